@@ -1,4 +1,4 @@
-"""JAX_ENABLE_X64 and strict promotion of types, which a program around ours may need, change nothing."""
+"""JAX_ENABLE_X64, strict promotion of types and a mesh, which a program around ours may set, change nothing."""
 
 import contextlib
 import re
@@ -16,7 +16,11 @@ import tiny_trigger_word
 from conftest import copy_config
 
 from flax_transformer import Translator
+from flax_transformer.tasks.classification.attributions import attributions
+from flax_transformer.tasks.classification.classifier import Classifier
 from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.speech.transcriber import Transcriber
+from flax_transformer.tasks.trigger_word.detector import Detector
 
 LINES = ['a b c', 'h g f e d c', 'a']
 
@@ -61,3 +65,25 @@ def test_a_task_trains_in_32_bits(config: Callable, tmp_path: Path) -> None:
     assert {x.dtype.itemsize for x in jax.tree.leaves(trainer.shapes)} <= {4}
     # optax's CTC loss makes a one-hot of the default type.
     assert made.task == 'speech' or not re.search(r'tensor<\d[^>]*xf64>', step)
+
+
+SOUND = np.random.default_rng(0).uniform(-0.5, 0.5, 4000).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ('run', 'kind', 'call'),
+    [
+        ('tiny_classifier', Classifier, lambda made: made.probabilities(['a good film'])),
+        ('tiny_classifier', Classifier, lambda made: attributions(made, 'a good film', method='gradient').values),
+        ('tiny_transcriber', Transcriber, lambda made: made.log_probabilities([SOUND])),
+        ('tiny_detector', Detector, lambda made: made.probabilities(SOUND)),
+    ],
+    ids=['labels', 'attributions', 'transcripts', 'hits'],
+)
+def test_a_mesh_over_more_devices_changes_nothing(run: str, kind: type, call: Callable, request) -> None:
+    made = kind.from_run(request.getfixturevalue(run))
+    expected = call(made)
+    for axis_type in (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit):
+        with jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(axis_type,))):
+            for each in (made, kind.from_run(request.getfixturevalue(run))):
+                np.testing.assert_array_equal(call(each), expected)

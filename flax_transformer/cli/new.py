@@ -38,7 +38,12 @@ def main(argv: list[str]) -> None:
         use_compilation_cache()
         fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
-    write_whole(file, config_text(fitted.config, _docstring(file, facts[0]), comments))
+    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
+    docstring = (
+        f'{facts[0]}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
+        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
+    )
+    write_whole(file, config_text(fitted.config, docstring, comments))
     if read_config_file(str(file), task) != fitted.config:
         raise RuntimeError(f'{file} does not say what was meant')
     print('\n'.join([*facts, f'{file}: {_described(fitted)}']))
@@ -63,14 +68,6 @@ def _check(file: Path, options: Any) -> None:
         raise UserError(f'got --minutes {options.minutes} and --hours {options.hours}, expected one, more than 0')
     if getattr(options, 'data', None) == '':
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
-
-
-def _docstring(file: Path, title: str) -> str:
-    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
-    return (
-        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
-        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
-    )
 
 
 def _described(fitted: Candidate) -> str:

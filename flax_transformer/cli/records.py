@@ -24,8 +24,8 @@ class Record(NamedTuple):
     """A line to translate."""
 
     text: str
-    prefix: str = ''  # what the translation begins with
     replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
+    prefix: str = ''  # what the translation begins with
     source: str = ''  # the JSON object as it came in; '' for a line of text
     required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
 
@@ -42,7 +42,7 @@ def read_records(
         records: list[Record] = []
         for number, line in enumerate(chunk, start=done + 1):
             try:
-                records.append(_text_record(line) if form == 'text' else _json_record(line))
+                records.append(_json_record(line) if form == 'jsonl' else Record(*as_text(line)))
             except ValueError as error:
                 yield records
                 raise BadInput(f'{place} {number} {error}{KEPT}') from None
@@ -55,11 +55,6 @@ def write_record(record: Record, fields: dict[str, Any]) -> str:
     source = record.source or json.dumps({'text': record.text}, ensure_ascii=False)
     kept = [member for name, member in _members(source) if name not in fields]
     return without_line_breaks('{' + ', '.join([*kept, to_json(fields)[1:]]))
-
-
-def _text_record(line: str | bytes) -> Record:
-    text, replaced = as_text(line)
-    return Record(text, replaced=replaced)
 
 
 def _json_record(line: str | bytes) -> Record:
@@ -84,7 +79,7 @@ def _json_record(line: str | bytes) -> Record:
         got = f'got {_kind(fields[name])} as "{name}"' if name in fields else f'there is no field "{name}"'
         raise ValueError(f'is no record: {got}; {EXPECTED}')
     (text, one), (prefix, two) = as_text(text), as_text(prefix)
-    return Record(text, prefix, replaced or one or two, source=line, required=_required(fields.get('required')))
+    return Record(text, replaced or one or two, prefix, source=line, required=_required(fields.get('required')))
 
 
 def _required(value: Any) -> tuple[str | tuple[str, ...], ...]:

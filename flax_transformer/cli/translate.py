@@ -46,7 +46,7 @@ class TranslateOptions:
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
-    compute_type: Literal['float32', 'int8'] = 'float32'  # for ctranslate2; int8: faster, not quite the same
+    compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)

@@ -1,9 +1,9 @@
-"""Whether people want to see progress and notes; errors are always shown."""
+"""What people see: tables, and whether they want progress and notes; errors are always shown."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tqdm import tqdm
 
@@ -27,6 +27,15 @@ def say(text: str) -> None:
     if not is_quiet():
         with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
             tqdm.write(visible(text), file=sys.stderr)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns a line for each row of a table: names in the first column, numbers in the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        '  '.join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
+        for name, *cells in rows
+    ]
 
 
 @contextlib.contextmanager

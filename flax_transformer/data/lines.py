@@ -12,7 +12,7 @@ import lzma
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,15 +52,18 @@ def utf8_fault(error: UnicodeDecodeError) -> str:
 
 
 def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file, all in memory. Raises UserError as `each_line` does."""
+    return list(each_line(Path(path)))
+
+
+def each_line(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
-    lines: list[str] = []
-    for chunk in lines_of(Path(path)):
-        for line in chunk:
-            try:
-                lines.append(line.decode('utf-8'))
-            except UnicodeDecodeError as error:
-                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
-    return lines
+    for number, line in enumerate(chain.from_iterable(lines_of(path)), start=1):
+        try:
+            text = line.decode('utf-8')
+        except UnicodeDecodeError as error:
+            raise not_utf8(f'{path}, line {number}', error) from None
+        yield text
 
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:

@@ -40,7 +40,7 @@ class Validation:
             params, step = self.trainer.devices.gather(state.params_to_keep), int(state.step)
             # Other processes wait for the first: scores decide when to stop, so all need the same.
             found = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
-            scores |= json.loads(multihost.share(f'scores after step {step}', found))
+            scores |= json.loads(multihost.broadcast(f'scores after step {step}', found))
         return scores
 
 

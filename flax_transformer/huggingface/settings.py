@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
@@ -275,10 +275,8 @@ def read_object(file: Path) -> dict[str, Any]:
     """The object in a file. Raises UserError if the file is missing, damaged or holds something else."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
-    try:
+    with naming_damage(file, 'copy it again'):
         values = parse_json(read_limited(file))
-    except ValueError as error:
-        raise UserError(f'{file} is damaged: {error}') from None
-    if not isinstance(values, dict):
-        raise UserError(f'{file}: got a {type(values).__name__}, expected an object')
-    return values
+        if not isinstance(values, dict):
+            raise TypeError(f'got a {type(values).__name__}, expected an object')
+        return values

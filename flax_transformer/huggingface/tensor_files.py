@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.huggingface.pickles import Tensors, read_pickle
@@ -63,13 +63,11 @@ def _read_safetensors(file: Path) -> Tensors:
 
 
 def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:
-    try:
+    with naming_damage(index, 'expected {"weight_map": {tensor: file}}'):
         homes = dict(parse_json(read_limited(index))['weight_map'])
         names = sorted(set(homes.values()))
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f'{index} is damaged: expected {{"weight_map": {{tensor: file}}}}') from None
     # A name with a folder in it could lead anywhere.
-    missing = [name for name in names if Path(name).name != name or not (index.parent / name).is_file()]
+    missing = [str(name) for name in names if Path(str(name)).name != name or not (index.parent / name).is_file()]
     if missing:
         raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
     tensors = Tensors({name: source for file in names for name, source in read(index.parent / file).sources.items()})

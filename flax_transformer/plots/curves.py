@@ -1,7 +1,7 @@
 """Curves of training runs, learning-rate schedules and anything else; scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +28,8 @@ def plot_learning_curves(
             if points:
                 rank, count = _rank_among_equals(curves, number)
                 marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
-                dashes = _dashes(rank, count)
+                # Equal curves, drawn one over the other, each show an equal part of the line.
+                dashes = '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
                 axes.plot(*zip(*points, strict=True), color=color_of(number), linestyle=dashes, **marker)
         axes.set_title(title)
         axes.set_xlabel('step')
@@ -51,11 +52,6 @@ def _rank_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]
         common = [(value, own[step]) for step, value in curve if step in own]
         equal.append(bool(common) and all(theirs == ours for theirs, ours in common))
     return sum(equal[:number]), sum(equal)
-
-
-def _dashes(rank: int, count: int) -> Any:
-    """A line style under which equal curves, drawn one over the other, each show an equal part of the line."""
-    return '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
 
 
 def plot_lines(
@@ -116,8 +112,8 @@ def plot_lengths(
     figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
     width = 0.8 / len(scores)
     for number, (name, values) in enumerate(scores.items()):
-        places = np.arange(len(lengths)) + (number - (len(scores) - 1) / 2) * width
-        bars = axes.bar(places, values, width * 0.92, color=color_of(number), label=plain([name])[0])
+        across = np.arange(len(lengths)) + (number - (len(scores) - 1) / 2) * width
+        bars = axes.bar(across, values, width * 0.92, color=color_of(number), label=plain([name])[0])
         axes.bar_label(bars, [f'{value:.1f}' for value in values], fontsize=8, padding=2)
     names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
     axes.set_xticks(range(len(lengths)), names)

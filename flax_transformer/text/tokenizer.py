@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import check, check_at_least, check_positive, check_types
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.fields import check_positive, check_range, check_types
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
@@ -24,8 +24,8 @@ class Portable(NamedTuple):
 
     source: bytes  # SentencePiece models of both sides
     target: bytes
-    source_ids: dict[str, int]  # by piece; any other is unk
-    target_pieces: list[str]  # by id; empty for ids that give no text
+    source_ids: dict[str, int]  # keyed by piece; any other is unk
+    target_pieces: list[str]  # indexed by id; empty for ids that give no text
 
 
 class Tokenizer(Protocol):
@@ -115,10 +115,8 @@ def kind_of(folder: Path) -> str | None:
     file = folder / DESCRIPTION_FILE
     if not file.is_file():
         return None
-    try:
+    with naming_damage(file):
         return parse_json(read_limited(file))['kind']
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'max_sentences')
-        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
-        check_at_least(0, self, 'unk_id')
+        check_range(self, 'character_coverage', least=0.9, most=1)
+        check_range(self, 'unk_id', least=0)
 
 
 def count_unspaced(text: str) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, check_vocabularies, setting
+from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
 
 GROUP_SIZE = 16  # features in a group of group norm: 32 groups at the base model's width, as in Wu and He 2018
 
@@ -60,15 +60,10 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(
-            self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
-        )
-        for name in ('num_encoder_layers', 'num_decoder_layers'):
-            check(getattr(self, name) <= 1000, f'{name}={getattr(self, name)}: expected at most 1,000')
+        check_range(self, 'num_encoder_layers', 'num_decoder_layers', least=1, most=1000)
         sizes = ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size')
-        for name in (*sizes, 'position_offset'):
-            size = getattr(self, name)
-            check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
+        check_range(self, *sizes, least=1, below=2**31)
+        check_range(self, 'position_offset', least=0, below=2**31)
         if self.attention == 'cudnn':
             check(
                 self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
@@ -82,8 +77,7 @@ class TransformerConfig:
                 self.attention_dropout_rate == 0,
                 f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
             )
-        check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
-        check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
+        check_range(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', least=0, below=1)
         check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
             f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
@@ -104,18 +98,9 @@ class TransformerConfig:
             'group' not in (self.norm, self.norm_of_encoder) or self.d_model % GROUP_SIZE == 0,
             f'd_model={self.d_model} is not divisible by {GROUP_SIZE}, the features of a group of group norm',
         )
-        check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
-        check(
-            self.target_vocab_size is None or self.target_vocab_size >= 1,
-            f'target_vocab_size={self.target_vocab_size}: expected at least 1, or None',
-        )
+        check_range(self, 'norm_epsilon', above=0)
         check_vocabularies(self)
-        check(self.position_offset >= 0, f'position_offset={self.position_offset}: expected at least 0')
-        last = self.vocab_size_of_target - 1
-        check(
-            self.start_id is None or 0 <= self.start_id <= last,
-            f'start_id={self.start_id}: expected an id from 0 to {last}, or None',
-        )
+        check_range(self, 'start_id', least=0, below=self.vocab_size_of_target)
 
     @property
     def width_of_head(self) -> int:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -46,13 +45,10 @@ def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> Tra
     return product.resolve_dtype(config, platform)
 
 
-class Transformer(TiedEmbeddings, nn.Module):
+class Transformer(TiedEmbeddings):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
-    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
-
-    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config
@@ -65,7 +61,7 @@ class Transformer(TiedEmbeddings, nn.Module):
         def positions() -> Positions:
             return Positions(config.d_model, config.positions, config.max_length, dtype, config.position_offset)
 
-        def embedding_norm() -> nn.Module | None:
+        def embedding_norm() -> Any:
             return make_norm(config.norm, config.norm_epsilon, dtype) if config.embedding_norm else None
 
         self.set_up_embeddings(embedding)
@@ -136,10 +132,6 @@ class Transformer(TiedEmbeddings, nn.Module):
         x = self._embed('target', target_in, target_positions, length, deterministic)
         return x, self_mask, memory_mask
 
-    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Returns logits [B, T, V], float32, from what `hidden` takes."""
-        return self.project(self.hidden(source, target_in, **keywords))
-
     def hidden(
         self,
         source: jax.Array,
@@ -170,11 +162,6 @@ class Transformer(TiedEmbeddings, nn.Module):
     def start(self, source: jax.Array) -> DecodeState:
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
-
-    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
-        logits, _, state = self.decode_and_look(tokens, state)
-        return logits, state
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""

@@ -118,6 +118,12 @@ def test_every_form_of_the_weights_gives_the_same_parameters(name: str, folder: 
     )
 
 
+def test_an_index_that_names_numbers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / 'model.safetensors.index.json').write_text('{"weight_map": {"a": 5}}')
+    with pytest.raises(UserError, match='names files that are not next to it: 5'):
+        read_tensors(tmp_path)
+
+
 @pytest.mark.slow
 def test_an_imported_run_is_like_any_other(imported: Path, call_command) -> None:
     """Translated with, scored with, in an ensemble; greedy, for the time that compiling takes."""

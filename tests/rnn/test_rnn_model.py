@@ -14,7 +14,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer
-from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, parameter_shapes, resolve_dtype
+from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, init_params, resolve_dtype
 
 V = 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -43,6 +43,10 @@ CONFIGS = {
 
 def small(**changes):
     return RecurrentConfig(**{'vocab_size': V, 'd_model': 8, 'hidden_size': 6, 'dtype': 'float32'} | changes)
+
+
+def parameter_shapes(config):
+    return jax.eval_shape(functools.partial(init_params, config), jax.random.key(0))
 
 
 @functools.cache

@@ -10,8 +10,9 @@ import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
 from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
-from flax_transformer.data.audio.reading import Audio, Header, read_audio, read_header
+from flax_transformer.data.audio.reading import Audio, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
+from flax_transformer.data.audio.wav import Header
 
 _SLACK = 0.1  # seconds by which a segment may reach beyond its recording: manifests round
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
@@ -100,10 +101,7 @@ def read_all(utterances: Iterable[Utterance], rate: int, *, say: Say) -> list[np
 
 def _read(utterance: Utterance, rate: int) -> Audio:
     try:
-        with utterance.source.open() as opened:
-            return read_audio(opened, rate, name=utterance.source.name, segment=utterance.segment)
-    except OSError as error:
-        raise BadInput(f'{utterance.place}: {utterance.source.name} could not be read: {error.strerror}') from None
+        return read_audio(utterance.source, rate, segment=utterance.segment)
     except BadInput as error:
         raise BadInput(f'{utterance.place}: {error}') from None
 
@@ -150,11 +148,8 @@ def _header(row: Row, source: Source | str) -> Header:
             raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
         raise BadInput(f'{row.place}: {row.name} is {source}')
     try:
-        with source.open() as opened:
-            header = read_header(opened, name=source.name)
-    except OSError as error:
-        raise BadInput(f'{row.place}: {source.name} could not be read: {error.strerror}') from None
-    except UserError as error:
+        header = read_header(source)
+    except BadInput as error:
         raise BadInput(f'{row.place}: {error}') from None
     if header.missing:
         promised = header.seconds + header.missing / header.rate

@@ -54,7 +54,7 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
     drift = max(0.5 * np.log(model.spread / model.deviation), 0)
     found: list[Stretch] = []
     for offset in OFFSETS:
-        # Against the better of the others: if pairs do not fit at all, no neighbour may seem to.
+        # Compared with the better of the others: if pairs do not fit at all, no neighbour may seem to.
         others = np.maximum(ratios[0], ratios[-offset])
         gain = np.clip(ratios[offset] - others, -CLIP, CLIP) - drift
         found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
@@ -64,7 +64,7 @@ def shifted_stretches(lengths: np.ndarray, signs: np.ndarray) -> list[Stretch]:
 class _Evidence(NamedTuple):
     """How well a source predicts its target, learned with the sides at some offset."""
 
-    correlation: float  # between the logarithms of lengths
+    correlation: float  # correlates the logarithms of lengths
     slope: float
     intercept: float
     deviation: float  # the target's length varies so much given the source's
@@ -131,7 +131,7 @@ def _climbs(gain: np.ndarray, least: float) -> list[tuple[int, int]]:
     lowest = np.minimum.accumulate(before)
     if (total - lowest).max(initial=0.0) < least:
         return []
-    # From left to right: a run ends at its peak, once the sum has fallen from there by `least`.
+    # Goes from left to right: a run ends at its peak, once the sum has fallen from there by `least`.
     found, start = [], 0
     while start < len(gain):
         height = total[start:] - np.minimum.accumulate(before[start:])

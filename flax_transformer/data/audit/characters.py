@@ -4,6 +4,7 @@ import functools
 import html.entities
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ SCRIPTS = (
 )
 LAST = 0xFFFF  # stands for all characters beyond (emoji, historic scripts); it has no bits and no script
 
+_QUOTED = re.compile('"(?:[^"]|"")*"')
 _JOINERS = '\u200c\u200d'  # legitimate in Indic scripts, Persian and emoji
 _ENTITY = re.compile(r'&(?:#\d{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,30});')
 _TAG = re.compile(
@@ -133,6 +135,16 @@ def lines_with_mojibake(text: Text) -> np.ndarray:
     if text.joined.isascii():
         return np.zeros(0, np.int64)
     return text.lines_at([match.start() for match in _MOJIBAKE.finditer(text.joined)])
+
+
+def quoted_rows(*columns: Sequence[str]) -> list[int]:
+    """The rows that a writer of CSV has quoted: all their cells, or one with quotes of its own, which it doubles."""
+    found = []
+    for number, row in enumerate(zip(*columns, strict=True)):
+        quoted = [cell for cell in row if cell[:1] == '"' and _QUOTED.fullmatch(cell)]
+        if quoted and (len(quoted) == len(row) > 1 or any('""' in cell[1:-1] for cell in quoted)):
+            found.append(number)
+    return found
 
 
 def lines_with_odd_spaces(text: Text, bits: np.ndarray) -> np.ndarray:

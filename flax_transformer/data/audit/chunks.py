@@ -40,7 +40,7 @@ class Model(NamedTuple):
 class Hit(NamedTuple):
     """A pair that shows a fault."""
 
-    index: int  # in its chunk, or its corpus
+    index: int  # counts from the start of its chunk, or of its corpus
     side: int
     source: str
     target: str
@@ -123,6 +123,7 @@ def inspect(records: Records, model: Model) -> Facts:
         for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
             note(f'{form}:{side}', lines, side)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
+    note('quoted', characters.quoted_rows(*(text.lines for text in texts)))
     has_letter = (line_bits[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
     lengths = np.stack([np.diff(text.starts) - 1 for text in texts])

@@ -27,7 +27,7 @@ class Cleaned:
     """The outcome for one training corpus."""
 
     name: str
-    corpus: str  # in the form of data.train
+    corpus: str  # named as data.train would be
     rejected_file: Path
     kept: int  # pairs
     rejected: dict[str, int]  # pairs by the first kind of fault they show

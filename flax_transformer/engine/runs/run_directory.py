@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from flax_transformer.common.config_json import changed_fields, from_json, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
-from flax_transformer.common.files import LOCK_FILE, read_limited, write_whole
+from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.trust import remember
 
@@ -148,10 +148,8 @@ def read_config_text(path: Path) -> str:
     if not file.is_file():
         what = f'has no {CONFIG_FILE}' if path.is_dir() else 'is a file' if path.is_file() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
-    try:
+    with naming_damage(file):
         return read_limited(file).decode('utf-8')
-    except UnicodeDecodeError as error:
-        raise UserError(f'{file}: {error}') from None
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:

@@ -16,7 +16,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 _MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
-_NEIGHBOURS = 100  # as in Gonen and Goldberg 2019, section 4
+_NEIGHBOURS = 100  # Gonen and Goldberg 2019, section 4
 
 
 def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> np.ndarray:
@@ -30,9 +30,9 @@ def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarra
 
 
 class Association(NamedTuple):
-    effect: float  # in standard deviations, from -2 to 2; 0 is none
+    effect: float  # standard deviations, from -2 to 2; 0 is none
     p: float  # the share of partitions of the target words whose difference is at least as large
-    words: tuple[int, int, int, int]  # in the vocabulary, of the four lists
+    words: tuple[int, int, int, int]  # how many of the four lists the vocabulary has
 
 
 def association(

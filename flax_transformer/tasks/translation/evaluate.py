@@ -14,7 +14,6 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import check_examples
-from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -40,11 +39,6 @@ class EvaluateOptions:
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
-
-
-def defaults(config: Config) -> EvaluateOptions:
-    # Not the devices it was trained on: this may be another machine.
-    return EvaluateOptions(data=config.data, decoding=config.decoding)
 
 
 def evaluate(

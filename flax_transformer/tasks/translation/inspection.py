@@ -14,7 +14,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.problem import History, Hypotheses
 from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
@@ -209,21 +209,17 @@ def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) 
         banned_sequences=programs.banned_sequences,
         max_positions=programs.max_positions,
     )
-    problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
+
+    def record(log_probs: jax.Array, history: History) -> jax.Array:
+        """Changes nothing, and appends the log-probabilities of each step."""
+        jax.debug.callback(lambda values: steps.append(np.asarray(values)), log_probs, ordered=True)
+        return log_probs
+
+    problem = problem._replace(transforms=[*problem.transforms, record])
     step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
     found = beam_search(step, state, problem, width=translator.decoding.beam_width)
     jax.effects_barrier()
     return found
-
-
-def _recorder(steps: list[np.ndarray]) -> Transform:
-    """A transform that changes nothing and appends the log-probabilities of each step."""
-
-    def transform(log_probs: jax.Array, history: History) -> jax.Array:
-        jax.debug.callback(lambda values: steps.append(np.asarray(values)), log_probs, ordered=True)
-        return log_probs
-
-    return transform
 
 
 def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int) -> list[tuple[int, int, float, bool]]:

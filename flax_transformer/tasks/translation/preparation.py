@@ -165,16 +165,13 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
         found.append(pairs)
-    return Prepared(tokenizer, found, validation, _list_files(config.data, found))
-
-
-def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -> dict[str, list[Listed]]:
-    """`files_of` with checksums, which the cache already has for what it read."""
-    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in corpora}
-    return {
+    # The cache already has the checksums of what it read.
+    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in found}
+    files = {
         name: known.get(tuple(str(file.absolute()) for file in files)) or listed(files)
-        for name, files in files_of(data).items()
+        for name, files in files_of(config.data).items()
     }
+    return Prepared(tokenizer, found, validation, files)
 
 
 def _tokenized(

@@ -47,13 +47,13 @@ class TrainingData(PackedBatches):
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
 
-    def epoch(self, place: Any) -> float:
-        """Returns sentences drawn before a place, by all there are: in a mixture, epochs weighted by size."""
-        return place['sentences'] / self._size
+    def epoch(self, position: Any) -> float:
+        """Returns sentences drawn before a position, by all there are: in a mixture, epochs weighted by size."""
+        return position['sentences'] / self._size
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        """The sentences of the batch at a place, by their numbers in each corpus, from 1."""
-        return {'sentences': dict(zip(self._corpora, self.sentences(place), strict=True))}
+    def describe(self, position: Any) -> dict[str, Any]:
+        """The sentences of the batch at a position, by their numbers in each corpus, from 1."""
+        return {'sentences': dict(zip(self._corpora, self.sentences(position), strict=True))}
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
@@ -44,14 +44,12 @@ class Run(RunDirectory[Config]):
 
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
         """The files of each corpus when the run began, as `data.lines` lists them; {} for older runs."""
-        try:
+        if not self.data_files.exists():
+            return {}
+        with naming_damage(self.data_files, 'restore it from a backup, or remove it'):
             found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
             return {name: [{field: entry[field] for field in fields} for entry in each] for name, each in found.items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, LookupError):
-            raise UserError(f'{self.data_files} is damaged; restore it from a backup, or remove it') from None
 
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
         """Records the files of each corpus; never overwrites what the run began with."""

@@ -161,6 +161,15 @@ def test_every_score_is_sacrebleus_with_its_signature() -> None:
         assert text in str(scores)
 
 
+def test_ter_is_left_out_where_a_line_is_too_long_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, 'MOST_TER_WORDS', 5)
+    scores = score(OURS, THEIRS)
+    assert scores.ter is None
+    assert 'TER is left out' in str(scores)
+    found = paired_tests(OURS, OURS, THEIRS, resamples=2, trials=2)
+    assert [each.metric for each in found] == ['BLEU', 'chrF2', 'chrF2++']
+
+
 def test_lines_may_have_different_numbers_of_references() -> None:
     more = [OTHERS[0], None, OTHERS[2], None, None]
     scores = score(OURS, [THEIRS, more], sources=OURS)

@@ -1,5 +1,7 @@
 """What a translator runs: its models, their programs, and the weights that those take, made of parameters."""
 
+import contextlib
+import ctypes
 import operator
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -63,7 +65,10 @@ class Parameters:
         """
         self._read = read
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
+            jax.block_until_ready(self.weights)
             self._params = None
+            with contextlib.suppress(OSError, AttributeError):  # glibc keeps what is freed in small pieces
+                ctypes.CDLL(None).malloc_trim(0)
         return self
 
 

@@ -93,7 +93,7 @@ class Translator(Parameters, Streams):
         settings = config.decoding
         if settings.target_language is None:
             settings = replace(settings, target_language=tokenizer.default_language(config.data.target_language))
-        return cls(
+        translator = cls(
             [run.config.model for run in runs],
             tuple(run.params for run in runs) if others else params,
             tokenizer,
@@ -101,7 +101,9 @@ class Translator(Parameters, Streams):
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
-        )._loaded(partial(read_runs, (path, *others), step))
+        )
+        del runs, params  # else they stay until the end of this function
+        return translator._loaded(partial(read_runs, (path, *others), step))
 
     @classmethod
     def from_huggingface(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
@@ -112,6 +114,7 @@ class Translator(Parameters, Streams):
         use_compilation_cache()
         config, params, tokenizer, own = read_folder(folder)
         translator = cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
+        del params  # likewise
         return translator._loaded(partial(read_folder, folder, only_params=True))
 
     from_marian = from_huggingface
