@@ -118,6 +118,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
         'checkpoint_every': 125,
         'sample_translations': 0,  # each needs a compilation of the search
         'draw_attention': False,
+        'calibrate_on': 0,
     }
     return Config(
         model=TransformerConfig(

@@ -81,6 +81,9 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
             (folder / f'{name}.{language}').write_text(lines, encoding='utf-8')
     (folder / 'terms.tsv').write_text('forty-two\tzweiundvierzig\n', encoding='utf-8')
     (folder / 'lines').write_text('forty-two\n\nnine hundred\n', encoding='utf-8')
+    (folder / 'page.html').write_text('<p>forty-<b>two</b></p>', encoding='utf-8')
+    (folder / 'in.xml').write_text('<p>forty-<b>two</b></p>', encoding='utf-8')
+    (folder / 'film.srt').write_text('1\n00:00:01,000 --> 00:00:02,000\nsix\n', encoding='utf-8')
     (folder / 'part-1.zst').write_bytes(zstandard.compress(b'forty-two\n'))
     for name in ('a', 'b', 'recording'):
         wavfile.write(folder / f'{name}.wav', 8000, RECORDING.astype(np.int16))

@@ -23,10 +23,11 @@ COMMANDS = {
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or is it chance?',
     'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
-    'plot': 'plot attention|heads|layers|alignment|tree|curves|lengths|schedule|positions|speech|trigger|confusion|'
-    'detection NAME ...: draw a picture',
+    'plot': 'plot attention|heads|layers|alignment|tree|quality|curves|lengths|schedule|positions|speech|trigger|'
+    'confusion|detection NAME ...: draw a picture',
     'analyse': 'analyse RUN: errors of the search and of the model, by beam width',
     'score': 'score RUN --source F --target F: the log-probabilities of given translations',
+    'calibrate': 'calibrate RUN: from then on translations have a `quality`, the chrF to expect',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',

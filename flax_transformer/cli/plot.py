@@ -25,6 +25,7 @@ KINDS = {
     'layers': 'RUN LINE',
     'alignment': 'RUN LINE',
     'tree': 'RUN LINE',
+    'quality': 'RUN LINE',
     'curves': 'RUN RUN ...',
     'lengths': 'SCORES.json ...',
     'schedule': 'CONFIG|RUN ...',
@@ -37,11 +38,12 @@ KINDS = {
 # Kinds that draw scores, with the task and what it scores.
 SCORED = {'confusion': ('speech', 'a speech run on single words'), 'detection': ('trigger_word', 'a trigger word')}
 DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
-the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which
-word comes from which; tree, the n-best translations as branches. Of a run and a recording: speech, what CTC hears in
-each frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
-printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false rejects
-against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
+the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which word
+comes from which; tree, the n-best translations as branches; quality, how sure the model is of each word. Of a run and a
+recording: speech, what CTC hears in each frame; trigger, the probability of the trigger word and the hits. Of runs:
+curves. Of what `evaluate --json` printed: lengths, scores by the length of the source; confusion, spoken words taken
+for others; detection, false rejects against false accepts. Of configs or runs: schedule, the learning rate; positions,
+the table of sinusoids."""
 
 
 FORMATS = ('.png', '.svg', '.pdf')
@@ -91,6 +93,13 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
         (found,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
         return _tree(found)
     translator = Translator.from_run(run)
+    if kind == 'quality':
+        from flax_transformer.plots.quality import plot_quality
+
+        if translator.calibration is None:
+            raise UserError(f'{run} is not calibrated, so nothing has a quality: flax-transformer calibrate {run}')
+        found = translator(line)
+        return plot_quality(found.text.split(), found.word_quality or (), found.quality or 0.0)
     if kind != 'alignment':
         return _attention(kind, translator, line, translation)
     from flax_transformer.plots.attention import plot_alignment

@@ -76,6 +76,8 @@ def train(
             peak_flops=peak and peak * len(devices),
             before=before.engine,
         )
+        if multihost.count() == 1:
+            recipe.finish(run, config, prepared)
     return run
 
 

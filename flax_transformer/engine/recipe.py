@@ -58,6 +58,8 @@ class Recipe:
     keep: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
     batches: Callable[[Any, Any, Trainer], Data]  # takes the config and what was prepared
     validation: Callable[[Any, Any, Trainer], Validate | None] = lambda config, prepared, trainer: None
+    # Makes what a trained run has besides parameters. A process that trains alone calls it, after the last step.
+    finish: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
     # Initial parameters of a run that starts from no other; None: fresh ones.
     initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
 

@@ -208,6 +208,7 @@ class CTranslate2Translator(Translator):
             source_language=translator.source_language,
             target_language=translator.target_language,
             programs=translator.programs,
+            calibration=translator.calibration,
             compute_type=compute_type,
         )
 
@@ -224,6 +225,7 @@ class CTranslate2Translator(Translator):
 
     def _translate(
         self,
+        texts: list[str],
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
         demands: Demands | None,

@@ -29,6 +29,8 @@ class TrainingConfig(LoopConfig):
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
     evaluate_bleu: int | None = setting(0, 'resumable')
+    # Validation sentences on which the quality of translations is calibrated after the last step; 0: none.
+    calibrate_on: int = setting(1000, 'resumable', 'cosmetic')
     sample_translations: int = setting(3, 'resumable', 'cosmetic')  # validation sentences shown at each evaluation
     # Draw the attention over the first sample in TensorBoard at each evaluation; needs matplotlib.
     draw_attention: bool = setting(True, 'resumable', 'cosmetic')
@@ -37,7 +39,7 @@ class TrainingConfig(LoopConfig):
         super().__post_init__()
         check_positive(self, 'tokens_per_step')
         check_range(self, 'label_smoothing', least=0, below=1)
-        check_range(self, 'sample_translations', 'r_drop_alpha', 'evaluate_bleu', least=0)
+        check_range(self, 'sample_translations', 'r_drop_alpha', 'evaluate_bleu', 'calibrate_on', least=0)
         check(
             self.best_by != 'bleu' or self.evaluate_bleu != 0,
             "best_by='bleu': nothing is translated with evaluate_bleu=0; expected a number of sentences, or None",

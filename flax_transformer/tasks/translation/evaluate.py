@@ -77,10 +77,19 @@ def evaluate(
         loss = evaluate_ensemble_loss(translator, pairs)
     with progress_bar(len(pairs), 'sentences') as bar:
         scores, translations = evaluate_translation(translator, pairs, tokens=tokens, progress=bar.update)
+    sure = {}
+    if translator.calibration:
+        from flax_transformer.tasks.translation.quality import correlations
+
+        sure = correlations(translations, [pairs.targets, *pairs.references])
     if options.json:
-        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
+        print(json.dumps({'set': name, **asdict(scores), **loss, **sure}, ensure_ascii=False))
     else:
         _print_scores(name, options, pairs, scores, translations, loss)
+        for one in ('quality', 'log_prob') if sure else ():
+            print(
+                f'{one} and sentence chrF: Pearson {sure[f"pearson_{one}"]:.3f}, Spearman {sure[f"spearman_{one}"]:.3f}'
+            )
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')

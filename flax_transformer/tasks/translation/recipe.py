@@ -5,17 +5,21 @@ from typing import Any
 
 import jax
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.recipe import Recipe, held_out
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import family_of, source_table
-from flax_transformer.tasks.translation.preparation import Prepared, keep, prepare_run
+from flax_transformer.tasks.translation.preparation import Prepared, interleaved, keep, prepare_run
+from flax_transformer.tasks.translation.quality import FEWEST, calibrate
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
 from flax_transformer.tasks.translation.validation import TranslationValidation
@@ -70,12 +74,31 @@ def _initial_params(config: Config, prepared: Prepared) -> Any:
     return params
 
 
+def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
+    """Calibrates quality on the validation sets; a run that cannot be calibrated is good all the same."""
+    sets, chosen = prepared.validation, interleaved(prepared.validation, config.training.calibrate_on)
+    if len(chosen) < FEWEST:
+        return
+    try:
+        translator, found = Translator.from_run(run.path), []
+        for each in sets:
+            lines = [(each.pairs.sources[i], each.pairs.targets[i]) for one, i in chosen if one is each]
+            into = translator.with_params(translator.params, target_language=each.target_language)
+            found.append((into, *map(list, zip(*lines, strict=True))))
+        calibration = calibrate(found)
+        calibration.write(run.path)
+        say(f'quality is calibrated on {calibration.num_sentences:,} sentences of the validation set')
+    except UserError as error:
+        say(f'quality is not calibrated: {error}')
+
+
 RECIPE = Recipe(
     config=Config,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,
     keep=keep,
+    finish=_calibrate,
     batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
     validation=held_out(TranslationValidation),
     initial_params=_initial_params,

@@ -34,7 +34,8 @@ def score(
     translator.programs.check_numbers(translator.weights, (total for total, _ in scored))
     links = translator.links(*columns) if alignment else [None] * len(sources)
     out = Translations()
-    for target, ids, (total, gains), link in zip(targets, columns[1], scored, links, strict=True):
+    for target, source, ids, (total, gains), link in zip(targets, *columns, scored, links, strict=True):
         one = make_translation(translator.tokenizer, ids, total, gains[: len(ids)], is_finished=True)
-        out.append(replace(one, text=target, alignment=link))
+        one = replace(one, text=target, alignment=link)
+        out.append(translator.calibration.judged(one, len(source)) if translator.calibration else one)
     return out

@@ -12,8 +12,10 @@ from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
 from flax_transformer.tasks.translation.inference.parameters import Parameters, read_folder, read_runs
 from flax_transformer.tasks.translation.inference.programs import Programs
@@ -21,15 +23,14 @@ from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
     align_ids,
-    best_of,
-    joined,
+    joined_lines,
     texts_of,
-    with_flags,
 )
 from flax_transformer.tasks.translation.inference.scoring import score
 from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
+from flax_transformer.tasks.translation.quality import Calibration
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
@@ -50,6 +51,7 @@ class Translator(Parameters, Streams):
         source_language: str | None = None,
         target_language: str | None = None,
         programs: Programs | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """
         Args:
@@ -60,12 +62,13 @@ class Translator(Parameters, Streams):
             the tokenizer's, or English.
           target_language: whose tokens BLEU counts; None: decoding.target_language.
           programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
+          calibration: makes the quality of translations; None: they have none.
         """
         models = model if isinstance(model, Sequence) else [model]
         self._params = params
         self.decoding = decoding or DecodingConfig()
         own = getattr(tokenizer, 'source_language', 'en')
-        self.source_language = self.decoding.source_language or source_language or own
+        self.source_language, self.calibration = self.decoding.source_language or source_language or own, calibration
         self.tokenizer = tokenizer = tokenizer.reading(self.source_language)
         self.target_language = self.decoding.target_language or target_language
         tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
@@ -101,6 +104,7 @@ class Translator(Parameters, Streams):
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
+            calibration=None if others else Calibration.read(split_reference(path)[0]),
         )
         del runs, params  # else they stay until the end of this function
         return translator._loaded(partial(read_runs, (path, *others), step))
@@ -137,8 +141,8 @@ class Translator(Parameters, Streams):
         return self._like(self._params if decoding.weights == own.weights else self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        languages = {'source_language': self.source_language, 'target_language': self.target_language}
-        other = type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
+        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
+        other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         other._read = self._read
         is_same = params is self._params and decoding.weights == self.decoding.weights
         if is_same and (params is None or other.programs is self.programs):
@@ -192,15 +196,15 @@ class Translator(Parameters, Streams):
         if required is not None:
             split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
         demands = demands_of(split, required, glossary, self.tokenizer)
-        sources = self._encode([part for line in split for part in line.parts])
+        texts = [part for line in split for part in line.parts]
+        sources = self._encode(texts)
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        translated = iter(zip(self._translate(sources, begins, demands, alignment, progress), sources, strict=True))
-        out = Translations()
-        for line in split:
-            parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
-            out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
+        found = self._translate(texts, sources, begins, demands, alignment, progress)
+        if self.calibration:
+            found = [self.calibration.judged(one, len(ids)) for one, ids in zip(found, sources, strict=True)]
+        out = joined_lines(split, found, sources)
         out.num_compilations = self.runner.num_compilations - before
         return out
 
@@ -260,6 +264,7 @@ class Translator(Parameters, Streams):
 
     def _translate(
         self,
+        texts: list[str],
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
         demands: Demands | None,
@@ -270,7 +275,7 @@ class Translator(Parameters, Streams):
         function = self.programs.translate_required if demands else self.translate_ids
         found = self.runner.map(function, self.weights, columns, progress, last=demands and demands.phrases)
         self.programs.check_numbers(self.weights, (hypotheses.scores[0] for hypotheses in found))
-        best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
+        best = best_of_each(found, texts, sources, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
         if not alignment:

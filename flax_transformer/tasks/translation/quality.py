@@ -1,0 +1,215 @@
+"""How good a translation probably is, by how sure the model was of its pieces.
+
+Two logistic regressions, fitted on translations of sentences with references: the expected chrF2 of a sentence, as a
+share (a fractional response: Papke and Wooldridge 1996), and the probability that a word is one of the reference's.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.tasks.translation.inference.result import Translation, words_of
+
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+FILE = 'quality.json'  # in a run directory
+FORMAT = 1
+FEWEST = 50  # sentences to calibrate on
+_RIDGE = 1.0  # on weights of standardized features; the sums are over all examples
+_DIGITS = 4
+
+SENTENCE = (
+    'mean log-probability',
+    'geometric mean of probabilities',
+    'mean probability',
+    'least log-probability',
+    'log tokens',
+    'log length ratio',
+    'its absolute value',
+)
+WORD = ('mean log-probability', 'least log-probability', 'log pieces', "the sentence's mean log-probability")
+
+
+def sentence_features(gains: Sequence[float], num_source: int) -> tuple[float, ...]:
+    """SENTENCE of a translation, from its tokens' log-probabilities in nats and its source's number of tokens.
+
+    Entropy, attention coverage and the n best added nothing to these, as measured on two test sets.
+    """
+    gains = np.asarray(gains, np.float64)
+    mean, ratio = gains.mean(), np.log(len(gains) / max(num_source, 1))
+    return mean, np.exp(mean), np.exp(gains).mean(), gains.min(), np.log(len(gains)), ratio, abs(ratio)
+
+
+def word_features(translation: Translation) -> list[tuple[float, ...]]:
+    """WORD of each word of a translation."""
+    gains, of_word = translation.token_log_probs, {}
+    pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # without EOS
+    for word, gain in zip(words_of(pieces), gains, strict=False):
+        if word is not None:
+            of_word.setdefault(word, []).append(gain)
+    mean = float(np.mean(gains))
+    return [(np.mean(own), min(own), np.log(len(own)), mean) for _, own in sorted(of_word.items())]
+
+
+class Regression(NamedTuple):
+    """A logistic regression on features with these means and deviations."""
+
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+
+    @classmethod
+    def fitted(cls, features: np.ndarray, targets: np.ndarray) -> Self:
+        """The regression of targets [N] from 0 to 1 on features [N, F], by Newton's method, with a small ridge."""
+        means, deviations = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
+        inputs = np.c_[(features - means) / deviations, np.ones(len(features))]
+        ridge = np.diag([_RIDGE] * features.shape[1] + [1e-3])
+        weights = np.zeros(len(ridge))
+        for _ in range(30):
+            found = _sigmoid(inputs @ weights)
+            slope = inputs.T @ (found - targets) + ridge @ weights
+            curvature = (inputs * (found * (1 - found))[:, None]).T @ inputs + ridge
+            change = np.linalg.solve(curvature, slope)
+            weights -= change
+            if np.abs(change).max() < 1e-9:
+                break
+        return cls(*(tuple(map(float, each)) for each in (means, deviations, weights[:-1])), float(weights[-1]))
+
+    def __call__(self, features: Sequence[Sequence[float]]) -> np.ndarray:
+        """The expectations [N] of features [N, F]."""
+        scaled = (np.asarray(features, np.float64) - self.means) / self.deviations
+        return _sigmoid(scaled @ self.weights + self.bias)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.clip(x, -40, 40)))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What makes `quality` and `word_quality` of translations; of one model, but any search."""
+
+    sentence: Regression
+    word: Regression
+    num_sentences: int  # that it was fitted on
+
+    @classmethod
+    def fitted(cls, translations: Sequence[Translation], num_source: Sequence[int], references: Sequence[str]) -> Self:
+        """Fitted on translations of sources of so many tokens. Raises UserError for too few."""
+        from sacrebleu.metrics import CHRF
+
+        metric, kept = CHRF(), [i for i, one in enumerate(translations) if one.token_log_probs and not one.split]
+        if len(kept) < FEWEST:
+            raise UserError(f'{len(kept)} sentences to calibrate on; expected at least {FEWEST}')
+        sentences, scores, words, are_right = [], [], [], []
+        for i in kept:
+            one, reference = translations[i], references[i]
+            sentences.append(sentence_features(one.token_log_probs, num_source[i]))
+            scores.append(metric.sentence_score(one.text, [reference]).score / 100)
+            found, left = word_features(one), Counter(reference.split())
+            if len(found) == len(one.text.split()):
+                words += found
+                are_right += [_taken(left, word) for word in one.text.split()]
+        fit = lambda features, targets: Regression.fitted(np.array(features), np.array(targets, np.float64))
+        return cls(fit(sentences, scores), fit(words, are_right), len(kept))
+
+    def judged(self, translation: Translation, num_source: int) -> Translation:
+        """The translation of a source of so many tokens, and its n best, with their quality."""
+        one = replace(translation, n_best=tuple(self.judged(each, num_source) for each in translation.n_best))
+        if not one.token_log_probs:
+            return one
+        words = word_features(one)
+        return replace(
+            one,
+            quality=round(float(self.sentence([sentence_features(one.token_log_probs, num_source)])[0]), _DIGITS),
+            word_quality=tuple(np.round(self.word(words), _DIGITS).tolist()) if words else (),
+        )
+
+    def write(self, run: Path) -> None:
+        """Writes it into a run directory."""
+        parts = {'sentence': (SENTENCE, self.sentence), 'word': (WORD, self.word)}
+        content = {'format': FORMAT, 'sentences': self.num_sentences}
+        content |= {name: {'features': features} | part._asdict() for name, (features, part) in parts.items()}
+        write_whole(run / FILE, json.dumps(content, indent=1) + '\n')
+
+    @classmethod
+    def read(cls, run: Path) -> Self | None:
+        """That of a run directory; None: it has none. Raises UserError if the file is damaged, or a later version's."""
+        file = run / FILE
+        try:
+            found = dict(parse_json(read_limited(file)))
+            if found['format'] != FORMAT:
+                raise UserError(f'{file} has format {found["format"]!r}, expected {FORMAT}; calibrate the run again')
+            return cls(_read(found['sentence'], SENTENCE), _read(found['word'], WORD), int(found['sentences']))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, LookupError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f'{file} is damaged; calibrate the run again, or remove it') from None
+
+
+def _read(found: Any, features: tuple[str, ...]) -> Regression:
+    """Raises ValueError, TypeError or LookupError for anything but a regression on these features."""
+    numbers = [[float(x) for x in found[name]] for name in ('means', 'deviations', 'weights')]
+    bias = float(found['bias'])
+    is_whole = tuple(found['features']) == features and np.shape(numbers) == (3, len(features))
+    if not is_whole or not np.isfinite([*numbers[0], *numbers[1], *numbers[2], bias]).all() or min(numbers[1]) <= 0:
+        raise ValueError
+    return Regression(*map(tuple, numbers), bias)
+
+
+def _taken(left: Counter[str], word: str) -> bool:
+    """Whether a word is left, from which it is taken."""
+    is_there = left[word] > 0
+    left[word] -= is_there
+    return is_there
+
+
+def calibrate(
+    sets: 'Sequence[tuple[Translator, Sequence[str], Sequence[str]]]',
+    progress: Callable[[int], None] | None = None,
+) -> Calibration:
+    """Fitted on translators' translations of sources, against their references. Raises UserError for too few."""
+    translations, lengths, references = [], [], []
+    for translator, sources, targets in sets:
+        translations += translator(sources, progress=progress)
+        language = translator.decoding.target_language
+        lengths += map(len, translator.tokenizer.encode(list(sources), target_language=language))
+        references += targets
+    return Calibration.fitted(translations, lengths, references)
+
+
+def correlations(translations: Sequence[Translation], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Pearson's and Spearman's correlation of quality with sentence chrF, and those of the mean log-probability.
+
+    Args:
+      references: one or more sets of them.
+    """
+    from sacrebleu.metrics import CHRF
+    from scipy import stats
+
+    metric = CHRF()
+    kept = [(one, texts) for one, *texts in zip(translations, *references, strict=True) if one.quality is not None]
+    chrf = [metric.sentence_score(one.text, [each for each in texts if each]).score for one, texts in kept]
+    found = {
+        'quality': [one.quality for one, _ in kept],
+        'log_prob': [one.log_prob / one.num_tokens for one, _ in kept],
+    }
+    if any(len({*values}) < 2 for values in (chrf, *found.values())):
+        return {}  # nothing to correlate
+    return {
+        f'{how}_{name}': float(getattr(stats, f'{how}r')(values, chrf).statistic)
+        for name, values in found.items()
+        for how in ('pearson', 'spearman')
+    }
