@@ -78,7 +78,7 @@ class Run(RunDirectory[Config]):
     def read_tokenizer(self) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
         folder = self.path / 'tokenizer'
-        tokenizer = _TOKENIZERS.get(kind_of(folder), SentencePieceTokenizer).load(folder)
+        tokenizer = _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
         check_digest(self.path, tokenizer.digest)
         return tokenizer
 
