@@ -24,7 +24,7 @@ from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop import export_loader, marian_runs
+from flax_transformer.interop import export_loader, huggingface_runs
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
 from flax_transformer.tasks.translation.loading import load_run
@@ -254,7 +254,7 @@ def test_parameters_that_are_not_finite_are_not_exported(tmp_path: Path, monkeyp
     expected = 'decoder/.* holds numbers that are not finite'
     with pytest.raises(UserError, match=expected):
         export_run(Translator(loaded.config.model, params, loaded.tokenizer), tmp_path / 'export')
-    monkeypatch.setattr(marian_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
+    monkeypatch.setattr(huggingface_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
     with pytest.raises(UserError, match=expected):
-        marian_runs.export_marian(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
+        huggingface_runs.export_huggingface(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
     assert not list(tmp_path.iterdir())

@@ -26,8 +26,14 @@ CHUNK = 1024  # target slots whose logits are in memory at once
 class Vocabulary(NamedTuple):
     """The ids that have a meaning of their own."""
 
-    pad_id: int  # fills up after each sentence, and starts a target
+    pad_id: int  # fills up after each sentence
     eos_id: int
+    start_id: int | None = None  # starts a target; None: pad_id
+    free_prefix: int = 0  # tokens that every target begins with, at no cost
+
+    @property
+    def start(self) -> int:
+        return self.pad_id if self.start_id is None else self.start_id
 
 
 def translate_ids(
@@ -70,8 +76,7 @@ def translate_ids(
         ensemble_state(states) if is_ensemble else states[0],
         decoding,
         source,
-        eos_id=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
+        **vocabulary._asdict(),
         banned=banned,
         banned_sequences=banned_sequences,
         prefix=prefix,
@@ -127,10 +132,11 @@ def score_ids(
     In nats, 0 at padding. Source [B, S] and target [B, T] end with EOS and are padded.
     """
     pad_id = vocabulary.pad_id
-    target_in = shift_right(target, pad_id)
+    target_in = shift_right(target, vocabulary.start)
     is_token = target != pad_id
     log_probs = target_log_probs(_members(params, models), source, target_in, target, mean=decoding.ensemble)
-    gains = jnp.where(is_token, log_probs, 0.0)
+    is_free = jnp.arange(target.shape[1])[None] < vocabulary.free_prefix
+    gains = jnp.where(is_token & ~is_free, log_probs, 0.0)
     lengths = is_token.sum(axis=-1)
     scorer = make_scorer(decoding, source != pad_id)
     scores = scorer.score(gains.sum(axis=-1), lengths)
@@ -150,7 +156,7 @@ def attend_ids(
 
     The mean of the heads of the last decoder layer but one, which aligns best (Garg et al. 2019).
     """
-    target_in = shift_right(target, vocabulary.pad_id)
+    target_in = shift_right(target, vocabulary.start)
     weights = []
     for model, variables in _members(params, models):
         layers = model.apply(variables, source, target_in, method='cross_attention')
