@@ -153,15 +153,15 @@ def make_marian(folder: Path, weights: str = 'model.safetensors') -> None:
 
 
 def read_marian_folder(folder: Path) -> None:
-    from flax_transformer.marian.folder import read_marian
+    from flax_transformer.huggingface.folder import read_folder
 
-    use_tokenizer(read_marian(folder).tokenizer)
+    use_tokenizer(read_folder(folder).tokenizer)
 
 
 def read_weights(folder: Path) -> None:
-    from flax_transformer.marian.weights import read_tensors
+    from flax_transformer.huggingface.tensor_files import read_tensors
 
-    read_tensors(folder)
+    dict(read_tensors(folder))
 
 
 def make_pickles(folder: Path) -> None:
@@ -171,9 +171,9 @@ def make_pickles(folder: Path) -> None:
 
 
 def read_pickles(folder: Path) -> None:
-    from flax_transformer.marian.pickles import read_pickle
+    from flax_transformer.huggingface.pickles import read_pickle
 
-    each_of(*(lambda file=file: read_pickle(file) for file in sorted(folder.iterdir())))
+    each_of(*(lambda file=file: dict(read_pickle(file)) for file in sorted(folder.iterdir())))
 
 
 def make_shards(folder: Path) -> None:

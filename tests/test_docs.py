@@ -105,7 +105,7 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
         timeout=600,
     )
     page = lambda name: (tmp_path / 'site' / 'docs' / f'{name}.html').read_text(encoding='utf-8')
-    assert 'id="import-marian"' in page('reference/commands')
+    assert 'id="import-huggingface"' in page('reference/commands')
     assert '--training.steps' in page('reference/config')
     assert 'num_encoder_layers' in page('reference/config')
     assert '<math' in page('explanation/paper_and_code')

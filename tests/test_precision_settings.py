@@ -15,7 +15,7 @@ import tiny_speech
 import tiny_trigger_word
 from conftest import copy_config
 
-from flax_transformer import Translator
+from flax_transformer import Translator, train
 from flax_transformer.tasks.classification.attributions import attributions
 from flax_transformer.tasks.classification.classifier import Classifier
 from flax_transformer.tasks.find import make_trainer
@@ -67,6 +67,17 @@ def test_a_task_trains_in_32_bits(config: Callable, tmp_path: Path) -> None:
     assert made.task == 'speech' or not re.search(r'tensor<\d[^>]*xf64>', step)
 
 
+def mesh_of_eight(axis_type: jax.sharding.AxisType) -> contextlib.AbstractContextManager:
+    return jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(axis_type,)))
+
+
+def test_a_task_trains_under_a_mesh_over_more_devices(tmp_path: Path) -> None:
+    tiny_embeddings.write_text(tmp_path)
+    with mesh_of_eight(jax.sharding.AxisType.Auto):
+        run = train(tiny_embeddings.tiny_config(tmp_path, 'glove', steps=2), tmp_path / 'run')
+    assert run.read_config().training.steps == 2
+
+
 SOUND = np.random.default_rng(0).uniform(-0.5, 0.5, 4000).astype(np.float32)
 
 
@@ -80,10 +91,10 @@ SOUND = np.random.default_rng(0).uniform(-0.5, 0.5, 4000).astype(np.float32)
     ],
     ids=['labels', 'attributions', 'transcripts', 'hits'],
 )
-def test_a_mesh_over_more_devices_changes_nothing(run: str, kind: type, call: Callable, request) -> None:
+def test_a_mesh_over_more_devices_changes_no_answer(run: str, kind: type, call: Callable, request) -> None:
     made = kind.from_run(request.getfixturevalue(run))
     expected = call(made)
     for axis_type in (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit):
-        with jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(axis_type,))):
+        with mesh_of_eight(axis_type):
             for each in (made, kind.from_run(request.getfixturevalue(run))):
                 np.testing.assert_array_equal(call(each), expected)

@@ -157,17 +157,17 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (before.get(name), after.get(name)) for name in names}
 
 
+def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
+    """The fields in which ours may not differ from theirs but does: those without the mark. A line each."""
+    changed, allowed = changed_fields(theirs, ours), marked(ours, mark)
+    refused = {name: values for name, values in changed.items() if name not in allowed}
+    return '\n'.join(f'  {name}: {there!r} there, {here!r} here' for name, (there, here) in refused.items())
+
+
 def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
     """Raises UserError, which lists the fields, if ours cannot start from the parameters of a run with their config."""
-    transferable = marked(ours, 'transferable')
-    refused = [
-        f'  {name}: {there!r} there, {here!r} here'
-        for name, (there, here) in changed_fields(theirs, ours).items()
-        if name not in transferable
-    ]
-    if refused:
+    if refused := refused_fields(theirs, ours, 'transferable'):
         raise UserError(
-            f'{run} holds another model or vocabulary:\n'
-            + '\n'.join(refused)
-            + f'\nTake its values: its parameters fit no others, and its {comes_along} comes with them'
+            f'{run} holds another model or vocabulary:\n{refused}\n'
+            f'Take its values: its parameters fit no others, and its {comes_along} comes with them'
         )

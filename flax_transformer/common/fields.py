@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import math
 import operator
 import types
 import typing
@@ -58,8 +57,11 @@ def check_numbers(*found: Any) -> None:
     )
 
 
+_HUGE = 1e100  # a product of larger ones may overflow
+
+
 def check_types(config: Any) -> None:
-    """Raises UserError unless every field has its declared type; floats must also be finite."""
+    """Raises UserError unless every field has its declared type, and numbers are finite and below _HUGE."""
     for name, kind in typing.get_type_hints(type(config)).items():
         value = _python_numbers(getattr(config, name))
         object.__setattr__(config, name, value)  # the sections are frozen
@@ -69,9 +71,8 @@ def check_types(config: Any) -> None:
         else:
             expected = kind if typing.get_args(kind) else kind.__name__
             check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
-            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, float)]
-            wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
-            check(all(map(math.isfinite, numbers)), f'{name}={value}: expected {wanted}')
+            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, int | float)]
+            check(all(abs(x) < _HUGE for x in numbers), f'{name}={value}: expected numbers below {_HUGE:g}')
 
 
 def _python_numbers(value: Any) -> Any:

@@ -41,11 +41,6 @@ def no_such_file(path: Path) -> str:
     )
 
 
-def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
-    """The error for bytes that are not UTF-8."""
-    return UserError(f'{place}: {utf8_fault(error)}')
-
-
 def utf8_fault(error: UnicodeDecodeError) -> str:
     byte = error.object[error.start]
     return f'byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with `iconv -f LATIN1 -t UTF-8`'
@@ -62,7 +57,7 @@ def each_line(path: Path) -> Iterator[str]:
         try:
             text = line.decode('utf-8')
         except UnicodeDecodeError as error:
-            raise not_utf8(f'{path}, line {number}', error) from None
+            raise UserError(f'{path}, line {number}: {utf8_fault(error)}') from None
         yield text
 
 

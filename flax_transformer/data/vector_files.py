@@ -25,8 +25,8 @@ from flax_transformer.data.lines import (
     content_suffix,
     lines_of,
     no_such_file,
-    not_utf8,
     open_binary,
+    utf8_fault,
 )
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root, existing_file, path_below
 
@@ -124,8 +124,8 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     try:
         word, _, rest = line.rstrip(b' ').decode('utf-8').partition(' ')
     except UnicodeDecodeError as error:
-        fault = not_utf8(f'{file}, {place}', error)
-        raise UserError(f"{fault}; or name it .bin, if it is in word2vec's binary format") from None
+        remedy = "or name it .bin, if it is in word2vec's binary format"
+        raise UserError(f'{file}, {place}: {utf8_fault(error)}; {remedy}') from None
     numbers = rest.split(' ') if rest else []
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`

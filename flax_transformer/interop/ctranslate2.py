@@ -59,6 +59,9 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
             faults.append(f"model.{name}={getattr(config, name)!r}: expected 'layer'")
     if config.pad_row == 'both':
         faults.append("model.pad_row='both': expected 'output' or 'neither', a decoder that starts from zero")
+    for name in ('embedding_norm', 'position_offset', 'start_id'):
+        if getattr(config, name) != getattr(TransformerConfig, name):
+            faults.append(f'model.{name}={getattr(config, name)!r}: expected {getattr(TransformerConfig, name)!r}')
     for name in WITHOUT_COUNTERPART:
         value, expected = getattr(decoding, name), getattr(plain, name)
         if value != expected:

@@ -114,7 +114,8 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
-            table = {'table': sinusoids(length, model.d_model, model.positions)}
+            first = model.position_offset
+            table = {'table': sinusoids(first + length, model.d_model, model.positions)[first:]}
             params = {**params, 'source_positions': table, 'target_positions': table}
             model = replace(model, positions='learned', max_length=length)
         model = replace(model, attention='plain')  # cuDNN's is not for every platform
@@ -128,6 +129,8 @@ def _check(translator: Translator) -> None:
         raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a model of this package')
     if len(translator.models) > 1:
         raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
+    if translator.first_id is not None:
+        raise UserError('a model whose targets begin with the tag of their language cannot be exported')
     if decoding.search == 'sample':
         raise UserError(
             "decoding.search='sample' cannot be exported: its draws would be the same for ever; expected beam "

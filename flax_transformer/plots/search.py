@@ -35,7 +35,9 @@ def plot_beam_tree(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
             'each, at least one, and every node after its parent'
         )
-    depth = _depths(parents)
+    depth = np.zeros(len(parents), int)
+    for node, parent in enumerate(parents):
+        depth[node] = 0 if parent < 0 else depth[parent] + 1
     half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # half a node's width, in inches
     points = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
     right, last = max((points[:, 0] + half).max(), 6.0), depth.max()  # room for the title
@@ -97,13 +99,6 @@ def _write_nodes(
         texts.append(axes.text(x, y, readable(token), ha='center', va='center', color=color, fontsize=10, zorder=3))
         axes.text(x, y + 0.19, f'{log_prob:.2f}', ha='center', va='top', color=color, fontsize=7.5, zorder=3)
     use_fonts(texts)
-
-
-def _depths(parents: np.ndarray) -> np.ndarray:
-    depth = np.zeros(len(parents), int)
-    for node, parent in enumerate(parents):
-        depth[node] = 0 if parent < 0 else depth[parent] + 1
-    return depth
 
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[floa
     angles[order] = np.pi / 2 + 2 * np.pi * np.arange(len(order)) / len(order)
     far = max(1 - cosines.min(), 0.05)
     rings = [step / 10 for step in range(9, -10, -1) if step / 10 >= 1 - far - 1e-9]
-    for cosine in rings[:: max(-(-len(rings) // 6), 1)]:  # at most six
+    for cosine in rings[:: max(-(-len(rings) // 6), 1)]:  # six are enough
         circle = (1 - cosine) * np.exp(1j * np.linspace(0, 2 * np.pi, 200))
         axes.plot(circle.real, circle.imag, color='0.85', linewidth=0.8, zorder=0)
         between = (1 - cosine) * np.exp(1j * (np.pi / 2 + np.pi / len(order)))  # two words, if one is at the top

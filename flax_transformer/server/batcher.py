@@ -18,7 +18,7 @@ class Job:
     """The lines of a request on their way through the queue."""
 
     def __init__(
-        self, lines: Sequence[str], slots: Sequence[int], call: Callable[[list[str]], Sequence[Any]], key: Hashable
+        self, lines: Sequence[Any], slots: Sequence[int], call: Callable[[list[Any]], Sequence[Any]], key: Hashable
     ) -> None:
         """
         Args:

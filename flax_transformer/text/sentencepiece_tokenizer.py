@@ -22,13 +22,13 @@ from flax_transformer.common.files import naming_damage, read_limited, write_who
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(Tokenizer):
     """A Tokenizer whose two sides share one SentencePiece model."""
 
     def __init__(self, model: bytes) -> None:

@@ -33,6 +33,8 @@ class TransformerConfig:
     norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    position_offset: int = 0  # the first token's position in a table of sinusoids; 2 in fairseq
+    embedding_norm: bool = False  # normalize the sum of embedding and position, as BART does
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
@@ -43,7 +45,8 @@ class TransformerConfig:
     attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
-    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    pad_id: int = 0  # fills up after each sentence; its embedding is the zero vector
+    start_id: int | None = None  # the decoder's start; None: pad_id
     # What reads pad_id's row of the embedding. output: only the logits, if tied; neither: zeros there too, as in
     # Marian; both: like any other row, so that the decoder starts from it.
     pad_row: Literal['output', 'neither', 'both'] = 'output'
@@ -60,6 +63,7 @@ class TransformerConfig:
         check_range(self, 'num_encoder_layers', 'num_decoder_layers', least=1, most=1000)
         sizes = ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size')
         check_range(self, *sizes, least=1, below=2**31)
+        check_range(self, 'position_offset', least=0, below=2**31)
         if self.attention == 'cudnn':
             check(
                 self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
@@ -96,6 +100,7 @@ class TransformerConfig:
         )
         check_range(self, 'norm_epsilon', above=0)
         check_vocabularies(self)
+        check_range(self, 'start_id', least=0, below=self.vocab_size_of_target)
 
     @property
     def width_of_head(self) -> int:

@@ -24,7 +24,7 @@ from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop import export_loader, marian_runs
+from flax_transformer.interop import export_loader, huggingface_runs
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
 from flax_transformer.tasks.translation.loading import load_run
@@ -34,7 +34,7 @@ from flax_transformer.transformer.model import parameter_shapes
 HERE = TESTS
 PAGE = HERE.parent / 'docs' / 'how-to' / 'export.md'
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
-NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
+NUMBERS = [['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
 # What the loader says that it needs is there; nothing else can be imported.
 PROCESS = """
@@ -93,7 +93,7 @@ def assert_same(found: list, translator: Translator, batches: list[list[str]]) -
 def test_the_loader_gives_the_translators_tokens(translated) -> None:
     found, printed = translated
     assert_same(found[0], Translator.from_run(RUN), NUMBERS)
-    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) > 3
+    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) == 3
     assert printed == 'zweiundvierzig'
 
 
@@ -268,7 +268,7 @@ def test_parameters_that_are_not_finite_are_not_exported(tmp_path: Path, monkeyp
     expected = 'decoder/.* holds numbers that are not finite'
     with pytest.raises(UserError, match=expected):
         export_run(Translator(loaded.config.model, params, loaded.tokenizer), tmp_path / 'export')
-    monkeypatch.setattr(marian_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
+    monkeypatch.setattr(huggingface_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
     with pytest.raises(UserError, match=expected):
-        marian_runs.export_marian(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
+        huggingface_runs.export_huggingface(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
     assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizer_lines import LINES
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
 from flax_transformer.text.sentencepiece_tokenizer import MODEL_FILE, SentencePieceTokenizer
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Tokenizer
 

@@ -35,8 +35,9 @@ def store() -> Any:
     return global_state.client
 
 
-# From coordinator, number of processes, this one's number, its devices, a method and seconds, returns the first four;
-# detects those that are None from SLURM and the like, or leaves them None. Raises RuntimeError, ValueError or KeyError.
+# It takes coordinator, number of processes, this one's number, its devices, a method and seconds, returns the first
+# four, and detects those that are None from SLURM and the like, or leaves them None. Raises RuntimeError, ValueError or
+# KeyError.
 find_cluster = ClusterEnv.auto_detect_unset_distributed_params
 
 

@@ -166,7 +166,7 @@ class TimeLeft:
         step, steps = self._step, self._steps
         left = (steps - step) * self._seconds / self._counted
         for phase, every in self._every.items():
-            # After each multiple of `every`, and after the last step.
+            # Each multiple of `every` has one after it, and so has the last step.
             times = steps // every - step // every + (steps % every > 0 and step < steps)
             left += self._took.get(phase, 0.0) * times
         return left

@@ -218,7 +218,7 @@ class Checkpoints(CheckpointReader):
         except (OSError, ValueError, RuntimeError) as error:
             if not is_full_disk(error):
                 raise
-            # As far as the checkpoints that are there, and the parts of this one, show.
+            # The checkpoints that are there, and the parts of this one, show what is needed at least.
             size, files = map(max, zip((self._needed, 0), *map(_room_of, self.folder.iterdir()), strict=True))
             remove_unfinished(self.folder)
             self._settle()

@@ -42,7 +42,7 @@ def scores(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]
         accuracy_high=high,
         macro_f1=macro_f1(confusion),
         calibration_error=calibration_error(probabilities, labels),
-        # At most 87 nats, the logarithm of the smallest float32.
+        # A text costs at most 87 nats, the logarithm of the smallest float32.
         nll=float(-np.log(np.maximum(probability_of(probabilities, labels), np.finfo(np.float32).tiny)).mean()),
         num_texts=len(labels),
         labels=names,

@@ -114,17 +114,14 @@ def remaining_bias(
     return RemainingBias(float(max(right, 1 - right)), float(correlation))
 
 
-def _two_clusters(points: np.ndarray, *, rounds: int = 50) -> np.ndarray:
-    """Which of two clusters each point [N, D] is in: k-means from both ends of the first principal component."""
+def _two_clusters(points: np.ndarray) -> np.ndarray:
+    """0 or 1, the cluster of each point [N, D]: k-means from both ends of the first principal component."""
+    from scipy.cluster.vq import kmeans2
+
     centred = points - points.mean(axis=0)
     is_second = centred @ np.linalg.svd(centred, full_matrices=False)[2][0] > 0
-    for _ in range(rounds):
-        centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
-        distances = [((points - centre) ** 2).sum(axis=1) for centre in centres]
-        before, is_second = is_second, distances[1] < distances[0]
-        if (before == is_second).all() or is_second.all() or not is_second.any():
-            break
-    return is_second
+    centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
+    return kmeans2(points, np.stack(centres), iter=50, minit='matrix')[1]
 
 
 Pair = tuple[str, str]

@@ -116,7 +116,7 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
     wanted = jnp.where(middles <= corner, middles / factors, above)
     numbers = jnp.asarray(np.arange(-1.0, len(edges) - 1), jnp.float32)
-    bands = jnp.interp(wanted, jnp.asarray(mel_to_hz(edges), jnp.float32), numbers)  # with fractions between bands
+    bands = jnp.interp(wanted, jnp.asarray(mel_to_hz(edges), jnp.float32), numbers)  # fractions lie between bands
     low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
     fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)

@@ -47,12 +47,12 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     if translation is None:
         translation = translator([line])[0].text
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
-    (target,) = tokenizer.encode_target([translation])
+    (target,) = translator.encode_target([translation])
     require([translator.model], 'cross_attention', 'a map of attention')
     translator.programs.check_lengths('line', [line], [source])
     translator.programs.check_lengths('translation', [translation], [target])
-    target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
-    variables = {'params': translator.params}
+    target_in = shift_right(jnp.asarray([target]), translator.programs.vocabulary.start)
+    variables = {'params': translator.weights}
     weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')
     return AttentionMap(
         [tokenizer.source_piece(i) for i in source],
@@ -88,7 +88,7 @@ def attended(translator: Translator, line: str, translation: str) -> tuple[list[
 
     Word alignments are made of it (`attend_ids`). Raises BadLine if either is longer than the model's positions.
     """
-    (ids,) = translator.tokenizer.encode_target([translation])
+    (ids,) = translator.encode_target([translation])
     translator.programs.check_lengths('translation', [translation], [ids])
     return attended_ids(translator, line, ids)
 
@@ -204,6 +204,7 @@ def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) 
         translator.decoding,
         source,
         **programs.vocabulary._asdict(),
+        prefix=None if translator.first_id is None else jnp.asarray([[translator.first_id]]),
         banned=programs.banned,
         banned_sequences=programs.banned_sequences,
         max_positions=programs.max_positions,

@@ -28,7 +28,8 @@ def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any)
     init = lambda config, key: family_of(config.model).init_params(config.model, key)
     run, config, params, _ = load_named(Run, reference, init, step=step)
     config = replace(config, decoding=override(config.decoding, decoding))
-    return LoadedRun(config, params, run.read_matching_tokenizer(config))
+    tokenizer = run.read_matching_tokenizer(config)
+    return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:

@@ -25,7 +25,7 @@ from flax_transformer.transformer.config import TransformerConfig
 class TranslationModel(Protocol):
     """A Linen module with these methods, called through `apply`; B sentences, S source and T target slots, V pieces.
 
-    A source is followed by padding; a target starts with padding, as the search does.
+    A source is followed by padding; a target starts with padding, or `start_id`, as the search does.
 
     Optional:
       cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
@@ -36,6 +36,7 @@ class TranslationModel(Protocol):
         all logits in memory; with both, `__call__` is project(hidden(...)). What `hidden` sows in the collection
         'statistics' is summed over a step, for `Family.absorb`.
       max_positions: the longest source or target that it takes; absent or None: any.
+      start_id: what a target starts with in place of padding; absent: padding.
     """
 
     def apply(self, variables: Any, *args: Any, method: str | None = None) -> Any: ...
@@ -111,3 +112,8 @@ def max_positions(models: Sequence[TranslationModel]) -> int | None:
     """The longest source or target that all of the models take; None: any."""
     limits = [getattr(model, 'max_positions', None) for model in models]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def start_id(model: TranslationModel) -> int:
+    """What a model's targets start with."""
+    return model.start_id if hasattr(model, 'start_id') else model.config.pad_id

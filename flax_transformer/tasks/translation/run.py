@@ -18,12 +18,17 @@ from flax_transformer.common.files import naming_damage, read_limited, write_who
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
-from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
+from flax_transformer.huggingface import fairseq_tokenizer
+from flax_transformer.huggingface import tokenizer as marian_tokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
+_TOKENIZERS = {
+    marian_tokenizer.KIND: marian_tokenizer.MarianTokenizer,
+    fairseq_tokenizer.KIND: fairseq_tokenizer.FairseqTokenizer,
+}
 
 
 class Run(RunDirectory[Config]):
@@ -73,7 +78,7 @@ class Run(RunDirectory[Config]):
     def read_tokenizer(self) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
         folder = self.path / 'tokenizer'
-        tokenizer = (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
+        tokenizer = _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
         check_digest(self.path, tokenizer.digest)
         return tokenizer
 

@@ -128,7 +128,9 @@ class Runner:
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):
-            rest = [self._slots(column, chosen) for column in columns[1:]]
+            # Tags alone, with which targets begin, need no more room.
+            is_tags = [all(len(column[i]) == 1 for i in chosen) for column in columns]
+            rest = [1 if is_tags[n] else self._slots(columns[n], chosen) for n in range(1, len(columns))]
             for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest], last):
                 done[i] = result
             if progress:

@@ -229,7 +229,7 @@ def align_ids(
     """`align_words` of ids."""
     tags = set(tokenizer.languages.values())
     source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
-    pieces = [tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
     return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
 
 

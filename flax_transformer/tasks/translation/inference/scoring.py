@@ -26,12 +26,12 @@ def score(
         raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
     columns = (
         translator.tokenizer.encode(sources, target_language=translator.decoding.target_language),
-        translator.tokenizer.encode_target(targets),
+        translator.encode_target(targets),
     )
     translator.programs.check_lengths('source', sources, columns[0])
     translator.programs.check_lengths('target', targets, columns[1])
     scored = translator.runner.map(translator.programs.score_ids, translator.weights, columns)
-    translator.programs.check_numbers(translator.params, (total for total, _ in scored))
+    translator.programs.check_numbers(translator.weights, (total for total, _ in scored))
     links = translator.links(*columns) if alignment else [None] * len(sources)
     out = Translations()
     for target, source, ids, (total, gains), link in zip(targets, *columns, scored, links, strict=True):

@@ -10,6 +10,7 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.ids import start_by_length
 from flax_transformer.tasks.translation.inspection import attention_map
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
@@ -104,3 +105,19 @@ def test_other_parameters_use_the_same_programs(translator: Translator) -> None:
     assert found.num_compilations == 0
     assert other.translate_ids is translator.translate_ids
     assert [one.text for one in found] != [one.text for one in translator(LINES)]
+
+
+def test_sentences_are_encoded_in_as_few_slots_as_their_group_needs() -> None:
+    widths = []
+
+    def start(source: jax.Array) -> DecodeState:
+        """Two heads a sentence in one axis, as the Transformer's memory has them."""
+        widths.append(source.shape)
+        return DecodeState((), (jnp.repeat(2 * source, 2, axis=0), source != 0), jnp.int32(0))
+
+    lengths = np.sort(np.random.default_rng(0).integers(1, 41, 16))[::-1]
+    source = jnp.array([[7] * length + [0] * (40 - length) for length in lengths])
+    found = start_by_length(start, source, pad_id=0)
+    assert {(4, 16), (4, 32), (4, 40)} <= {*widths}
+    jax.tree.map(np.testing.assert_array_equal, found, start(source))
+    assert start_by_length(start, source[:12], pad_id=0).shared[1].shape == (12, 40)

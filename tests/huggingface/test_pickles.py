@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.marian.pickles import _OPCODES, Storage, View, load, read_pickle
+from flax_transformer.huggingface.pickles import _OPCODES, Storage, View, load, read_pickle
 
 FIXTURE = Path(__file__).parents[1] / 'fixtures' / 'marian'  # without conftest, which loads JAX: see FUZZ
 FLOATS = Storage('0', np.dtype('<f4'))
@@ -132,7 +132,7 @@ def test_a_state_dict_is_a_dict_of_tensors(tmp_path: Path) -> None:
         with zipfile.ZipFile(file, 'w') as archive:
             archive.writestr('archive/data.pkl', content)
         with pytest.raises(UserError, match='expected a state dict, name by name a tensor'):
-            read_pickle(file)
+            dict(read_pickle(file))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_storage_of_a_legacy_file_is_named_by_a_string(tmp_path: Path) -> None
     nested = b']' + b')' + b'q\x00h\x00\x86' * 60 + b'a.'
     (tmp_path / 'pytorch_model.bin').write_bytes(b''.join(pickles) + nested)
     with pytest.raises(UserError, match='got a tuple where a str is expected'):
-        read_pickle(tmp_path / 'pytorch_model.bin')
+        dict(read_pickle(tmp_path / 'pytorch_model.bin'))
 
 
 @pytest.mark.parametrize('kind', ['compressed', 'overlapping', 'many views'])
@@ -197,4 +197,4 @@ def test_a_small_file_does_not_unpack_into_gigabytes(kind: str, tmp_path: Path) 
             archive.writestr('archive/data/0', bytes(4 << 16))
     expected = {'compressed': 'are compressed', 'many views': 'tensors are larger than the file'}
     with pytest.raises(UserError, match=expected.get(kind, 'parts are larger than the file')):
-        read_pickle(file)
+        dict(read_pickle(file))

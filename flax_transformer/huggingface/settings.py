@@ -1,8 +1,9 @@
-"""Hugging Face's config.json and generation_config.json of a Marian model <-> our model and search, by name.
+"""Hugging Face's config.json and generation_config.json <-> our model and search, by name.
 
 Everything that the other side cannot hold is reported together, each field with what was got and expected.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
 from flax_transformer.transformer.config import TransformerConfig
 
 # Fields with the same meaning: ours, theirs.
@@ -37,18 +39,7 @@ UNSAID = {
     'share_encoder_decoder_embeddings': True,
     'tie_word_embeddings': True,
 }
-# Fields of ours that are the same for every Marian model.
-ALWAYS = {
-    'norm': 'layer',
-    'norm_first': False,
-    'norm_epsilon': 1e-5,
-    'positions': 'concatenated',
-    'attention_score': 'scaled_dot',
-    'attention_bias': True,
-    'logits_bias': True,
-}
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
-FAMILIES = {'t5': 'T5', 'mt5': 'T5', 'mbart': 'mBART', 'bart': 'BART', 'm2m_100': 'M2M-100 or NLLB', 'fsmt': 'FSMT'}
 # Settings of generation_config.json that change translations, with the values that do not.
 WITHOUT_EFFECT = {
     'do_sample': (False,),
@@ -58,7 +49,6 @@ WITHOUT_EFFECT = {
     'encoder_repetition_penalty': (1.0,),
     'encoder_no_repeat_ngram_size': (0,),
     'penalty_alpha': (0.0,),
-    'forced_bos_token_id': (),
     'begin_suppress_tokens': ([],),
     'force_words_ids': ([],),
     'constraints': ([],),
@@ -77,44 +67,44 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 
     Raises UserError for another architecture, by name, and with every field that is missing or not supported.
     """
-    kind = theirs.get('model_type')
-    if kind != 'marian':
-        name = FAMILIES.get(kind, kind)
-        raise UserError(f'model_type is {kind!r} ({name}); expected "marian": other architectures are not supported')
+    family = family_of_folder(theirs)
+    is_marian = family is MARIAN
     theirs = UNSAID | {name: value for name, value in theirs.items() if value is not None}
     needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
+    needed += [] if is_marian else ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
     def expect(name: str, is_good: Callable[[Any], bool], expected: str) -> None:
         if name in theirs and not is_good(theirs[name]):
             faults.append(f'{name}={theirs[name]!r}: expected {expected}')
 
-    expect('architectures', lambda names: 'MarianMTModel' in names, 'MarianMTModel')
+    expect('architectures', lambda names: family.architecture in names, family.architecture)
     expect('activation_function', lambda name: name in ACTIVATIONS, f'one of {", ".join(ACTIVATIONS)}')
     for name, twin in (('attention_heads', 'encoder_attention_heads'), ('ffn_dim', 'encoder_ffn_dim')):
         same = theirs.get(twin)
         expect(f'decoder_{name}', lambda value, same=same: value == same, f'{same!r}, as {twin} is')
-    expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
-    for name in ('normalize_before', 'normalize_embedding', 'add_final_layer_norm'):
-        expect(name, lambda value: not value, 'false, as in every Marian model')
-    expect('static_position_embeddings', bool, 'true: Marian has sinusoids')
-    for _, name in SAME:
+    if is_marian:
+        expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
+    for name, value in family.theirs.items():
+        good = lambda got, value=value: type(value)(got) == value
+        expect(name, good, f'{json.dumps(value)}, as in every {family.name} model')
+    for name in (*(name for _, name in SAME), *needed[-2:]):
         number = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
         expect(name, lambda value, number=number: type(value) in number, ' or '.join(kind.__name__ for kind in number))
     if faults:
-        raise UserError('\n  '.join(['this Marian model cannot be read:', *faults]))
-    if not theirs['tie_word_embeddings']:
-        tie = 'none'
-    else:
+        raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
+    rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
+    if is_marian:
         tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
-    target = theirs.get('decoder_vocab_size')
+        tie = tie if theirs['tie_word_embeddings'] else 'none'
+        target = theirs.get('decoder_vocab_size')
+        separate = target if tie != 'all' and target != theirs['vocab_size'] else None
+        rest = {'tie_embeddings': tie, 'target_vocab_size': separate, 'pad_row': 'neither'}
     return TransformerConfig(
         **{ours: theirs[name] for ours, name in SAME},
-        **ALWAYS,
+        **family.always,
+        **rest,
         activation=ACTIVATIONS[theirs['activation_function']],
-        tie_embeddings=tie,
-        target_vocab_size=target if tie != 'all' and target != theirs['vocab_size'] else None,
-        pad_row='neither',
         max_length=theirs.get('max_position_embeddings', 512),
     )
 
@@ -131,6 +121,13 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         for name, values in WITHOUT_EFFECT.items()
         if name in theirs and theirs[name] not in values
     ]
+    has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
+    starts = {'decoder_start_token_id': model.start_id} if has_tags else {'forced_bos_token_id': None}
+    faults += [
+        f'{name}={theirs[name]!r}: expected {expected}, as in config.json'
+        for name, expected in starts.items()
+        if theirs.get(name, expected) != expected
+    ]
     banned = [*theirs.get('bad_words_ids', ()), *([id_] for id_ in theirs.get('suppress_tokens', ()))]
     if several := [words for words in banned if len(words) != 1]:
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
@@ -142,6 +139,8 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
     # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
     limit = theirs.get('max_new_tokens') or (theirs.get('max_length') or 0) - 1
+    limit -= has_tags  # the tag of the target language counts there, but not in max_tokens
+    cache = limit * model.num_decoder_layers * model.d_model
     least = theirs['min_new_tokens'] + 1 if theirs.get('min_new_tokens') else theirs.get('min_length') or 1
     ids = {id_ for (id_,) in banned}
     return DecodingConfig(
@@ -152,7 +151,8 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         min_tokens=max(least, 1),
         max_source_tokens=model.max_length,
         # Each hypothesis has a cache slot for every token of the limit, which OPUS-MT sets to 511.
-        batch_tokens=512 if limit > 256 else 4096,
+        batch_tokens=512 if limit > 256 or cache > 2**20 else 4096,
+        split_sentences=has_tags,  # such models skip sentences of a paragraph
         force_eos='forced_eos_token_id' in theirs,
         ban_unk=False,
         ban_pad=model.pad_id in ids,
@@ -163,17 +163,19 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 
 
 def faults_of_model(model: TransformerConfig) -> list[str]:
-    """Every field of a model that Marian's format cannot hold, with what it could."""
+    """Every field of a model that the format of its family cannot hold, with what it could."""
+    family = family_of_model(model)
     faults = [
         f'model.{name}={getattr(model, name)!r}: expected {expected!r}'
-        for name, expected in ALWAYS.items()
-        if getattr(model, name) != expected and not name.endswith('bias')  # a missing bias is written as zeros
+        for name, expected in family.always.items()
+        # A missing bias is written as zeros.
+        if getattr(model, name) != expected and not (name.endswith('bias') and expected)
     ]
     if model.d_model != model.num_heads * model.width_of_head:
         faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
     if model.encoder_norm not in ('same', 'layer'):
         faults.append(f"model.encoder_norm={model.encoder_norm!r}: expected 'same' or 'layer'")
-    if model.pad_row == 'output' and model.tie_embeddings != 'none':
+    if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults
 
@@ -201,6 +203,8 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
             f'written; max_length will be {longest_of(model, decoding)}'
         )
     last = model.vocab_size_of_target - 1
+    if family_of_model(model) is not MARIAN:
+        return notes
     if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
         notes.append(f'model.pad_id={model.pad_id} is not the last id, {last}: CTranslate2 cannot convert this model')
     elif model.target_vocab_size or model.pad_row == 'both':
@@ -209,29 +213,32 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
 
 
 def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
-    """Positions of an exported model: as many as our search may need."""
+    """Positions of an exported model: as many as our search may need, or as its table has."""
+    if model.positions == 'learned':
+        return model.max_length
     return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
 
 
 def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str, Any]:
-    """config.json of a model without `faults_of_model`."""
+    """config.json, in the terms of its family, of a model without `faults_of_model`."""
+    family = family_of_model(model)
+    marian = {
+        'decoder_vocab_size': model.vocab_size_of_target,
+        'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
+    }
     return {
-        'architectures': ['MarianMTModel'],
-        'model_type': 'marian',
+        'architectures': [family.architecture],
+        'model_type': family.model_type,
+        **family.theirs,
+        **(marian if family is MARIAN else {}),
         **{theirs: getattr(model, ours) for ours, theirs in SAME},
         'decoder_attention_heads': model.num_heads,
         'decoder_ffn_dim': model.d_ff,
-        'decoder_vocab_size': model.vocab_size_of_target,
-        'decoder_start_token_id': model.pad_id,
+        'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'activation_function': model.activation,
-        'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
         'tie_word_embeddings': model.tie_embeddings != 'none',
         'max_position_embeddings': longest_of(model, decoding),
-        'static_position_embeddings': True,
-        'normalize_before': False,
-        'normalize_embedding': False,
-        'add_final_layer_norm': False,
         'is_encoder_decoder': True,
         'encoder_layerdrop': 0.0,
         'decoder_layerdrop': 0.0,
@@ -245,13 +252,16 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
     """generation_config.json of a search without `faults_of_decoding`."""
     banned = {*decoding.banned_ids, *((model.pad_id,) * decoding.ban_pad), *((unk_id,) * decoding.ban_unk)}
     settings = {
-        'decoder_start_token_id': model.pad_id,
+        'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'pad_token_id': model.pad_id,
         'eos_token_id': model.eos_id,
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'num_beams': decoding.beam_width,
         'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
-        'max_length': longest_of(model, decoding) if decoding.max_tokens is None else decoding.max_tokens + 1,
+        # With the decoder's start, and the tag of the target language, if there is one.
+        'max_length': longest_of(model, decoding)
+        if decoding.max_tokens is None
+        else decoding.max_tokens + 1 + (model.start_id is not None),
         'min_length': decoding.min_tokens if decoding.min_tokens > 1 else None,
         'bad_words_ids': [[id_] for id_ in sorted(banned)] or None,
         'no_repeat_ngram_size': decoding.no_repeat_ngram or None,

@@ -5,7 +5,6 @@ its target language as `>>fr<<`, and a piece that is not in the vocabulary is un
 """
 
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -13,14 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import write_whole
-from flax_transformer.marian.settings import read_object
+from flax_transformer.huggingface.settings import read_object
 from flax_transformer.text.sentencepiece_model import open_model, read_model
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
@@ -28,7 +26,7 @@ VOCABULARY_FILE, TARGET_VOCABULARY_FILE = 'vocab.json', 'target_vocab.json'
 KIND = 'marian'
 
 
-class MarianTokenizer:
+class MarianTokenizer(Tokenizer):
     """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
 
     def __init__(
@@ -70,10 +68,10 @@ class MarianTokenizer:
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
         settings = {name: value for name, value in settings.items() if value is not None}  # as if it were not there
         _check_settings(folder / SETTINGS_FILE, settings)
-        vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE)
         target_vocabulary = None
         if settings.get('separate_vocabs'):
-            target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE)
+            target_vocabulary = read_vocabulary(folder / TARGET_VOCABULARY_FILE)
         models = [read_model(folder / name) for name in (SOURCE_FILE, TARGET_FILE)]
         for name, model, ids in zip(
             (SOURCE_FILE, TARGET_FILE), models, (vocabulary, target_vocabulary or vocabulary), strict=True
@@ -149,17 +147,6 @@ class MarianTokenizer:
         parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
         return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
-    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return _flat(self.encode(lines))
-
-    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return _flat(self.encode_target(lines))
-
-    def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        raise UserError(
-            'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
-        )
-
     def has_piece_for(self, character: str) -> bool:
         return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
 
@@ -221,11 +208,6 @@ class MarianTokenizer:
         return text
 
 
-def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
-
-
 _CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # as transformers does, in its order
 _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
@@ -238,7 +220,7 @@ def _content(token: Any) -> str:
     return text
 
 
-def _read_vocabulary(file: Path) -> dict[str, int]:
+def read_vocabulary(file: Path) -> dict[str, int]:
     if not file.is_file():
         raise UserError(f'{file} is missing: {SETTINGS_FILE} says separate_vocabs')
     ids = read_object(file)

@@ -1,0 +1,193 @@
+"""The tokenizers of NLLB-200, M2M-100 and mBART-50: one SentencePiece model, fairseq's ids, a tag for each language.
+
+Sources are `[language] text </s>`, or `text </s> [language]` as in older versions of NLLB; targets begin with the
+language that is translated into. Special pieces spelled out in a line are text here.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.huggingface.families import LANGUAGES
+from flax_transformer.huggingface.settings import read_object
+from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
+from flax_transformer.text.languages import known_language
+from flax_transformer.text.sentencepiece_model import open_model, read_model
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
+
+MODEL_FILE = 'sentencepiece.bpe.model'
+KIND = 'fairseq'
+_LARGEST = 200_000_000  # bytes
+_SPECIALS = ('<s>', '<pad>', '</s>', '<unk>')  # ids 0 to 3
+_MADE_UP = 8  # M2M-100 has so many words after the languages
+# Files of transformers' tokenizers that are handed on unread; and their names in a run, which has a tokenizer.json.
+_HANDED_ON = {'tokenizer.json': 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}
+
+
+class FairseqTokenizer(Tokenizer):
+    """A Tokenizer that gives the ids of NllbTokenizer, M2M100Tokenizer or MBart50Tokenizer in transformers."""
+
+    pad_id, eos_id, unk_id = 1, 2, 3
+    tags_to_ban = ()  # an imported model bans what its own settings ban
+
+    def __init__(
+        self,
+        model: bytes,
+        vocabulary: dict[str, int] | None,
+        settings: dict[str, Any],
+        rows: int,
+        handed_on: dict[str, bytes] | None = None,
+    ) -> None:
+        """
+        Args:
+          model: SentencePiece's.
+          vocabulary: id by piece, of M2M-100; None: SentencePiece's ids + 1.
+          settings: tokenizer_config.json.
+          rows: ids that the model has rows for, of which the last may have no piece.
+          handed_on: more files by name, for whom the tokenizer is written for.
+        """
+        self.settings, self.vocab_size, self._handed_on = settings, rows, handed_on or {}
+        self._model, self._vocabulary = model, vocabulary
+        self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+        if vocabulary is None:
+            ids = dict(zip(_SPECIALS, range(4), strict=True)) | {piece: i + 4 for i, piece in enumerate(pieces[3:])}
+        else:
+            ids = vocabulary
+        self._ids = np.array([ids.get(piece, self.unk_id) for piece in pieces], np.int32)
+        self._ids[processor.unk_id()] = self.unk_id
+        self._pieces = {id_: piece for piece, id_ in ids.items()}
+        codes = LANGUAGES[settings['tokenizer_class']]
+        self.languages = {code: len(ids) + i for i, code in enumerate(codes)}
+        self._pieces |= {id_: code for code, id_ in self.languages.items()}
+        self._text_ids = {id_: i for i, id_ in enumerate(self._ids.tolist()) if id_ > self.unk_id}
+        self.source_language = known_language('src_lang', str(settings.get('src_lang') or 'en'), codes)
+
+    @classmethod
+    def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
+        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote.
+
+        `kind` is its class in transformers, where tokenizer_config.json does not say.
+
+        Raises UserError for missing or damaged files, unsupported settings, and too few rows.
+        """
+        settings = read_object(folder / SETTINGS_FILE)
+        settings = {name: value for name, value in settings.items() if value is not None}
+        kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
+        needed = [MODEL_FILE, *[VOCABULARY_FILE] * (kind == 'M2M100Tokenizer')]
+        faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
+        if kind not in LANGUAGES:
+            faults.append(f'tokenizer_class={kind!r}: expected one of {", ".join(LANGUAGES)}')
+        expectations = {'sp_model_kwargs': {}}
+        if kind == 'M2M100Tokenizer':
+            expectations |= {'language_codes': 'm2m100', 'num_madeup_words': _MADE_UP}
+        for name, expected in expectations.items():
+            if settings.get(name, expected) != expected:
+                faults.append(f'{name}={settings[name]!r}: expected {expected!r}')
+        if faults:
+            raise UserError('\n  '.join([f'{folder}: the tokenizer cannot be read:', *faults]))
+        homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}
+        handed_on = {name: read_limited(home, _LARGEST) for name, home in homes.items() if home.is_file()}
+        rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
+        if type(rows) is not int:
+            raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: vocab_size={rows!r}, expected a number')
+        model = read_model(folder / MODEL_FILE)
+        try:
+            open_model(model)
+        except ValueError as error:
+            raise UserError(f'{folder / MODEL_FILE} {error}; copy it again') from None
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if len(needed) == 2 else None
+        if vocabulary is not None and [vocabulary.get(piece) for piece in _SPECIALS] != [0, 1, 2, 3]:
+            raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_SPECIALS)} as the ids 0 to 3')
+        tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
+        last = max(tokenizer.languages.values())
+        if last >= rows:
+            raise UserError(f'{folder}: the tokenizer has ids up to {last}, and the model {rows} rows')
+        return tokenizer
+
+    def save(self, folder: Path) -> None:
+        self._write(folder, _HANDED_ON)
+        description = {'kind': KIND, 'vocab_size': self.vocab_size}
+        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+
+    def write(self, folder: Path) -> None:
+        self._write(folder, {name: name for name in _HANDED_ON})
+
+    def _write(self, folder: Path, names: dict[str, str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in {MODEL_FILE: self._model, **self._handed_on}.items():
+            write_whole(folder / names.get(name, name), content)
+        files = {SETTINGS_FILE: self.settings | {'src_lang': self.source_language}}
+        if self._vocabulary is not None:
+            files[VOCABULARY_FILE] = self._vocabulary
+        for name, values in files.items():
+            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.vocab_size
+
+    @cached_property
+    def digest(self) -> str:
+        settings = self.settings | {'src_lang': self.source_language}
+        parts = json.dumps([self._vocabulary, settings, self.vocab_size], sort_keys=True)
+        return hashlib.sha256(self._model + parts.encode()).hexdigest()
+
+    def reading(self, language: str) -> 'FairseqTokenizer':
+        """The tokenizer of sources in a language. Raises UserError if there is no tag for it."""
+        other = copy.copy(self)
+        other.__dict__.pop('digest', None)
+        other.source_language = known_language('source_language', language, self.languages)
+        return other
+
+    def tag_id(self, language: str | None) -> int | None:
+        self.first_id(language)
+        return None
+
+    def first_id(self, language: str | None) -> int | None:
+        """As in Tokenizer. Raises UserError for a language without a tag, and for None."""
+        if language is None:
+            known = ', '.join(self.languages)
+            raise UserError(f'target_language=None: expected one of {known}; to train, also set data.language_tags')
+        return self.languages[known_language('target_language', language, self.languages)]
+
+    def default_language(self, language: str) -> str | None:
+        return language
+
+    def portable(self) -> Portable:
+        raise UserError('the tokenizer of a model whose targets begin with the tag of their language is not portable')
+
+    def piece(self, token_id: int) -> str:
+        return self._pieces.get(int(token_id), _SPECIALS[self.unk_id])
+
+    source_piece = piece
+
+    def has_piece_for(self, character: str) -> bool:
+        return self.unk_id not in self._encode([character])[0]
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        tag = self.languages[self.source_language]
+        if self.settings.get('legacy_behaviour'):
+            return [[*ids, self.eos_id, tag] for ids in self._encode(lines)]
+        return [[tag, *ids, self.eos_id] for ids in self._encode(lines)]
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[*ids, self.eos_id] for ids in self._encode(lines)]
+
+    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+        texts = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
+        return [self._ids[ids].tolist() for ids in self._processor.encode(texts)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """As in Tokenizer; tags, other special pieces and ids without a piece give nothing."""
+        known = [self._text_ids[id_] for id_ in map(int, ids) if id_ in self._text_ids]
+        return self._processor.decode(known).replace('\u2581', ' ').replace('\n', ' ').strip()

@@ -1,0 +1,267 @@
+"""HTML and XML as what is kept as it stands and the texts to translate between, with their inline tags."""
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any, NamedTuple
+from xml.parsers import expat
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.documents.literals import with_literals
+from flax_transformer.tasks.translation.documents.marked import Marked, Span
+
+Part = str | Marked  # kept as it stands, or translated
+
+# A sentence of HTML ends at these tags.
+_BLOCKS = """
+address article aside base blockquote body br button canvas caption center col colgroup dd details dialog dir div dl dt
+fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li link
+main menu meta nav noscript object ol optgroup option p pre script search section select source style summary svg table
+tbody td template textarea tfoot th thead title tr ul video
+"""
+_VOID = 'area base br col embed hr img input link meta param source track wbr'
+_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # by many
+_NO_LANGUAGE = 'code kbd math pre samp script style svg textarea var'  # what is in them is no language
+
+
+# Of XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
+_UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
+_SOURCE = re.compile(
+    r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
+    r'(?P<after>(?:(?P<space>\s*)<target(?P<attributes>[^>]*?)(?:/>|>(?P<target>.*?)</target\s*>))?)',
+    re.S,
+)
+_CODES = ('bpt', 'ept', 'it', 'ph')
+_KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
+
+
+class Token(NamedTuple):
+    kind: str  # open, close, void, text, literal, or other: comments, declarations, instructions
+    raw: str
+    name: str = ''
+    value: str = ''  # what a text means
+
+
+class Tags(NamedTuple):
+    """Names of tags, as in DeepL's API."""
+
+    ignored: Collection[str] = ()  # what is in them is not translated
+    splitting: Collection[str] = ()  # a sentence ends at them
+    non_splitting: Collection[str] = ()  # and at these it does not
+
+
+NO_TAGS = Tags()
+
+
+def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
+    """The parts of HTML: a sentence ends at blocks; comments, code and elements with translate="no" are kept."""
+    tokens = html_tokens(text)
+    blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in blocks for token in tokens]
+    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored])
+
+
+def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
+    """The parts of XML, which need not have a single root.
+
+    Without tags that split, what is in an element with text of its own is a sentence, or blanks between its elements.
+    Raises UserError, with the line, for text that is not well-formed.
+    """
+    tokens = xml_tokens(text, place)
+    splits = {*tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, tags.non_splitting)
+    return split_tokens(tokens, is_split, escape_of(tokens), tags.ignored)
+
+
+def split_tokens(
+    tokens: Sequence[Token], is_split: Sequence[bool], escape: Callable[[str], str] = str, ignored: Collection[str] = ()
+) -> list[Part]:
+    """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
+    parts: list[Part] = []
+    waiting: list[Token] = []  # of a sentence
+    number, ends = 0, ends_of(tokens)
+    while number < len(tokens):
+        token, splits, end = tokens[number], is_split[number], ends.get(number)
+        number += 1
+        if end:
+            inner = tokens[number - 1 : end]
+            stays = token.name in ignored or is_kept(token)
+            is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
+            if stays or is_blank:
+                token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
+                number = end
+        if splits:
+            parts += [*_sentence(waiting, escape), token.raw]
+            waiting = []
+        else:
+            waiting.append(token)
+    return [*parts, *_sentence(waiting, escape)]
+
+
+def is_kept(token: Token) -> bool:
+    """Whether an element says that it is not to be translated."""
+    return _KEPT.search(token.raw) is not None
+
+
+def ends_of(tokens: Sequence[Token]) -> dict[int, int]:
+    """After which token each element ends, by the number of its opening tag."""
+    ends: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    for number, token in enumerate(tokens):
+        if token.kind == 'open':
+            waiting.setdefault(token.name, []).append(number)
+        elif token.kind == 'close' and waiting.get(token.name):
+            ends[waiting[token.name].pop()] = number + 1
+    return ends
+
+
+def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
+    """Writes text as HTML and XML want it, and letters as their author spelled them."""
+    spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
+    letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
+    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
+    return lambda text: text.translate(table)
+
+
+def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
+    """Yields a sentence, and the white space around it; what has no letters as it stands."""
+    if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
+        yield ''.join(token.raw for token in tokens)
+        return
+    first, last = tokens[0], tokens[-1]
+    yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
+    text, spans = '', []
+    for token in tokens:
+        if token.kind == 'text':
+            value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
+            value = value.lstrip() if token is first else value
+            text += value.rstrip() if token is last else value
+        elif token.kind == 'literal':
+            spans.append(Span(len(text), len(text) + 1, 'literal', token.raw))
+            text += '\ufffc'
+        else:
+            kind = token.kind if token.kind in ('open', 'close') else 'void'
+            spans.append(Span(len(text), len(text), kind, token.raw, token.name))
+    yield with_literals(Marked(text, tuple(spans), escape))
+    yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
+
+
+def html_tokens(text: str) -> list[Token]:
+    """The tokens of HTML, read as browsers do: nothing is an error."""
+    out = []
+    for (start, kind, name), (end, *_) in pairwise([*_Html(text).found, (len(text),)]):
+        raw = text[start:end]
+        value = html.unescape(raw) if kind == 'entity' else raw
+        # Symbols such as &copy; and spaces at an edge stand on their own.
+        is_symbol = unicodedata.category(value[:1] or ' ')[0] == 'S' and value not in '<>'
+        is_edge = value.isspace() and not text[end : end + 1].isalnum()
+        is_text = kind == 'text' or (kind == 'entity' and not is_symbol and not is_edge)
+        out.append(Token('text' if is_text else kind, raw, name, value))
+    return out
+
+
+def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
+    """Messages about the tags of HTML that lack their other half."""
+    ends, left_open = ends_of(tokens), _LEFT_OPEN.split()
+    paired = {*ends, *(end - 1 for end in ends.values())}
+    faults, line = [], 1
+    for number, token in enumerate(tokens):
+        if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
+            wrong = (f'<{token.name}>', f'</{token.name}> after') if token.kind == 'open' else None
+            got, expected = wrong or (f'</{token.name}>', f'<{token.name}> before')
+            faults.append(f'{place}, line {line}: got {got}, expected {expected} it')
+        line += token.raw.count('\n')
+    return faults
+
+
+class _Html(HTMLParser):
+    """Where each token begins, its kind and name."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: list[tuple[int, str, str]] = []
+        self._begins = [0, *(match.end() for match in re.finditer('\n', text))]
+        self.feed(text)
+        self.close()
+
+    def _add(self, kind: str, name: str = '') -> None:
+        line, column = self.getpos()
+        self.found.append((self._begins[line - 1] + column, kind, name))
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._add('void' if tag in _VOID.split() else 'open', tag)
+
+    handle_startendtag = lambda self, tag, attrs: self._add('void', tag)
+    handle_endtag = lambda self, tag: self._add('close', tag)
+    handle_data = lambda self, data: self._add('text')
+    handle_charref = handle_entityref = lambda self, name: self._add('entity')
+    handle_comment = handle_decl = handle_pi = unknown_decl = lambda self, data: self._add('other')
+
+
+def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
+    """The tokens of a document or a part of one. Raises UserError for text that is not well-formed."""
+    is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
+    data = text.encode() if is_whole else b'<_>' + text.encode() + b'</_>'
+    parser = expat.ParserCreate('utf-8')
+    found: list[tuple[int, str, str, str]] = []
+    add = lambda kind, name='', value='': found.append((parser.CurrentByteIndex, kind, name, value))
+    parser.StartElementHandler = lambda name, attributes: add('open', name)
+    parser.EndElementHandler = lambda name: add('close', name)
+    parser.CharacterDataHandler = lambda value: add('text', '', value)
+    parser.StartCdataSectionHandler = lambda: add('cdata')
+    parser.EndCdataSectionHandler = parser.DefaultHandler = lambda *_: add('other')
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        why = f'{expat.ErrorString(error.code)}; expected well-formed XML'
+        raise UserError(f'{place}, line {error.lineno}: {why}') from None
+    tokens: list[Token] = []
+    for (start, kind, name, value), (end, *_) in pairwise([*found, (len(data),)]):
+        raw, last = data[start:end].decode(), tokens[-1] if tokens else Token('', '')
+        # The parser cuts text; what is in a section of CDATA has no tags or entities.
+        if kind == 'text' and (last.kind == 'cdata' or (raw == value and last.raw == last.value)):
+            tokens[-1] = last._replace(raw=last.raw + raw, value=last.value + raw)
+        elif raw:  # nothing is left for the end of <x/>
+            tokens.append(Token('void' if kind == 'open' and raw.endswith('/>') else kind, raw, name, value))
+    return tokens if is_whole else tokens[1:-1]
+
+
+def split_xliff(text: str, place: str) -> list[Part]:
+    """The parts of XLIFF 1.2 or 2.0: a source that has no target, or an empty one, gets its translation as target."""
+    if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
+        raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
+    parts: list[Part] = []
+    done = 0
+    for unit in _UNIT.finditer(text):
+        sources = [] if _KEPT.search(unit['opening']) else _SOURCE.finditer(text, *unit.span())
+        for source in sources:
+            if (source['target'] or '').strip():
+                continue
+            tokens = xml_tokens(source['text'], place)
+            opening = f'{source["space"] or ""}<target{source["attributes"] or ""}>'
+            new = split_tokens(tokens, [False] * len(tokens), escape_of(tokens), _CODES)
+            parts += [text[done : source.start('after')], opening, *new, '</target>']
+            done = source.end()
+    return [*parts, text[done:]]
+
+
+def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
+    """Whether a sentence ends at each token: at the tags around elements with text of their own."""
+    has_text, parents, owners, path = [False], [0], [], [0]  # elements by number, the one around each token
+    for token in tokens:
+        if token.kind == 'close' and len(path) > 1:
+            path.pop()
+        owners.append(path[-1])
+        if token.kind == 'open':
+            parents.append(path[-1])
+            path.append(len(has_text))
+            has_text.append(token.name in inline)
+        elif token.kind == 'text' and (token.value.strip() or '\n' not in token.value):
+            has_text[path[-1]] = True
+    for number, parent in enumerate(parents):
+        has_text[number] |= has_text[parent]
+    is_tag = lambda token: token.kind in ('open', 'close', 'void') and token.name not in inline
+    return [is_tag(token) and not has_text[owner] for token, owner in zip(tokens, owners, strict=True)]
