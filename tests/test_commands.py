@@ -54,6 +54,7 @@ NOT_RUN = {
     r'analogy|evaluate (runs/words|vectors)|glove': 'wants a vocabulary and the questions of a real corpus',
     r'tatoeba|multilingual|marian_base|runs/marian': 'wants a corpus or a run of it',
     r'plot (confusion|detection)': 'wants scores of another run; tests of the tasks draw them',
+    r'calibrate |plot quality': 'writes into a run, or wants one where it has; test_quality.py calibrates one',
     r'(show|plan) wmt14': 'compiles for minutes',
     r'^flax-transformer( \w+)?$': 'is the name of a command, in a sentence',
 }

@@ -96,10 +96,12 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
     if kind == 'quality':
         from flax_transformer.plots.quality import plot_quality
 
-        if translator.calibration is None:
-            raise UserError(f'{run} is not calibrated, so nothing has a quality: flax-transformer calibrate {run}')
-        found = translator(line)
-        return plot_quality(found.text.split(), found.word_quality or (), found.quality or 0.0)
+        (found,) = translator([line])
+        if found.quality is None or found.word_quality is None:
+            raise UserError(
+                f'the translation has no quality; expected a calibrated run: flax-transformer calibrate {run}'
+            )
+        return plot_quality(found.text.split(), found.word_quality, found.quality)
     if kind != 'alignment':
         return _attention(kind, translator, line, translation)
     from flax_transformer.plots.attention import plot_alignment

@@ -52,11 +52,11 @@ print(json.dumps(found))
 
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Exports of a trained model, weights beside it, and of one from Marian, weights inside."""
+    """Exports of a trained model, weights beside it, and of one from Marian, weights inside, that takes phrases."""
     folder = tmp_path_factory.mktemp('exports')
     assert main(['export', str(RUN), str(folder / 'exported')]) == 0
     marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
-    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'])
+    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'], phrases=True)
     return folder / 'exported', folder / 'marian'
 
 
@@ -106,6 +106,19 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translat
     assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
 
 
+def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple[Path, Path]) -> None:
+    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12), TEXTS[0]
+    required = [['no', ['x', 'house']], [], None, None]
+    plain, expected = translator(lines), translator(lines, required=required)
+    found = export_loader.load(folders[1])(lines, required)
+    assert [tuple(ids) for _, ids, _ in found] == [each.token_ids for each in expected]
+    assert [a.token_ids == b.token_ids for a, b in zip(plain, expected, strict=True)] == [False, True, True, True]
+    with pytest.raises(ValueError, match='takes no phrases; export it with --phrases'):
+        export_loader.load(folders[0])(['one'], [['zwei']])
+    with pytest.raises(ValueError, match='expected at most 16'):
+        export_loader.load(folders[1])(['no'], [['no ' * 30]])
+
+
 def needs_of_the_loader() -> set[str]:
     """What its docstring says to install."""
     return set(re.search('pip install ([a-z ]+)`', export_loader.__doc__)[1].split())
@@ -133,7 +146,8 @@ def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:
     assert beside['format'] == 1
     assert beside['platforms'] == list(PLATFORMS)
     assert beside['jax'] == jax.__version__
-    assert (len(beside['arguments']), len(inside['arguments'])) == (2, 1)
+    assert [text.partition(':')[0] for text in beside['arguments']] == ['weights', 'source']
+    assert [text.partition(':')[0] for text in inside['arguments']] == ['source', 'required']
     assert sorted(beside['sha256']) == sorted(file.name for file in folders[0].iterdir() if file.name != 'export.json')
     assert 'weights.npz' not in inside['sha256']
     assert all(

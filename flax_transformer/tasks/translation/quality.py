@@ -36,28 +36,42 @@ SENTENCE = (
     'log length ratio',
     'its absolute value',
 )
-WORD = ('mean log-probability', 'least log-probability', 'log pieces', "the sentence's mean log-probability")
+WORD = (
+    'probability',
+    'least probability of a piece',
+    'log pieces',
+    "geometric mean of the sentence's probabilities",
+    'probability of the next token',
+    'probability of the last token before',
+)
+_LEAST = -30.0  # nats; what the search forbids and yet has to take is far below
 
 
 def sentence_features(gains: Sequence[float], num_source: int) -> tuple[float, ...]:
     """SENTENCE of a translation, from its tokens' log-probabilities in nats and its source's number of tokens.
 
-    Entropy, attention coverage and the n best added nothing to these, as measured on two test sets.
+    Entropy, attention coverage and the n best changed no correlation with chrF by more than 0.004, on two test sets.
     """
-    gains = np.asarray(gains, np.float64)
+    gains = np.maximum(gains, _LEAST)
     mean, ratio = gains.mean(), np.log(len(gains) / max(num_source, 1))
     return mean, np.exp(mean), np.exp(gains).mean(), gains.min(), np.log(len(gains)), ratio, abs(ratio)
 
 
 def word_features(translation: Translation) -> list[tuple[float, ...]]:
     """WORD of each word of a translation."""
-    gains, of_word = translation.token_log_probs, {}
+    places: dict[int, list[int]] = {}
     pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # without EOS
-    for word, gain in zip(words_of(pieces), gains, strict=False):
+    for place, word in enumerate(words_of(pieces)):
         if word is not None:
-            of_word.setdefault(word, []).append(gain)
-    mean = float(np.mean(gains))
-    return [(np.mean(own), min(own), np.log(len(own)), mean) for _, own in sorted(of_word.items())]
+            places.setdefault(word, []).append(place)
+    gains = np.maximum(translation.token_log_probs, _LEAST)
+    mean, padded = np.exp(gains.mean()), np.exp([0.0, *gains, 0.0])
+    rows = []
+    for _, own in sorted(places.items()):
+        first, last = own[0] + 1, own[-1] + 1  # in `padded`
+        inside = padded[first : last + 1]
+        rows.append((inside.prod(), inside.min(), np.log(len(own)), mean, padded[last + 1], padded[first - 1]))
+    return rows
 
 
 class Regression(NamedTuple):
@@ -120,6 +134,8 @@ class Calibration:
             if len(found) == len(one.text.split()):
                 words += found
                 are_right += [_taken(left, word) for word in one.text.split()]
+        if not words:
+            raise UserError('the translations to calibrate on have no words')
         fit = lambda features, targets: Regression.fitted(np.array(features), np.array(targets, np.float64))
         return cls(fit(sentences, scores), fit(words, are_right), len(kept))
 
@@ -153,7 +169,7 @@ class Calibration:
             return cls(_read(found['sentence'], SENTENCE), _read(found['word'], WORD), int(found['sentences']))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
             raise UserError(f'{file} is damaged; calibrate the run again, or remove it') from None
