@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,8 +52,8 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     translator.programs.check_lengths('line', [line], [source])
     translator.programs.check_lengths('translation', [translation], [target])
     target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
-    variables = {'params': translator.params}
-    weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')
+    look = jax.jit(partial(translator.model.apply, method='cross_attention'))
+    weights = look({'params': translator.params}, jnp.asarray([source]), target_in)
     return AttentionMap(
         [tokenizer.source_piece(i) for i in source],
         [tokenizer.piece(i) for i in target],
@@ -199,18 +199,23 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
 
 def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
     """The hypotheses of one source, as the translator finds them; fills `steps`."""
-    model, programs, variables = translator.model, translator.programs, {'params': translator.weights}
-    problem = make_problem(
-        translator.decoding,
-        source,
-        **programs.vocabulary._asdict(),
-        banned=programs.banned,
-        banned_sequences=programs.banned_sequences,
-        max_positions=programs.max_positions,
-    )
-    problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
-    step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
-    found = beam_search(step, state, problem, width=translator.decoding.beam_width)
+    model, programs = translator.model, translator.programs
+
+    @jax.jit
+    def search(variables: Any, source: jax.Array) -> Hypotheses:
+        problem = make_problem(
+            translator.decoding,
+            source,
+            **programs.vocabulary._asdict(),
+            banned=programs.banned,
+            banned_sequences=programs.banned_sequences,
+            max_positions=programs.max_positions,
+        )
+        problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
+        step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
+        return beam_search(step, state, problem, width=translator.decoding.beam_width)
+
+    found = search({'params': translator.weights}, source)
     jax.effects_barrier()
     return found
 
