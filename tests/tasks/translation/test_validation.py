@@ -31,7 +31,9 @@ def test_bleu_is_that_of_the_translations_that_the_run_makes(copy_folder: Path, 
     """Of the moving average, by the run's own search, to the digit; and it can say which checkpoint is best."""
     config = copy_config(copy_folder, steps=80, evaluate_every=80, checkpoint_every=80, keep_last=1, evaluate_bleu=30)
     training = replace(config.training, best_by='bleu', sample_translations=1, calibrate_on=50)
-    config = replace(config, training=training, optimizer=replace(config.optimizer, ema_decay=0.9))
+    decoding = replace(config.decoding, beam_width=1)
+    optimizer = replace(config.optimizer, ema_decay=0.9)
+    config = replace(config, training=training, optimizer=optimizer, decoding=decoding)
     run = train(config, tmp_path / 'run')
     (record,) = (r for r in read_metrics(run.path) if r['kind'] == 'validation' and r['step'] == 80)
     sources, targets = ((copy_folder / f'validation.{side}').read_text().splitlines()[:30] for side in ('in', 'out'))
