@@ -14,7 +14,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import Hypotheses
+from flax_transformer.decoding.problem import History, Hypotheses
 from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
