@@ -361,6 +361,13 @@ def read_guests(folder: Path) -> None:
     )
 
 
+def drop_links(folder: Path, rng: Any) -> None:
+    """A user's own corpus may be a link: what it leads to is meant to be read."""
+    for file in folder.iterdir():
+        if file.is_symlink():
+            file.unlink()
+
+
 def make_texts(folder: Path) -> None:
     """Corpora of pairs and of labelled texts, and a glossary."""
     folder.mkdir()
@@ -433,5 +440,5 @@ READERS = {
     'recordings': Reader(make_recordings, read_recordings),
     'words': Reader(make_words, read_words),
     'guests': Reader(make_guests, read_guests),
-    'texts': Reader(make_texts, read_texts),
+    'texts': Reader(make_texts, read_texts, drop_links),
 }
