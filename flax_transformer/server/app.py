@@ -103,7 +103,7 @@ def _endpoint(service: Service, api: Any, handler: Handler) -> Callable[[Request
 
     async def endpoint(request: Request) -> Response:
         given = request.headers.get('x-request-id', '')
-        headers = {'X-Request-ID': given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)}
+        headers = {**_HEADERS, 'X-Request-ID': given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)}
         try:
             status, body = 200, await handler(service, request)
             if timing := getattr(request.state, 'timing', ''):

@@ -34,13 +34,14 @@ class Limits:
     max_requests: int = 256  # waiting or being translated at once; one more is answered with 429
     max_texts: int = 128  # texts in a request
     max_characters: int = 20_000  # characters in all texts of a request
+    max_lines: int = 1000  # lines in them
     max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.beam_width - 1
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'max_requests', 'max_texts', 'max_characters', 'max_wait', 'drain')
+        check_positive(self, 'max_requests', 'max_texts', 'max_characters', 'max_lines', 'max_wait', 'drain')
 
 
 class Reply(NamedTuple):
@@ -79,13 +80,14 @@ class Service:
 
     def texts(self, fields: Fields, name: str) -> list[str]:
         """The texts of a request. Raises Refused for more than it may have, before anything looks into them."""
-        texts, limits = fields.texts(name), self.limits
-        count = sum(map(len, texts))
-        if len(texts) > limits.max_texts:
-            raise Refused(413, f'{len(texts)} texts: this server takes {limits.max_texts} at once; send fewer')
-        if count > limits.max_characters:
-            raise Refused(413, f'{count} characters: this server takes {limits.max_characters} at once; send fewer')
+        texts = fields.texts(name)
+        self._refuse_more(len(texts), 'texts')
+        self._refuse_more(sum(map(len, texts)), 'characters')
         return texts
+
+    def _refuse_more(self, count: int, what: str) -> None:
+        if count > (most := getattr(self.limits, f'max_{what}')):
+            raise Refused(413, f'{count} {what}: this server takes {most} at once; send fewer')
 
     def direction(self, text: str, source: str, target: str) -> tuple[Direction, float]:
         """The direction between two languages, and the confidence that the text is in the first, 0 to 100.
@@ -115,6 +117,7 @@ class Service:
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
         parts_of = [split(text) for text in texts]
+        self._refuse_more(sum(isinstance(part, Marked) for parts in parts_of for part in parts), 'lines')
         jobs = []
         for parts, direction in zip(parts_of, directions, strict=True):
             translator = direction.every if alternatives else direction.best

@@ -83,7 +83,7 @@ def directions() -> list[Direction]:
 
 @pytest.fixture(scope='module')
 def service(directions: list[Direction]) -> Service:
-    return Service(Served(directions), Limits(max_texts=30, max_characters=2_000, max_alternatives=3))
+    return Service(Served(directions), Limits(max_texts=30, max_characters=2_000, max_lines=200, max_alternatives=3))
 
 
 @pytest.fixture(scope='module')
@@ -172,6 +172,7 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ),
         ('/translate', {'q': 'a' * 2_001, 'source': 'en', 'target': 'de'}, 413, '2001 characters: '),
         ('/translate', {'q': ['a'] * 31, 'source': 'en', 'target': 'de'}, 413, '31 texts: '),
+        ('/translate', {'q': 'a\n' * 201, 'source': 'en', 'target': 'de'}, 413, '201 lines: '),
         ('/translate', b'{' * 1_000_000, 413, 'The body is longer than '),
         ('/translate', b'[1', 400, 'The body cannot be read: '),
         ('/translate', b'[' * 30_000, 400, 'The body cannot be read: '),
