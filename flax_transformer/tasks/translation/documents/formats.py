@@ -9,13 +9,15 @@ from flax_transformer.common.installing import imported
 from flax_transformer.tasks.translation.documents import markup
 from flax_transformer.tasks.translation.documents.markdown import split_markdown
 from flax_transformer.tasks.translation.documents.marked import Marked
-from flax_transformer.tasks.translation.documents.markup import Part, Token
+from flax_transformer.tasks.translation.documents.markup import Part
 
 FORMATS = {
     **{'.html': 'html', '.htm': 'html', '.xml': 'xml', '.po': 'po', '.srt': 'srt', '.xlf': 'xliff', '.xliff': 'xliff'},
     **{'.md': 'markdown', '.markdown': 'markdown'},
 }
-_PLAIN = re.compile(r'<(/?)([A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n')  # tags of messages and subtitles, line ends
+_PLAIN = re.compile(
+    r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n'
+)  # tags of messages and subtitles, line ends
 _TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 
@@ -56,13 +58,7 @@ def read_document(content: bytes, form: str, place: str) -> Document:
 
 def plain_parts(text: str) -> list[Part]:
     """The parts of a text of lines, which may have tags."""
-    tokens, done = [], 0
-    for match in _PLAIN.finditer(text):
-        kind = 'close' if match[1] else 'void' if not match[2] or match[0].endswith('/>') else 'open'
-        before = text[done : match.start()]
-        tokens += [Token('text', before, '', before), Token(kind, match[0], match[2] or '')]
-        done = match.end()
-    tokens = [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
+    tokens = markup.tokens_of(text, _PLAIN)
     return markup.split_tokens(tokens, [token.raw.endswith('\n') for token in tokens])
 
 
