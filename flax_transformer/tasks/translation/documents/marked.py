@@ -11,7 +11,6 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 # The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
 STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
-_SIGNS, _MOST_SIGNS = re.compile(r'[^\w\s]*'), 9
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -125,9 +124,8 @@ class _Element:
     children: list['_Element'] = field(default_factory=list)
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
-    outer: tuple[str, str] = ('', '')  # signs right before it and after it
     words: range = range(0)  # the source's that it holds; if it is empty, before the next
-    place: tuple[int, int] = (-1, -1)  # the target's words that it gets
+    place: tuple[int, int] = (0, 0)  # the target's words that it gets
 
 
 _word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
@@ -138,17 +136,6 @@ class _Word(NamedTuple):
     first: int  # after signs such as quotes
     last: int  # before signs such as commas
     end: int
-
-    def begin(self, text: str, element: _Element) -> int:
-        """Where an element begins whose first word this is: after the signs that were before it in the source."""
-        if (outer := element.outer[0]) and text.startswith(outer, self.start):
-            return self.start + len(outer)
-        return self.start if element.signs[0] else self.first
-
-    def stop(self, text: str, element: _Element) -> int:
-        if (outer := element.outer[1]) and text.endswith(outer, self.start, self.end):
-            return self.end - len(outer)
-        return self.end if element.signs[1] else self.last
 
 
 def _words(text: str) -> list[_Word]:
@@ -177,10 +164,8 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
         else:
             element.end = end
             element.words = range(first, max(bisect_left(begins, end), first))
-        left, right = text[: element.start], text[element.end :]
-        element.spaces = (not left[-1:].strip(), not right[:1].strip())
+        element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
         element.signs = (is_sign(text[element.start :].lstrip()[:1]), is_sign(text[: element.end].rstrip()[-1:]))
-        element.outer = (_SIGNS.match(left[:-_MOST_SIGNS:-1])[0][::-1], _SIGNS.match(right[:_MOST_SIGNS])[0])
 
     for span in spans:
         if span.kind == 'close' and span.name in names[1:]:
@@ -200,7 +185,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
 
 def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
     """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
-    element.place, free, taken = place, [place], []
+    element.place, free, taken, points = place, [place], [], []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
         is_all = child.words == element.words and free == [place]
         found = [(1, *place)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
@@ -210,13 +195,12 @@ def _place(element: _Element, place: tuple[int, int], aligned: list[int | None])
             taken.append((first, last))
             _place(child, (first, last), aligned)
         else:
-            child.place = (-1, -1)
-    for child in element.children:
-        if child.place == (-1, -1):
-            at = _point(child, element.words, place, aligned)
-            inside = next((each for each in taken if each[0] < at < each[1]), (at,))
-            at = min(inside, key=lambda end: abs(end - at))
-            _place(child, (at, at), aligned)
+            points.append(child)
+    for child in points:
+        at = _point(child, element.words, place, aligned)
+        inside = next((each for each in taken if each[0] < at < each[1]), (at,))
+        at = min(inside, key=lambda end: abs(end - at))
+        _place(child, (at, at), aligned)
 
 
 def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
@@ -249,13 +233,13 @@ def _written(element: _Element, start: int, end: int, text: str, words: list[_Wo
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.place):
         (first, last), before, after = child.place, '', ''
-        begin = words[first].begin(text, child) if first < len(words) else end
-        stop = words[last - 1].stop(text, child) if last else 0
+        begin = end if first == len(words) else words[first].start if child.signs[0] else words[first].first
+        stop = 0 if not last else words[last - 1].end if child.signs[1] else words[last - 1].last
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
-            ends_word = last > 0 and (not leads or first == len(words))
-            begin = stop = stop if ends_word else begin
-            before, after = ' ' * (leads and ends_word), ' ' * (trails and not ends_word and first < len(words))
+            begin = stop = stop if last and (not leads or first == len(words)) else begin
+            before = ' ' * (leads and bool(text[:begin][-1:].strip()))
+            after = ' ' * (trails and bool(text[begin:][:1].strip()))
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before
