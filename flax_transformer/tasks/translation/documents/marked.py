@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -118,13 +119,11 @@ class _Element:
     """A tag, or a pair of tags and what is between them."""
 
     before: str
-    start: int  # in the source
-    end: int
-    after: str = ''
-    children: list['_Element'] = field(default_factory=list)
+    after: str
+    words: range  # the source's that it holds; if it is empty, before the next
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
-    words: range = range(0)  # the source's that it holds; if it is empty, before the next
+    children: list['_Element'] = field(default_factory=list)
     place: tuple[int, int] = (0, 0)  # the target's words that it gets
 
 
@@ -146,41 +145,49 @@ def _words(text: str) -> list[_Word]:
     return found
 
 
+def ends_of(tags: Sequence[Any]) -> dict[int, int]:
+    """After which tag (Span or Token) each element ends, by the number of its opening tag; elements do not cross."""
+    ends: dict[int, int] = {}
+    stack: list[int] = []
+    waiting: Counter[str] = Counter()  # names of those on the stack
+    for number, tag in enumerate(tags):
+        if tag.kind == 'open':
+            stack.append(number)
+            waiting[tag.name] += 1
+        elif tag.kind == 'close' and waiting[tag.name]:
+            while tags[opening := stack.pop()].name != tag.name:
+                waiting[tags[opening].name] -= 1
+            waiting[tag.name] -= 1
+            ends[opening] = number + 1
+    return ends
+
+
 def _tree(spans: Sequence[Span], text: str) -> _Element:
     """The tags as elements within each other; one that lacks its other half is an element of its own."""
-    stack, names, words = [_Element('', 0, len(text))], [''], _words(text)
-    begins, ends = [word.first for word in words], [word.last for word in words]
+    words, ends = _words(text), ends_of(spans)
+    firsts, lasts = [word.first for word in words], [word.last for word in words]
     is_sign = lambda character: re.match(r'\w', character) is None
-
-    def leave(end: int | None = None, raw: str = '') -> None:
-        element = stack.pop()
-        names.pop()
-        stack[-1].children.append(element)
-        first = bisect_left(ends, element.start + 1)
-        element.words, element.after = range(first, first), raw
-        if end is None:  # it is a point, and its children its parent's
-            stack[-1].children += element.children
-            element.children = []
-        else:
-            element.end = end
-            element.words = range(first, max(bisect_left(begins, end), first))
-        element.spaces = (not text[: element.start][-1:].strip(), not text[element.end :][:1].strip())
-        element.signs = (is_sign(text[element.start :].lstrip()[:1]), is_sign(text[: element.end].rstrip()[-1:]))
-
-    for span in spans:
-        if span.kind == 'close' and span.name in names[1:]:
-            while names[-1] != span.name:
-                leave()
-            leave(span.start, span.raw)
+    stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
+    for number, span in enumerate(spans):
+        if number == stack[-1][1]:
+            stack.pop()
             continue
-        stack.append(_Element(span.raw, span.start, span.end))
-        names.append(span.name)
-        if span.kind != 'open' or len(stack) > _DEEPEST:
-            leave()
-    while len(stack) > 1:
-        leave()
-    stack[0].words = range(len(words))
-    return stack[0]
+        is_pair = number in ends and len(stack) <= _DEEPEST
+        closing = spans[ends[number] - 1] if is_pair else span
+        begin = bisect_left(lasts, span.start + 1)
+        stop = max(bisect_left(firsts, closing.start), begin) if is_pair else begin
+        before, after = text[: span.start], text[closing.start :]
+        element = _Element(
+            span.raw,
+            closing.raw if is_pair else '',
+            range(begin, stop),
+            spaces=(not before[-1:].strip(), not after[:1].strip()),
+            signs=(is_sign(text[span.start :].lstrip()[:1]), is_sign(text[: closing.start].rstrip()[-1:])),
+        )
+        stack[-1][0].children.append(element)
+        if is_pair:
+            stack.append((element, ends[number] - 1))
+    return stack[0][0]
 
 
 def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:

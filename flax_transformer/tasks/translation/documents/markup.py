@@ -4,13 +4,12 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 from xml.parsers import expat
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.literals import with_literals
-from flax_transformer.tasks.translation.documents.marked import Marked, Span
+from flax_transformer.tasks.translation.documents.marked import Marked, Span, ends_of
 
 Part = str | Marked  # kept as it stands, or translated
 
@@ -73,12 +72,12 @@ def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
     """The parts of XML, which need not have a single root.
 
-    Without tags that split, a sentence ends at the tags of each name that is nowhere right next to text.
+    Without tags that split, what is in an element with text of its own is a sentence, or blanks between its elements.
     Raises UserError, with the line, for text that is not well-formed.
     """
     tokens = xml_tokens(text, place)
-    splits = ({*tags.splitting} or _outline(tokens)) - {*tags.non_splitting}
-    is_split = [token.name in splits for token in tokens]
+    splits = {*tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, tags.non_splitting)
     return split_tokens(tokens, is_split, escape_of(tokens), tags.ignored)
 
 
@@ -110,18 +109,6 @@ def split_tokens(
 def is_kept(token: Token) -> bool:
     """Whether an element says that it is not to be translated."""
     return _KEPT.search(token.raw) is not None
-
-
-def ends_of(tokens: Sequence[Token]) -> dict[int, int]:
-    """After which token each element ends, by the number of its opening tag."""
-    ends: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {}
-    for number, token in enumerate(tokens):
-        if token.kind == 'open':
-            waiting.setdefault(token.name, []).append(number)
-        elif token.kind == 'close' and waiting.get(token.name):
-            ends[waiting[token.name].pop()] = number + 1
-    return ends
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
@@ -227,13 +214,21 @@ def split_xliff(text: str, place: str) -> list[Part]:
     return [*parts, text[done:]]
 
 
-def _outline(tokens: Sequence[Token]) -> set[str]:
-    """The names of elements that have no text, or blanks within a line, right before them or after them."""
-    is_text = lambda token: token.kind == 'text' and (token.value.strip() or '\n' not in token.raw)
-    inline = {''}
-    for before, after in pairwise(tokens):
-        if after.kind in ('open', 'void') and is_text(before):
-            inline.add(after.name)
-        if before.kind in ('close', 'void') and is_text(after):
-            inline.add(before.name)
-    return {token.name for token in tokens} - inline
+def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
+    """Whether a sentence ends at each token: at the tags around elements with text of their own."""
+    is_split, ends = [False] * len(tokens), ends_of(tokens)
+    waiting = [(0, len(tokens))]  # what is in elements without such text around them
+    for number, stop in waiting:
+        children = []
+        while number < stop:
+            children.append(number)
+            number = ends.get(number, number + 1)
+        texts = (tokens[child].value for child in children if tokens[child].kind == 'text')
+        if any(text.strip() or '\n' not in text for text in texts):
+            continue
+        for child in children:
+            if tokens[child].kind in ('open', 'void') and tokens[child].name not in inline:
+                end = ends.get(child, child + 1)
+                is_split[child] = is_split[end - 1] = True
+                waiting.append((child + 1, end - 1))
+    return is_split
