@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import imported
+from flax_transformer.data.lines import utf8_fault
 from flax_transformer.tasks.translation.documents import markup
 from flax_transformer.tasks.translation.documents.markdown import split_markdown
 from flax_transformer.tasks.translation.documents.marked import Marked
@@ -43,8 +44,8 @@ def read_document(content: bytes, form: str, place: str) -> Document:
     try:
         text = content.decode('utf-8')
     except UnicodeDecodeError as error:
-        line, byte = content.count(b'\n', 0, error.start) + 1, content[error.start]
-        raise UserError(f'{place}, line {line}: byte 0x{byte:02x} is not valid UTF-8; convert it with iconv') from None
+        line = content.count(b'\n', 0, error.start) + 1
+        raise UserError(f'{place}, line {line}: {utf8_fault(error)}') from None
     if '\0' in text:
         raise UserError(f'{place}: got a zero byte, expected text')
     if form == 'html':
