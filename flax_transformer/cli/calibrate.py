@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import open_translator, parse, progress_bar
 from flax_transformer.common.errors import UserError
@@ -11,9 +10,6 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.evaluate import check_files
-
-if TYPE_CHECKING:
-    from flax_transformer.data.bitext.corpus import Pairs
 
 DESCRIPTION = """Calibrate how sure a model is, on sentences with translations: from then on `quality` in the records of
 `translate --format jsonl` is the chrF to expect, from 0 to 1, and `word_quality` how probably each word is right.
@@ -42,22 +38,22 @@ def main(argv: list[str]) -> None:
     run = split_reference(argv[0])[0]
     sets = _sets(run, options)
     translator = open_translator(argv[:1], options)
-    into = lambda language: translator.with_params(translator.params, target_language=language)
-    with progress_bar(sum(len(pairs) for _, pairs in sets), 'sentences') as bar:
-        found = calibrate([(into(tag), pairs.sources, pairs.targets) for tag, pairs in sets], bar.update)
+    with progress_bar(sum(len(sources) for _, sources, _ in sets), 'sentences') as bar:
+        found = calibrate(translator, sets, bar.update)
     found.write(run)
     print(f'{run / FILE}: calibrated on {found.num_sentences:,} sentences')
 
 
-def _sets(run: Path, options: CalibrateOptions) -> 'list[tuple[str | None, Pairs]]':
-    """The pairs of each set, and the language whose tag its sources get; None: that of the search."""
+def _sets(run: Path, options: CalibrateOptions) -> list[tuple[str | None, list[str], list[str]]]:
+    """The language whose tag the sources of each set get, None: that of the search; the sources and references."""
     from flax_transformer.data.bitext.sources import read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.engine.runs.trust import is_remembered, remember
 
     data = options.data
     if options.source is not None:
-        return [(None, read_text_files(options.source, *options.reference))]
+        pairs = read_text_files(options.source, *options.reference)
+        return [(None, pairs.sources, pairs.targets)]
     if options.trust_data:
         remember(run)
     if not is_remembered(run):
@@ -68,4 +64,5 @@ def _sets(run: Path, options: CalibrateOptions) -> 'list[tuple[str | None, Pairs
     chosen = [corpus for corpus in data.corpora if corpus.has_validation]
     if not chosen:
         raise UserError(f'{run} has no validation set (data.validation is empty); give --source and --reference')
-    return [(data.tag_of(corpus), read_corpus(corpus.validation, data, corpus.languages)) for corpus in chosen]
+    each = [(data.tag_of(corpus), read_corpus(corpus.validation, data, corpus.languages)) for corpus in chosen]
+    return [(language, pairs.sources, pairs.targets) for language, pairs in each]

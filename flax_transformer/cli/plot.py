@@ -94,14 +94,16 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
         return _tree(found)
     translator = Translator.from_run(run)
     if kind == 'quality':
-        from flax_transformer.plots.quality import plot_quality
+        from flax_transformer.plots.curves import plot_bars
+        from flax_transformer.plots.look import readable
 
         (found,) = translator([line])
         if found.quality is None or found.word_quality is None:
             raise UserError(
                 f'the translation has no quality; expected a calibrated run: flax-transformer calibrate {run}'
             )
-        return plot_quality(found.text.split(), found.word_quality, found.quality)
+        words, sentence = map(readable, found.text.split()), f'quality of the sentence: {found.quality:.2f}'
+        return plot_bars({'quality': found.word_quality}, list(words), xlabel=sentence, ylabel='quality', digits=2)
     if kind != 'alignment':
         return _attention(kind, translator, line, translation)
     from flax_transformer.plots.attention import plot_alignment

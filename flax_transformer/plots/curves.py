@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain
+from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain, use_fonts
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up
@@ -109,21 +109,28 @@ def plot_lengths(
     `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
     since a bar of few lines says little.
     """
-    figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
-    width = 0.8 / len(scores)
-    for number, (name, values) in enumerate(scores.items()):
-        across = np.arange(len(lengths)) + (number - (len(scores) - 1) / 2) * width
-        bars = axes.bar(across, values, width * 0.92, color=color_of(number), label=plain([name])[0])
-        axes.bar_label(bars, [f'{value:.1f}' for value in values], fontsize=8, padding=2)
     names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
-    axes.set_xticks(range(len(lengths)), names)
-    axes.set_xlabel(f'length of the source ({unit})')
-    axes.set_ylabel(ylabel)
+    return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
+
+
+def plot_bars(
+    heights: Mapping[str, Sequence[float]], names: Sequence[str], *, xlabel: str, ylabel: str, digits: int = 1
+) -> Figure:
+    """Groups of bars, each with its height in so many digits: one bar for each series, one group for each name."""
+    figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(names)), 3.8)
+    width = 0.8 / len(heights)
+    for number, (name, values) in enumerate(heights.items()):
+        across = np.arange(len(names)) + (number - (len(heights) - 1) / 2) * width
+        bars = axes.bar(across, values, width * 0.92, color=color_of(number), label=plain([name])[0])
+        axes.bar_label(bars, [f'{value:.{digits}f}' for value in values], fontsize=8, padding=2)
+    axes.set_xticks(range(len(names)), names)
+    use_fonts(axes.get_xticklabels())
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     clear_frame(axes)
     axes.grid(visible=False, axis='x')
     axes.tick_params(axis='x', length=0)
-    if len(scores) > 1:
-        figure.legend(loc='outside lower center', ncols=min(len(scores), 4), frameon=False)
+    if len(heights) > 1:
+        figure.legend(loc='outside lower center', ncols=min(len(heights), 4), frameon=False)
     return figure
 
 

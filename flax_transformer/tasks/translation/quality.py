@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.translation.inference.result import Translation, words_of
 
@@ -22,33 +22,19 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.translator import Translator
 
 FILE = 'quality.json'  # in a run directory
-FORMAT = 1
+FORMAT = 2
 FEWEST = 50  # sentences to calibrate on
 _RIDGE = 1.0  # on weights of standardized features; the sums are over all examples
 _DIGITS = 4
 
-SENTENCE = (
-    'mean log-probability',
-    'geometric mean of probabilities',
-    'mean probability',
-    'least log-probability',
-    'log tokens',
-    'log length ratio',
-    'its absolute value',
-)
-WORD = (
-    'probability',
-    'least probability of a piece',
-    'log pieces',
-    "geometric mean of the sentence's probabilities",
-    'probability of the next token',
-    'probability of the last token before',
-)
 _LEAST = -30.0  # nats; what the search forbids and yet has to take is far below
 
 
 def sentence_features(gains: Sequence[float], num_source: int) -> tuple[float, ...]:
-    """SENTENCE of a translation, from its tokens' log-probabilities in nats and its source's number of tokens.
+    """What is known of a translation, from its tokens' log-probabilities in nats and its source's number of tokens.
+
+    The mean log-probability, the geometric and the arithmetic mean of the probabilities, the least log-probability, the
+    logarithm of the number of tokens, that of the lengths' ratio, and its absolute value.
 
     Entropy, attention coverage and the n best changed no correlation with chrF by more than 0.004, on two test sets.
     """
@@ -58,7 +44,11 @@ def sentence_features(gains: Sequence[float], num_source: int) -> tuple[float, .
 
 
 def word_features(translation: Translation) -> list[tuple[float, ...]]:
-    """WORD of each word of a translation."""
+    """What is known of each word of a translation.
+
+    Its probability, the least of its pieces, the logarithm of their number, the geometric mean of the sentence's
+    probabilities, and the probabilities of the tokens after the word and before it.
+    """
     places: dict[int, list[int]] = {}
     pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # without EOS
     for place, word in enumerate(words_of(pieces)):
@@ -75,11 +65,9 @@ def word_features(translation: Translation) -> list[tuple[float, ...]]:
 
 
 class Regression(NamedTuple):
-    """A logistic regression on features with these means and deviations."""
+    """A logistic regression."""
 
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  # of F features
     bias: float
 
     @classmethod
@@ -93,16 +81,13 @@ class Regression(NamedTuple):
             found = _sigmoid(inputs @ weights)
             slope = inputs.T @ (found - targets) + ridge @ weights
             curvature = (inputs * (found * (1 - found))[:, None]).T @ inputs + ridge
-            change = np.linalg.solve(curvature, slope)
-            weights -= change
-            if np.abs(change).max() < 1e-9:
-                break
-        return cls(*(tuple(map(float, each)) for each in (means, deviations, weights[:-1])), float(weights[-1]))
+            weights -= np.linalg.solve(curvature, slope)
+        unscaled = weights[:-1] / deviations
+        return cls(tuple(unscaled.tolist()), float(weights[-1] - unscaled @ means))
 
     def __call__(self, features: Sequence[Sequence[float]]) -> np.ndarray:
         """The expectations [N] of features [N, F]."""
-        scaled = (np.asarray(features, np.float64) - self.means) / self.deviations
-        return _sigmoid(scaled @ self.weights + self.bias)
+        return _sigmoid(np.asarray(features, np.float64) @ self.weights + self.bias)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -131,9 +116,12 @@ class Calibration:
             sentences.append(sentence_features(one.token_log_probs, num_source[i]))
             scores.append(metric.sentence_score(one.text, [reference]).score / 100)
             found, left = word_features(one), Counter(reference.split())
-            if len(found) == len(one.text.split()):
-                words += found
-                are_right += [_taken(left, word) for word in one.text.split()]
+            if len(found) != len(one.text.split()):
+                continue
+            words += found
+            for word in one.text.split():
+                left[word] -= 1
+                are_right.append(left[word] >= 0)
         if not words:
             raise UserError('the translations to calibrate on have no words')
         fit = lambda features, targets: Regression.fitted(np.array(features), np.array(targets, np.float64))
@@ -153,55 +141,43 @@ class Calibration:
 
     def write(self, run: Path) -> None:
         """Writes it into a run directory."""
-        parts = {'sentence': (SENTENCE, self.sentence), 'word': (WORD, self.word)}
-        content = {'format': FORMAT, 'sentences': self.num_sentences}
-        content |= {name: {'features': features} | part._asdict() for name, (features, part) in parts.items()}
-        write_whole(run / FILE, json.dumps(content, indent=1) + '\n')
+        parts = {'sentence': self.sentence._asdict(), 'word': self.word._asdict()}
+        write_whole(
+            run / FILE, json.dumps({'format': FORMAT, 'sentences': self.num_sentences} | parts, indent=1) + '\n'
+        )
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
         """That of a run directory; None: it has none. Raises UserError if the file is damaged, or a later version's."""
         file = run / FILE
-        try:
+        if not file.exists():
+            return None
+        with naming_damage(file, 'calibrate the run again, or remove it'):
             found = dict(parse_json(read_limited(file)))
             if found['format'] != FORMAT:
                 raise UserError(f'{file} has format {found["format"]!r}, expected {FORMAT}; calibrate the run again')
-            return cls(_read(found['sentence'], SENTENCE), _read(found['word'], WORD), int(found['sentences']))
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError, LookupError, OverflowError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f'{file} is damaged; calibrate the run again, or remove it') from None
+            return cls(_read(found['sentence'], 7), _read(found['word'], 6), int(found['sentences']))
 
 
-def _read(found: Any, features: tuple[str, ...]) -> Regression:
-    """Raises ValueError, TypeError or LookupError for anything but a regression on these features."""
-    numbers = [[float(x) for x in found[name]] for name in ('means', 'deviations', 'weights')]
-    bias = float(found['bias'])
-    is_whole = tuple(found['features']) == features and np.shape(numbers) == (3, len(features))
-    if not is_whole or not np.isfinite([*numbers[0], *numbers[1], *numbers[2], bias]).all() or min(numbers[1]) <= 0:
-        raise ValueError
-    return Regression(*map(tuple, numbers), bias)
-
-
-def _taken(left: Counter[str], word: str) -> bool:
-    """Whether a word is left, from which it is taken."""
-    is_there = left[word] > 0
-    left[word] -= is_there
-    return is_there
+def _read(found: Any, count: int) -> Regression:
+    """Raises ValueError, TypeError or LookupError for anything but a regression on so many features."""
+    weights, bias = np.array(found['weights'], np.float64), float(found['bias'])
+    if weights.shape != (count,) or not np.isfinite([*weights, bias]).all():
+        raise ValueError(f'expected {count} weights and a bias')
+    return Regression(tuple(weights.tolist()), bias)
 
 
 def calibrate(
-    sets: 'Sequence[tuple[Translator, Sequence[str], Sequence[str]]]',
+    translator: 'Translator',
+    sets: Sequence[tuple[str | None, Sequence[str], Sequence[str]]],
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
-    """Fitted on translators' translations of sources, against their references. Raises UserError for too few."""
+    """Fitted on translations of sets, each a language, sources and references. Raises UserError for too few."""
     translations, lengths, references = [], [], []
-    for translator, sources, targets in sets:
-        translations += translator(sources, progress=progress)
-        language = translator.decoding.target_language
-        lengths += map(len, translator.tokenizer.encode(list(sources), target_language=language))
+    for language, sources, targets in sets:
+        into = translator.with_params(translator.params, target_language=language)
+        translations += into(sources, progress=progress)
+        lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
         references += targets
     return Calibration.fitted(translations, lengths, references)
 
@@ -224,8 +200,9 @@ def correlations(translations: Sequence[Translation], references: Sequence[Seque
     }
     if any(len({*values}) < 2 for values in (chrf, *found.values())):
         return {}  # nothing to correlate
+    measures = {'pearson': stats.pearsonr, 'spearman': stats.spearmanr}
     return {
-        f'{how}_{name}': float(getattr(stats, f'{how}r')(values, chrf).statistic)
+        f'{how}_{name}': float(measure(values, chrf).statistic)
         for name, values in found.items()
-        for how in ('pearson', 'spearman')
+        for how, measure in measures.items()
     }

@@ -76,16 +76,13 @@ def _initial_params(config: Config, prepared: Prepared) -> Any:
 
 def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
     """Calibrates quality on the validation sets; a run that cannot be calibrated is good all the same."""
-    sets, chosen = prepared.validation, interleaved(prepared.validation, config.training.calibrate_on)
+    chosen = interleaved(prepared.validation, config.training.calibrate_on)
     if len(chosen) < FEWEST:
         return
+    lines = lambda own: [(own.pairs.sources[i], own.pairs.targets[i]) for each, i in chosen if each is own]
+    sets = [(each.target_language, *zip(*lines(each), strict=True)) for each in prepared.validation]
     try:
-        translator, found = Translator.from_run(run.path), []
-        for each in sets:
-            lines = [(each.pairs.sources[i], each.pairs.targets[i]) for one, i in chosen if one is each]
-            into = translator.with_params(translator.params, target_language=each.target_language)
-            found.append((into, *map(list, zip(*lines, strict=True))))
-        calibration = calibrate(found)
+        calibration = calibrate(Translator.from_run(run.path), sets)
         calibration.write(run.path)
         say(f'quality is calibrated on {calibration.num_sentences:,} sentences of the validation set')
     except UserError as error:

@@ -92,12 +92,16 @@ def test_what_is_written_is_read_and_what_is_damaged_refused(calibration: Calibr
     calibration.write(tmp_path)
     assert Calibration.read(tmp_path) == calibration
     text = (tmp_path / FILE).read_text()
-    for old, new in (('"bias"', '"bios"'), ('"log tokens"', '"tokens"'), ('"sentences": 300', '"sentences": "many"')):
+    for old, new in (
+        ('"bias"', '"bios"'),
+        ('"weights": [', '"weights": [0.5,'),
+        ('"sentences": 300', '"sentences": "many"'),
+    ):
         (tmp_path / FILE).write_text(text.replace(old, new))
-        with pytest.raises(UserError, match=r'quality\.json is damaged; calibrate the run again'):
+        with pytest.raises(UserError, match=r'quality\.json is damaged \(.*\); calibrate the run again'):
             Calibration.read(tmp_path)
-    (tmp_path / FILE).write_text(text.replace('"format": 1', '"format": 2'))
-    with pytest.raises(UserError, match='has format 2, expected 1'):
+    (tmp_path / FILE).write_text(text.replace('"format": 2', '"format": 3'))
+    with pytest.raises(UserError, match='has format 3, expected 2'):
         Calibration.read(tmp_path)
     with pytest.raises(UserError, match='1 sentences to calibrate on; expected at least 50'):
         Calibration.fitted([translation_of(['a'], [-1.0])], [2], ['a'])

@@ -6,16 +6,19 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import imported
+from flax_transformer.data.lines import utf8_fault
 from flax_transformer.tasks.translation.documents import markup
 from flax_transformer.tasks.translation.documents.markdown import split_markdown
 from flax_transformer.tasks.translation.documents.marked import Marked
-from flax_transformer.tasks.translation.documents.markup import Part, Token
+from flax_transformer.tasks.translation.documents.markup import Part
 
 FORMATS = {
     **{'.html': 'html', '.htm': 'html', '.xml': 'xml', '.po': 'po', '.srt': 'srt', '.xlf': 'xliff', '.xliff': 'xliff'},
     **{'.md': 'markdown', '.markdown': 'markdown'},
 }
-_PLAIN = re.compile(r'<(/?)([A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n')  # tags of messages and subtitles, line ends
+_PLAIN = re.compile(
+    r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n'
+)  # tags of messages and subtitles, line ends
 _TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 
@@ -41,8 +44,8 @@ def read_document(content: bytes, form: str, place: str) -> Document:
     try:
         text = content.decode('utf-8')
     except UnicodeDecodeError as error:
-        line, byte = content.count(b'\n', 0, error.start) + 1, content[error.start]
-        raise UserError(f'{place}, line {line}: byte 0x{byte:02x} is not valid UTF-8; convert it with iconv') from None
+        line = content.count(b'\n', 0, error.start) + 1
+        raise UserError(f'{place}, line {line}: {utf8_fault(error)}') from None
     if '\0' in text:
         raise UserError(f'{place}: got a zero byte, expected text')
     if form == 'html':
@@ -56,13 +59,7 @@ def read_document(content: bytes, form: str, place: str) -> Document:
 
 def plain_parts(text: str) -> list[Part]:
     """The parts of a text of lines, which may have tags."""
-    tokens, done = [], 0
-    for match in _PLAIN.finditer(text):
-        kind = 'close' if match[1] else 'void' if not match[2] or match[0].endswith('/>') else 'open'
-        before = text[done : match.start()]
-        tokens += [Token('text', before, '', before), Token(kind, match[0], match[2] or '')]
-        done = match.end()
-    tokens = [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
+    tokens = markup.tokens_of(text, _PLAIN)
     return markup.split_tokens(tokens, [token.raw.endswith('\n') for token in tokens])
 
 

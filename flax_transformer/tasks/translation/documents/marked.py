@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -11,7 +12,6 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 # The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
 STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
-_SIGNS, _MOST_SIGNS = re.compile(r'[^\w\s]*'), 9
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -119,15 +119,12 @@ class _Element:
     """A tag, or a pair of tags and what is between them."""
 
     before: str
-    start: int  # in the source
-    end: int
-    after: str = ''
-    children: list['_Element'] = field(default_factory=list)
+    after: str
+    words: range  # the source's that it holds; if it is empty, before the next
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
-    outer: tuple[str, str] = ('', '')  # signs right before it and after it
-    words: range = range(0)  # the source's that it holds; if it is empty, before the next
-    place: tuple[int, int] = (-1, -1)  # the target's words that it gets
+    children: list['_Element'] = field(default_factory=list)
+    place: tuple[int, int] = (0, 0)  # the target's words that it gets
 
 
 _word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
@@ -139,17 +136,6 @@ class _Word(NamedTuple):
     last: int  # before signs such as commas
     end: int
 
-    def begin(self, text: str, element: _Element) -> int:
-        """Where an element begins whose first word this is: after the signs that were before it in the source."""
-        if (outer := element.outer[0]) and text.startswith(outer, self.start):
-            return self.start + len(outer)
-        return self.start if element.signs[0] else self.first
-
-    def stop(self, text: str, element: _Element) -> int:
-        if (outer := element.outer[1]) and text.endswith(outer, self.start, self.end):
-            return self.end - len(outer)
-        return self.end if element.signs[1] else self.last
-
 
 def _words(text: str) -> list[_Word]:
     found = []
@@ -159,48 +145,54 @@ def _words(text: str) -> list[_Word]:
     return found
 
 
+def ends_of(tags: Sequence[Any]) -> dict[int, int]:
+    """After which tag (Span or Token) each element ends, by the number of its opening tag; elements do not cross."""
+    ends: dict[int, int] = {}
+    stack: list[int] = []
+    waiting: Counter[str] = Counter()  # names of those on the stack
+    for number, tag in enumerate(tags):
+        if tag.kind == 'open':
+            stack.append(number)
+            waiting[tag.name] += 1
+        elif tag.kind == 'close' and waiting[tag.name]:
+            while tags[opening := stack.pop()].name != tag.name:
+                waiting[tags[opening].name] -= 1
+            waiting[tag.name] -= 1
+            ends[opening] = number + 1
+    return ends
+
+
 def _tree(spans: Sequence[Span], text: str) -> _Element:
     """The tags as elements within each other; one that lacks its other half is an element of its own."""
-    stack, names, words = [_Element('', 0, len(text))], [''], _words(text)
-    begins, ends = [word.first for word in words], [word.last for word in words]
+    words, ends = _words(text), ends_of(spans)
+    firsts, lasts = [word.first for word in words], [word.last for word in words]
     is_sign = lambda character: re.match(r'\w', character) is None
-
-    def leave(end: int | None = None, raw: str = '') -> None:
-        element = stack.pop()
-        names.pop()
-        stack[-1].children.append(element)
-        first = bisect_left(ends, element.start + 1)
-        element.words, element.after = range(first, first), raw
-        if end is None:  # it is a point, and its children its parent's
-            stack[-1].children += element.children
-            element.children = []
-        else:
-            element.end = end
-            element.words = range(first, max(bisect_left(begins, end), first))
-        left, right = text[: element.start], text[element.end :]
-        element.spaces = (not left[-1:].strip(), not right[:1].strip())
-        element.signs = (is_sign(text[element.start :].lstrip()[:1]), is_sign(text[: element.end].rstrip()[-1:]))
-        element.outer = (_SIGNS.match(left[:-_MOST_SIGNS:-1])[0][::-1], _SIGNS.match(right[:_MOST_SIGNS])[0])
-
-    for span in spans:
-        if span.kind == 'close' and span.name in names[1:]:
-            while names[-1] != span.name:
-                leave()
-            leave(span.start, span.raw)
+    stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
+    for number, span in enumerate(spans):
+        if number == stack[-1][1]:
+            stack.pop()
             continue
-        stack.append(_Element(span.raw, span.start, span.end))
-        names.append(span.name)
-        if span.kind != 'open' or len(stack) > _DEEPEST:
-            leave()
-    while len(stack) > 1:
-        leave()
-    stack[0].words = range(len(words))
-    return stack[0]
+        is_pair = number in ends and len(stack) <= _DEEPEST
+        closing = spans[ends[number] - 1] if is_pair else span
+        begin = bisect_left(lasts, span.start + 1)
+        stop = max(bisect_left(firsts, closing.start), begin) if is_pair else begin
+        before, after = text[: span.start], text[closing.start :]
+        element = _Element(
+            span.raw,
+            closing.raw if is_pair else '',
+            range(begin, stop),
+            spaces=(not before[-1:].strip(), not after[:1].strip()),
+            signs=(is_sign(text[span.start :].lstrip()[:1]), is_sign(text[: closing.start].rstrip()[-1:])),
+        )
+        stack[-1][0].children.append(element)
+        if is_pair:
+            stack.append((element, ends[number] - 1))
+    return stack[0][0]
 
 
 def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
     """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
-    element.place, free, taken = place, [place], []
+    element.place, free, taken, points = place, [place], [], []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
         is_all = child.words == element.words and free == [place]
         found = [(1, *place)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
@@ -210,13 +202,12 @@ def _place(element: _Element, place: tuple[int, int], aligned: list[int | None])
             taken.append((first, last))
             _place(child, (first, last), aligned)
         else:
-            child.place = (-1, -1)
-    for child in element.children:
-        if child.place == (-1, -1):
-            at = _point(child, element.words, place, aligned)
-            inside = next((each for each in taken if each[0] < at < each[1]), (at,))
-            at = min(inside, key=lambda end: abs(end - at))
-            _place(child, (at, at), aligned)
+            points.append(child)
+    for child in points:
+        at = _point(child, element.words, place, aligned)
+        inside = next((each for each in taken if each[0] < at < each[1]), (at,))
+        at = min(inside, key=lambda end: abs(end - at))
+        _place(child, (at, at), aligned)
 
 
 def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
@@ -249,13 +240,13 @@ def _written(element: _Element, start: int, end: int, text: str, words: list[_Wo
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.place):
         (first, last), before, after = child.place, '', ''
-        begin = words[first].begin(text, child) if first < len(words) else end
-        stop = words[last - 1].stop(text, child) if last else 0
+        begin = end if first == len(words) else words[first].start if child.signs[0] else words[first].first
+        stop = 0 if not last else words[last - 1].end if child.signs[1] else words[last - 1].last
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
-            ends_word = last > 0 and (not leads or first == len(words))
-            begin = stop = stop if ends_word else begin
-            before, after = ' ' * (leads and ends_word), ' ' * (trails and not ends_word and first < len(words))
+            begin = stop = stop if last and (not leads or first == len(words)) else begin
+            before = ' ' * (leads and bool(text[:begin][-1:].strip()))
+            after = ' ' * (trails and bool(text[begin:][:1].strip()))
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before

@@ -4,14 +4,12 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from html.parser import HTMLParser
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.parsers import expat
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.literals import with_literals
-from flax_transformer.tasks.translation.documents.marked import Marked, Span
+from flax_transformer.tasks.translation.documents.marked import Marked, Span, ends_of
 
 Part = str | Marked  # kept as it stands, or translated
 
@@ -19,13 +17,20 @@ Part = str | Marked  # kept as it stands, or translated
 _BLOCKS = """
 address article aside base blockquote body br button canvas caption center col colgroup dd details dialog dir div dl dt
 fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li link
-main menu meta nav noscript object ol optgroup option p pre script search section select source style summary svg table
+main menu meta nav noscript object ol optgroup option p pre search section select source summary svg table
 tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = 'area base br col embed hr img input link meta param source track wbr'
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # by many
-_NO_LANGUAGE = 'code kbd math pre samp script style svg textarea var'  # what is in them is no language
-
+_NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
+# What opens and is not closed goes on to the end, as in browsers, so that a text is read once.
+_MARKUP = r"""
+    <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
+    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # with > in quotes
+    | &\#?\w+;?
+"""
+_XML = re.compile(_MARKUP, re.S | re.X)
+_HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
 # Of XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
 _UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
@@ -106,18 +111,6 @@ def is_kept(token: Token) -> bool:
     return _KEPT.search(token.raw) is not None
 
 
-def ends_of(tokens: Sequence[Token]) -> dict[int, int]:
-    """After which token each element ends, by the number of its opening tag."""
-    ends: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {}
-    for number, token in enumerate(tokens):
-        if token.kind == 'open':
-            waiting.setdefault(token.name, []).append(number)
-        elif token.kind == 'close' and waiting.get(token.name):
-            ends[waiting[token.name].pop()] = number + 1
-    return ends
-
-
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     """Writes text as HTML and XML want it, and letters as their author spelled them."""
     spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
@@ -149,18 +142,32 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
 
 
+def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
+    """What a pattern finds in a text, by its groups `close` and `name` or as entities, and the texts between."""
+    tokens, done = [], 0
+    for match in pattern.finditer(text):
+        raw, start, end = match[0], *match.span()
+        before, value, kind = text[done:start], '', 'open'
+        if raw.startswith('&'):
+            value = html.unescape(raw)
+            # Symbols such as &copy;, spaces at an edge and entities of the document's own stand as they are.
+            is_symbol = unicodedata.category(value[0])[0] == 'S' and value not in '<>'
+            is_edge = value.isspace() and not text[end : end + 1].isalnum()
+            kind = 'other' if is_symbol or is_edge or (value == raw and raw.endswith(';')) else 'text'
+        elif match['close']:
+            kind = 'close'
+        elif not match['name'] or raw.endswith('/>'):
+            kind = 'void' if match['name'] else 'other'
+        tokens += [Token('text', before, '', before), Token(kind, raw, match['name'] or '', value)]
+        done = end
+    return [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
+
+
 def html_tokens(text: str) -> list[Token]:
-    """The tokens of HTML, read as browsers do: nothing is an error."""
-    out = []
-    for (start, kind, name), (end, *_) in pairwise([*_Html(text).found, (len(text),)]):
-        raw = text[start:end]
-        value = html.unescape(raw) if kind == 'entity' else raw
-        # Symbols such as &copy; and spaces at an edge stand on their own.
-        is_symbol = unicodedata.category(value[:1] or ' ')[0] == 'S' and value not in '<>'
-        is_edge = value.isspace() and not text[end : end + 1].isalnum()
-        is_text = kind == 'text' or (kind == 'entity' and not is_symbol and not is_edge)
-        out.append(Token('text' if is_text else kind, raw, name, value))
-    return out
+    """The tokens of HTML, much as browsers read it: nothing is an error."""
+    tokens = [token._replace(name=token.name.lower()) for token in tokens_of(text, _HTML)]
+    is_void = lambda token: token.kind == 'open' and token.name in _VOID.split()
+    return [token._replace(kind='void') if is_void(token) else token for token in tokens]
 
 
 def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
@@ -177,56 +184,15 @@ def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     return faults
 
 
-class _Html(HTMLParser):
-    """Where each token begins, its kind and name."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[tuple[int, str, str]] = []
-        self._begins = [0, *(match.end() for match in re.finditer('\n', text))]
-        self.feed(text)
-        self.close()
-
-    def _add(self, kind: str, name: str = '') -> None:
-        line, column = self.getpos()
-        self.found.append((self._begins[line - 1] + column, kind, name))
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._add('void' if tag in _VOID.split() else 'open', tag)
-
-    handle_startendtag = lambda self, tag, attrs: self._add('void', tag)
-    handle_endtag = lambda self, tag: self._add('close', tag)
-    handle_data = lambda self, data: self._add('text')
-    handle_charref = handle_entityref = lambda self, name: self._add('entity')
-    handle_comment = handle_decl = handle_pi = unknown_decl = lambda self, data: self._add('other')
-
-
 def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
     """The tokens of a document or a part of one. Raises UserError for text that is not well-formed."""
     is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
-    data = text.encode() if is_whole else b'<_>' + text.encode() + b'</_>'
-    parser = expat.ParserCreate('utf-8')
-    found: list[tuple[int, str, str, str]] = []
-    add = lambda kind, name='', value='': found.append((parser.CurrentByteIndex, kind, name, value))
-    parser.StartElementHandler = lambda name, attributes: add('open', name)
-    parser.EndElementHandler = lambda name: add('close', name)
-    parser.CharacterDataHandler = lambda value: add('text', '', value)
-    parser.StartCdataSectionHandler = lambda: add('cdata')
-    parser.EndCdataSectionHandler = parser.DefaultHandler = lambda *_: add('other')
     try:
-        parser.Parse(data, True)
+        expat.ParserCreate('utf-8').Parse((text if is_whole else f'<_>{text}</_>').encode(), True)
     except expat.ExpatError as error:
         why = f'{expat.ErrorString(error.code)}; expected well-formed XML'
         raise UserError(f'{place}, line {error.lineno}: {why}') from None
-    tokens: list[Token] = []
-    for (start, kind, name, value), (end, *_) in pairwise([*found, (len(data),)]):
-        raw, last = data[start:end].decode(), tokens[-1] if tokens else Token('', '')
-        # The parser cuts text; what is in a section of CDATA has no tags or entities.
-        if kind == 'text' and (last.kind == 'cdata' or (raw == value and last.raw == last.value)):
-            tokens[-1] = last._replace(raw=last.raw + raw, value=last.value + raw)
-        elif raw:  # nothing is left for the end of <x/>
-            tokens.append(Token('void' if kind == 'open' and raw.endswith('/>') else kind, raw, name, value))
-    return tokens if is_whole else tokens[1:-1]
+    return tokens_of(text, _XML)
 
 
 def split_xliff(text: str, place: str) -> list[Part]:
@@ -250,18 +216,19 @@ def split_xliff(text: str, place: str) -> list[Part]:
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
     """Whether a sentence ends at each token: at the tags around elements with text of their own."""
-    has_text, parents, owners, path = [False], [0], [], [0]  # elements by number, the one around each token
-    for token in tokens:
-        if token.kind == 'close' and len(path) > 1:
-            path.pop()
-        owners.append(path[-1])
-        if token.kind == 'open':
-            parents.append(path[-1])
-            path.append(len(has_text))
-            has_text.append(token.name in inline)
-        elif token.kind == 'text' and (token.value.strip() or '\n' not in token.value):
-            has_text[path[-1]] = True
-    for number, parent in enumerate(parents):
-        has_text[number] |= has_text[parent]
-    is_tag = lambda token: token.kind in ('open', 'close', 'void') and token.name not in inline
-    return [is_tag(token) and not has_text[owner] for token, owner in zip(tokens, owners, strict=True)]
+    is_split, ends = [False] * len(tokens), ends_of(tokens)
+    waiting = [(0, len(tokens))]  # what is in elements without such text around them
+    for number, stop in waiting:
+        children = []
+        while number < stop:
+            children.append(number)
+            number = ends.get(number, number + 1)
+        texts = (tokens[child].value for child in children if tokens[child].kind == 'text')
+        if any(text.strip() or '\n' not in text for text in texts):
+            continue
+        for child in children:
+            if tokens[child].kind in ('open', 'void') and tokens[child].name not in inline:
+                end = ends.get(child, child + 1)
+                is_split[child] = is_split[end - 1] = True
+                waiting.append((child + 1, end - 1))
+    return is_split

@@ -24,6 +24,7 @@ href="u">t@u.de</a>.<!-- c --><br>
 <d>
  <p a='1'>‹one› <b>‹two›</b> &amp; &e; <br/></p>
  <_q><![CDATA[ a <b> ]]></_q>
+ <p>‹three›</p><p>‹four›</p>
 </d>
 """,
     'a.md': """---
