@@ -30,7 +30,7 @@ def audit(
     """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
     Each corpus is read once to its end (and again as far as the examples reach). Memory: 24 bytes a pair, twice that
-    while pairs are compared, and the first 65,536 pairs of each corpus. More than one of `processes`, which inspect a
+    while pairs are compared, and the first 65,536 pairs of one corpus. More than one of `processes`, which inspect a
     larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
 
     `recorded` is as in `changed_since`. Raises UserError if a corpus cannot be read at all.
@@ -193,14 +193,15 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
         yield Finding(KINDS['few_pairs'], 'warning', 'training', total, total, detail=detail)
     uncovered = vocabulary.uncovered(tally)
     if uncovered:
+        shown = sorted(uncovered.items(), key=lambda item: (-item[1], item[0]))[:EXAMPLES]
+        places = {}
+        for facts in reversed(training):
+            found = facts.first_seen({character for character, _ in shown})
+            places |= {character: facts.corpus.place(*where) for character, where in found.items()}
         examples = []
-        for character, count in sorted(uncovered.items(), key=lambda item: (-item[1], item[0])):
-            facts = next((facts for facts in training if character in facts.first_seen), None)
-            if facts is not None and len(examples) < EXAMPLES:
-                index, side = facts.first_seen[character]
-                times = 'once' if count == 1 else f'{count:,} times'
-                text = f'U+{ord(character):04X} {character} {times}'
-                examples.append(Example(facts.corpus.place(index, side), text))
+        for character, count in shown:
+            times = 'once' if count == 1 else f'{count:,} times'
+            examples.append(Example(places[character], f'U+{ord(character):04X} {character} {times}'))
         severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding(KINDS['uncovered'], severity, 'training', len(uncovered), 0, tuple(examples), detail)

@@ -33,7 +33,6 @@ class Model(NamedTuple):
     usual_ratio: float  # target characters per source character
     max_ratio: float
     slots: tuple[int, int]  # tokens of each side that a row holds
-    common: np.ndarray  # [LAST + 1] bool: characters too frequent to be left out of a vocabulary
     tokenizer: Tokenizer | None
 
 
@@ -52,7 +51,7 @@ class PairFacts(NamedTuple):
     keys: np.ndarray  # [2, pairs] uint64
     exact: np.ndarray  # [pairs] uint32
     lengths: np.ndarray  # [2, pairs] uint8
-    signs: np.ndarray  # [2, pairs] uint8
+    ends: np.ndarray  # [2, pairs] uint8: codes of the last marks
 
 
 NO_PAIRS = PairFacts(
@@ -67,7 +66,6 @@ class Facts(NamedTuple):
     found: dict[str, np.ndarray]  # the pairs of each kind, as indices in the chunk
     examples: dict[str, list[Hit]]
     characters: Counter[str]
-    first_seen: dict[str, tuple[int, int]]  # pair and side of each character that is not common
 
 
 def learn(records: Sequence[Records], languages: tuple[str | None, str | None], **settings: object) -> Model:
@@ -83,13 +81,10 @@ def learn(records: Sequence[Records], languages: tuple[str | None, str | None], 
         lines = [(line or b'').decode('utf-8', 'replace') for line in chosen]
         sides.append(lay_out([line for line in lines if line.strip()] or ['']))
     lengths = [text.starts[-1] - len(text.lines) for text in sides]
-    tallies = [np.bincount(text.codes, minlength=LAST + 1) for text in sides]
-    coverage = settings.pop('character_coverage')
     return Model(
         sides=tuple(map(language.learn_side, sides)),
         languages=tuple(code if code and language.is_known(code) else None for code in languages),
         usual_ratio=float(max(lengths[1], 1) / max(lengths[0], 1)),
-        common=sum(tallies) > (1 - coverage) * sum(lengths),
         **settings,
     )
 
@@ -131,18 +126,15 @@ def inspect(records: Records, model: Model) -> Facts:
     note('length_ratio', np.flatnonzero(present & (np.abs(ratio) > np.log(model.max_ratio))))
     _note_languages(texts, model, present & (keys[0] != keys[1]), note)
 
-    signs = np.stack([_last_signs(text) for text in texts])
-    with_digits = np.flatnonzero((line_bits[0] | line_bits[1]) & DIGIT)
-    note('numbers', [i for i in _differing_numbers(texts, with_digits, signs) if present[i]])
-    tally, first_seen = _characters(texts, model.common)
+    with_digits = np.flatnonzero(present & ((line_bits[0] | line_bits[1]) & DIGIT != 0))
+    note('numbers', [i for i in with_digits if numbers_differ(*(numbers_of(text.lines[i]) for text in texts))])
     raw = ([line or b'' for line in side] for side in records)
     lengths = np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8)
     return Facts(
-        PairFacts(keys, exact_keys(*raw), lengths, signs),
+        PairFacts(keys, exact_keys(*raw), lengths, np.stack([_ends(text) for text in texts])),
         {kind: np.unique(np.concatenate([lines for lines, _ in parts])) for kind, parts in found.items()},
         {kind: _examples(parts, records) for kind, parts in found.items()},
-        tally,
-        first_seen,
+        _characters(texts),
     )
 
 
@@ -175,19 +167,6 @@ def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray
     return np.flatnonzero(text.count(begins) + 1 > slots)
 
 
-def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.ndarray) -> list[int]:
-    """The pairs whose numbers differ; adds a hash of each line's numbers to its sign."""
-    differ = []
-    for i in with_digits.tolist():
-        both = [numbers_of(text.lines[i]) for text in texts]
-        for side, numbers in enumerate(both):
-            if numbers:
-                signs[side, i] += 4 * (1 + hash(tuple(sorted(map(int, numbers)))) % 63)
-        if numbers_differ(*both):
-            differ.append(i)
-    return differ
-
-
 def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note: Note) -> None:
     like_other, unlikely = zip(
         *(language.odd_lines(texts[side], model.sides[side], model.sides[1 - side]) for side in (0, 1)), strict=True
@@ -211,33 +190,21 @@ def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, not
         note('wrong_language', sorted(foreign), side)
 
 
-def _last_signs(text: Text) -> np.ndarray:
+def _ends(text: Text) -> np.ndarray:
     """[lines] uint8: a code of the last character of each line: 1 full stop, 2 question mark, 3 exclamation mark."""
     last = text.codes[np.maximum(text.starts[1:] - 2, 0)]
     return sum((last == ord(sign)).astype(np.uint8) * np.uint8(code) for code, sign in enumerate('.?!', start=1))
 
 
-def _characters(texts: list[Text], common: np.ndarray) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
-    """How often each character occurs, and where each uncommon one occurs first."""
-    tally: Counter[str] = Counter()
-    first_seen: dict[str, tuple[int, int]] = {}
-    for side, text in enumerate(texts):
-        counts = np.bincount(text.codes, minlength=LAST + 1)
-        counts[[0x0A, LAST]] = 0
-        present = np.flatnonzero(counts)
-        tally.update({chr(code): int(counts[code]) for code in present})
-        rare = np.flatnonzero(~common[text.codes])
-        codes, positions = np.unique(text.codes[rare], return_index=True)
-        lines = np.searchsorted(text.starts, rare[positions], side='right') - 1
-        for code, line in zip(codes.tolist(), lines.tolist(), strict=True):
-            if code not in (0x0A, LAST):
-                first_seen[chr(code)] = min((line, side), first_seen.get(chr(code), (line, side)))
+def _characters(texts: list[Text]) -> Counter[str]:
+    """How often each character occurs."""
+    counts = sum(np.bincount(text.codes, minlength=LAST + 1) for text in texts)
+    counts[[0x0A, LAST]] = 0
+    tally = Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts)})
+    for text in texts:
         for line in text.lines_at(np.flatnonzero(text.codes == LAST)):
-            beyond = [character for character in text.lines[line] if ord(character) >= LAST]
-            tally.update(beyond)
-            for character in beyond:
-                first_seen[character] = min((int(line), side), first_seen.get(character, (int(line), side)))
-    return tally, first_seen
+            tally.update(character for character in text.lines[line] if ord(character) >= LAST)
+    return tally
 
 
 def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit]:

@@ -21,7 +21,8 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.named_corpora import NumberWords
 
-HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
+HEAD = 65_536  # first pairs, which teach what the corpus is like
+MADE = 1  # chunks read of a corpus that is made: generating all of it takes longer than its check is worth
 _MODEL: list[Model] = []  # set in each inspecting process
 _MEMORISED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
 
@@ -34,14 +35,12 @@ class CorpusFacts:
     role: str  # train, validation or test
     corpus: Corpus
     languages: tuple[str, str]
-    head: list[Records] = field(default_factory=list)  # its first pairs
     languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # each side's, and in what fraction of lines
     pairs: PairFacts = NO_PAIRS
     reasons: np.ndarray | None = None  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Hit]] = field(default_factory=dict)
     characters: Counter[str] = field(default_factory=Counter)
-    first_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.pairs.exact)
@@ -60,19 +59,28 @@ class CorpusFacts:
         """File and line of a fault."""
         return self.corpus.place(hit.index, hit.side)
 
-    def texts(self, indices: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """Source and target of some pairs. Reads the corpus again if they are not among the first."""
-        wanted, found, first = sorted(set(indices)), {}, 0
-        again = copy.copy(self.corpus)  # so that self.corpus still knows the places of what it read last
-        in_head = not wanted or wanted[-1] < sum(len(chunk.sources) for chunk in self.head)
-        for chunk in self.head if in_head else again.records():
-            last = first + len(chunk.sources)
-            for index in itertools.takewhile(lambda i, last=last: i < last, wanted[len(found) :]):
-                found[index] = shown(chunk.sources[index - first]), shown(chunk.targets[index - first])
-            first = last
+    def pairs_read(self) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
+        """Reads the corpus again: each pair with its index."""
+        # A copy, so that self.corpus still knows the places of what it read last.
+        chunks = itertools.islice(copy.copy(self.corpus).records(), MADE if self.is_made else None)
+        return enumerate(itertools.chain.from_iterable(zip(*chunk, strict=True) for chunk in chunks))
+
+    def first_seen(self, wanted: set[str]) -> dict[str, tuple[int, int]]:
+        """Pair and side in which each of some characters occurs first."""
+        wanted, found = wanted & self.characters.keys(), {}
+        for index, pair in self.pairs_read() if wanted else ():
+            for side, line in enumerate(pair):
+                found |= dict.fromkeys((wanted - found.keys()).intersection(shown(line)), (index, side))
             if len(found) == len(wanted):
                 break
         return found
+
+    def texts(self, indices: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Source and target of some pairs."""
+        wanted = set(indices)
+        last = max(wanted, default=-1)
+        pairs = itertools.islice(self.pairs_read(), last + 1)
+        return {index: (shown(source), shown(target)) for index, (source, target) in pairs if index in wanted}
 
 
 def read_facts(
@@ -86,21 +94,20 @@ def read_facts(
     progress: Callable[[int], object] | None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
-    # Generating all text of a corpus that is made takes longer than its check is worth.
-    records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
-    count = 0
+    records = itertools.islice(facts.corpus.records(), MADE if facts.is_made else None)
+    head, count = [], 0
     for chunk in records:
-        facts.head.append(chunk)
+        head.append(chunk)
         count += len(chunk.sources)
         if count >= HEAD:
             break
     if not count:
         return
-    model = _model(facts, data, check, vocabulary)
+    model = _model(facts, head, data, check, vocabulary)
     kept: list[PairFacts] = []
     reasons: list[np.ndarray] = []
     first = 0
-    for part in _inspected(itertools.chain(facts.head, records), model, processes if count >= HEAD else 1):
+    for part in _inspected(itertools.chain(head, records), model, processes if count >= HEAD else 1):
         _add_chunk(facts, part, first)
         kept.append(part.pairs)
         if keep_reasons:
@@ -112,18 +119,19 @@ def read_facts(
     facts.reasons = np.concatenate(reasons) if keep_reasons else None
 
 
-def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary: Vocabulary) -> Model:
+def _model(
+    facts: CorpusFacts, head: list[Records], data: DataConfig, check: CheckConfig, vocabulary: Vocabulary
+) -> Model:
     """What the pairs are compared with; finds the languages of the corpus on the way."""
     model = learn(
-        facts.head,
+        head,
         facts.languages if facts.corpus.files else (None, None),  # generated text is in the language asked for
         max_ratio=check.max_length_ratio,
         slots=(data.source_length - data.language_tags, data.target_length),
         tokenizer=vocabulary.tokenizer,
-        character_coverage=vocabulary.config.character_coverage,
     )
     if all(model.languages):
-        sides = ([line for chunk in facts.head for line in chunk[side] if line] for side in (0, 1))
+        sides = ([line for chunk in head for line in chunk[side] if line] for side in (0, 1))
         facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
     for found, expected in zip(facts.languages_found, facts.languages, strict=True):
         if found is not None and not (found[1] > 0.5 and is_language(found[0], expected)):
@@ -139,8 +147,6 @@ def _add_chunk(facts: CorpusFacts, part: Facts, first: int) -> None:
         room = EXAMPLES - len(hits)
         hits += [hit._replace(index=first + hit.index) for hit in part.examples[kind][: max(room, 0)]]
     facts.characters.update(part.characters)
-    for character, (line, side) in part.first_seen.items():
-        facts.first_seen.setdefault(character, (first + line, side))
 
 
 def _reasons(part: Facts) -> np.ndarray:
@@ -183,7 +189,7 @@ def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[int, str], str]:
     """Adds what comparing shows to the corpora's counts and examples; returns details by corpus and kind."""
     details = {}
     for number, facts in enumerate(corpora):
-        if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.signs):
+        if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.ends):
             indices = np.concatenate([np.arange(stretch.first, stretch.last + 1) for stretch in stretches])
             _add(facts, 'shifted', indices, [stretch.first for stretch in stretches])
             details[number, 'shifted'] = '; '.join(map(_described, stretches[:EXAMPLES]))
