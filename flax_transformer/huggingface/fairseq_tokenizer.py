@@ -16,9 +16,9 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import read_limited
 from flax_transformer.huggingface.families import LANGUAGES
-from flax_transformer.huggingface.settings import read_object
+from flax_transformer.huggingface.settings import read_object, write_files
 from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -81,7 +81,6 @@ class FairseqTokenizer(Tokenizer):
         Raises UserError for missing or damaged files, unsupported settings, and too few rows.
         """
         settings = read_object(folder / SETTINGS_FILE)
-        settings = {name: value for name, value in settings.items() if value is not None}
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
         needed = [MODEL_FILE, *[VOCABULARY_FILE] * (kind == 'M2M100Tokenizer')]
         faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
@@ -115,22 +114,19 @@ class FairseqTokenizer(Tokenizer):
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        self._write(folder, _HANDED_ON)
+        handed_on = {_HANDED_ON[name]: content for name, content in self._handed_on.items()}
         description = {'kind': KIND, 'vocab_size': self.vocab_size}
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, self._files | handed_on | {DESCRIPTION_FILE: description})
 
     def write(self, folder: Path) -> None:
-        self._write(folder, {name: name for name in _HANDED_ON})
+        write_files(folder, self._files | self._handed_on)
 
-    def _write(self, folder: Path, names: dict[str, str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in {MODEL_FILE: self._model, **self._handed_on}.items():
-            write_whole(folder / names.get(name, name), content)
-        files = {SETTINGS_FILE: self.settings | {'src_lang': self.source_language}}
-        if self._vocabulary is not None:
-            files[VOCABULARY_FILE] = self._vocabulary
-        for name, values in files.items():
-            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
+    @property
+    def _files(self) -> dict[str, Any]:
+        """By name, what save and write have in common."""
+        vocabulary = {} if self._vocabulary is None else {VOCABULARY_FILE: self._vocabulary}
+        settings = self.settings | {'src_lang': self.source_language}
+        return {MODEL_FILE: self._model, SETTINGS_FILE: settings} | vocabulary
 
     @property
     def target_vocab_size(self) -> int:

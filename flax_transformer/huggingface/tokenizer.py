@@ -15,8 +15,7 @@ from typing import Any
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import write_whole
-from flax_transformer.huggingface.settings import read_object
+from flax_transformer.huggingface.settings import read_object, write_files
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
@@ -28,6 +27,8 @@ KIND = 'marian'
 
 class MarianTokenizer(Tokenizer):
     """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
+
+    tags_to_ban = ()  # an imported model bans what its own settings ban
 
     def __init__(
         self,
@@ -49,7 +50,6 @@ class MarianTokenizer(Tokenizer):
         self._target = sentencepiece.SentencePieceProcessor(model_proto=target)
         self._vocabulary = vocabulary
         self._target_vocabulary = vocabulary if target_vocabulary is None else target_vocabulary
-        self._has_two = target_vocabulary is not None
         self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
         self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
         self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
@@ -66,7 +66,6 @@ class MarianTokenizer(Tokenizer):
         if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
-        settings = {name: value for name, value in settings.items() if value is not None}  # as if it were not there
         _check_settings(folder / SETTINGS_FILE, settings)
         vocabulary = read_vocabulary(folder / VOCABULARY_FILE)
         target_vocabulary = None
@@ -85,18 +84,14 @@ class MarianTokenizer(Tokenizer):
 
     def save(self, folder: Path) -> None:
         self.write(folder)
-        description = {'kind': KIND, 'vocab_size': self.vocab_size}
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, {DESCRIPTION_FILE: {'kind': KIND, 'vocab_size': self.vocab_size}})
 
     def write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        vocabularies = {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
-        if self._has_two:
-            vocabularies[TARGET_VOCABULARY_FILE] = self._target_vocabulary
-        for name, model in zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True):
-            write_whole(folder / name, model)
-        for name, values in vocabularies.items():
-            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
+        files = dict(zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True))
+        files |= {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
+        if self._target_vocabulary is not self._vocabulary:
+            files[TARGET_VOCABULARY_FILE] = self._target_vocabulary
+        write_files(folder, files)
 
     @cached_property
     def vocab_size(self) -> int:
@@ -137,10 +132,6 @@ class MarianTokenizer(Tokenizer):
 
     def default_language(self, language: str) -> str | None:
         return None  # a line may begin with its own tag
-
-    @property
-    def tags_to_ban(self) -> tuple[int, ...]:
-        return ()  # an imported model bans what its own settings ban
 
     @cached_property
     def digest(self) -> str:
