@@ -10,9 +10,9 @@ import numpy as np
 from flax_transformer.data.audit import characters, language
 from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
+from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import SideModel
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
-from flax_transformer.data.audit.report import EXAMPLES
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -36,35 +36,21 @@ class Model(NamedTuple):
     tokenizer: Tokenizer | None
 
 
-class Hit(NamedTuple):
-    """A pair that shows a fault."""
-
-    index: int  # counts from the start of its chunk, or of its corpus
-    side: int
-    source: str
-    target: str
-
-
 class PairFacts(NamedTuple):
-    """What is kept of each pair, so that pairs can be compared: 24 bytes."""
+    """What is kept of each pair, so that pairs can be compared: 25 bytes."""
 
     keys: np.ndarray  # [2, pairs] uint64
     exact: np.ndarray  # [pairs] uint32
     lengths: np.ndarray  # [2, pairs] uint8
     ends: np.ndarray  # [2, pairs] uint8: codes of the last marks
-
-
-NO_PAIRS = PairFacts(
-    np.zeros((2, 0), np.uint64), np.zeros(0, np.uint32), np.zeros((2, 0), np.uint8), np.zeros((2, 0), np.uint8)
-)
+    reasons: np.ndarray  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
 
 
 class Facts(NamedTuple):
     """What one chunk shows."""
 
     pairs: PairFacts
-    found: dict[str, np.ndarray]  # the pairs of each kind, as indices in the chunk
-    examples: dict[str, list[Hit]]
+    found: dict[str, dict[int, int]]  # by kind the pairs that show it, as indices in the chunk, each with the side
     characters: Counter[str]
 
 
@@ -91,11 +77,11 @@ def learn(records: Sequence[Records], languages: tuple[str | None, str | None], 
 
 def inspect(records: Records, model: Model) -> Facts:
     """The facts of a chunk."""
-    found: dict[str, list[tuple[np.ndarray, int]]] = {}
+    found: dict[str, dict[int, int]] = {}
 
     def note(kind: str, lines: np.ndarray | list[int], side: int = 0) -> None:
-        if len(lines):
-            found.setdefault(kind, []).append((np.asarray(lines, np.int64), side))
+        for line in np.asarray(lines).tolist():
+            found.setdefault(kind, {}).setdefault(line, side)
 
     texts = []
     for side, lines in enumerate(records):
@@ -130,12 +116,11 @@ def inspect(records: Records, model: Model) -> Facts:
     note('numbers', [i for i in with_digits if numbers_differ(*(numbers_of(text.lines[i]) for text in texts))])
     raw = ([line or b'' for line in side] for side in records)
     lengths = np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8)
-    return Facts(
-        PairFacts(keys, exact_keys(*raw), lengths, np.stack([_ends(text) for text in texts])),
-        {kind: np.unique(np.concatenate([lines for lines, _ in parts])) for kind, parts in found.items()},
-        {kind: _examples(parts, records) for kind, parts in found.items()},
-        _characters(texts),
-    )
+    reasons = np.zeros(len(present), np.uint8)
+    for number, kind in reversed([*enumerate(REJECTED, start=1)]):
+        reasons[list(found.get(kind, ()))] = number
+    pairs = PairFacts(keys, exact_keys(*raw), lengths, np.stack([_ends(text) for text in texts]), reasons)
+    return Facts(pairs, found, _characters(texts))
 
 
 def shown(line: bytes | None) -> str:
@@ -205,16 +190,6 @@ def _characters(texts: list[Text]) -> Counter[str]:
         for line in text.lines_at(np.flatnonzero(text.codes == LAST)):
             tally.update(character for character in text.lines[line] if ord(character) >= LAST)
     return tally
-
-
-def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit]:
-    """The first pairs of a kind, each once."""
-    hits: dict[int, int] = {}
-    for lines, side in parts:
-        for line in lines[:EXAMPLES].tolist():
-            hits.setdefault(line, side)
-    first = sorted(hits.items())[:EXAMPLES]
-    return [Hit(i, side, shown(records.sources[i]), shown(records.targets[i])) for i, side in first]
 
 
 def numbers_of(line: str) -> Counter[str]:
