@@ -16,7 +16,7 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.huggingface.families import LANGUAGES
 from flax_transformer.huggingface.settings import read_object, write_files
 from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
@@ -55,7 +55,8 @@ class FairseqTokenizer(Tokenizer):
           rows: ids that the model has rows for, of which the last may have no piece.
           handed_on: more files by name, for whom the tokenizer is written for.
         """
-        self.settings, self.vocab_size, self._handed_on = settings, rows, handed_on or {}
+        self.settings, self._handed_on = settings, handed_on or {}
+        self.vocab_size = self.target_vocab_size = rows
         self._model, self._vocabulary = model, vocabulary
         self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
@@ -99,11 +100,9 @@ class FairseqTokenizer(Tokenizer):
         rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
         if type(rows) is not int:
             raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: vocab_size={rows!r}, expected a number')
-        model = read_model(folder / MODEL_FILE)
-        try:
+        with naming_damage(folder / MODEL_FILE, 'copy it again'):
+            model = read_model(folder / MODEL_FILE)
             open_model(model)
-        except ValueError as error:
-            raise UserError(f'{folder / MODEL_FILE} {error}; copy it again') from None
         vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if len(needed) == 2 else None
         if vocabulary is not None and [vocabulary.get(piece) for piece in _SPECIALS] != [0, 1, 2, 3]:
             raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_SPECIALS)} as the ids 0 to 3')
@@ -127,10 +126,6 @@ class FairseqTokenizer(Tokenizer):
         vocabulary = {} if self._vocabulary is None else {VOCABULARY_FILE: self._vocabulary}
         settings = self.settings | {'src_lang': self.source_language}
         return {MODEL_FILE: self._model, SETTINGS_FILE: settings} | vocabulary
-
-    @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
 
     @cached_property
     def digest(self) -> str:

@@ -4,7 +4,6 @@ Everything that the other side cannot hold is reported together, each field with
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +63,16 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     needed += [] if is_marian else ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
-    def expect(name: str, is_good: Callable[[Any], bool], expected: str) -> None:
-        if name in theirs and not is_good(theirs[name]):
-            faults.append(f'{name}={theirs[name]!r}: expected {expected}')
-
-    expect('architectures', lambda names: family.architecture in names, family.architecture)
-    expect('activation_function', lambda name: name in ACTIVATIONS, f'one of {", ".join(ACTIVATIONS)}')
-    for name, twin in (('attention_heads', 'encoder_attention_heads'), ('ffn_dim', 'encoder_ffn_dim')):
-        same = theirs.get(twin)
-        expect(f'decoder_{name}', lambda value, same=same: value == same, f'{same!r}, as {twin} is')
+    expected = {name: [value] for name, value in family.theirs.items()}
+    expected |= {'architectures': [[family.architecture]], 'activation_function': list(ACTIVATIONS)}
+    expected |= {f'decoder_{name}': [theirs.get(f'encoder_{name}')] for name in ('attention_heads', 'ffn_dim')}
     if is_marian:
-        expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
-    for name, value in family.theirs.items():
-        good = lambda got, value=value: type(value)(got) == value
-        expect(name, good, f'{json.dumps(value)}, as in every {family.name} model')
+        expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
+    faults += unexpected(theirs, expected)
     for name in (*(name for _, name in SAME), *needed[-2:]):
-        number = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
-        expect(name, lambda value, number=number: type(value) in number, ' or '.join(kind.__name__ for kind in number))
+        kinds = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
+        if name in theirs and type(theirs[name]) not in kinds:
+            faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     if faults:
         raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
     rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
@@ -108,18 +100,12 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     changing = [*UNLESS_FALSE, *(name for name in UNLESS_ONE if theirs.get(name) != 1)]
     faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
     has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
-    starts = {'decoder_start_token_id': model.start_id} if has_tags else {'forced_bos_token_id': None}
-    faults += [
-        f'{name}={theirs[name]!r}: expected {expected}, as in config.json'
-        for name, expected in starts.items()
-        if theirs.get(name, expected) != expected
-    ]
+    expected = {'decoder_start_token_id': [model.start_id]} if has_tags else {'forced_bos_token_id': [None]}
+    expected |= {name: [model.eos_id, [model.eos_id]] for name in ('eos_token_id', 'forced_eos_token_id')}
+    faults += unexpected(theirs, expected)
     banned = [*theirs.get('bad_words_ids', ()), *([id_] for id_ in theirs.get('suppress_tokens', ()))]
     if several := [words for words in banned if len(words) != 1]:
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
-    for name in ('eos_token_id', 'forced_eos_token_id'):
-        if name in theirs and theirs[name] not in (model.eos_id, [model.eos_id]):
-            faults.append(f'{name}={theirs[name]!r}: expected {model.eos_id}, as in config.json')
     if faults:
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
@@ -153,7 +139,9 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
     family = family_of_model(model)
     # A missing bias is written as zeros.
     always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
-    faults = unexpected('model', model, always | {'encoder_norm': ['same', 'layer'], 'head_dim': even_heads(model)})
+    faults = unexpected(
+        vars(model), always | {'encoder_norm': ['same', 'layer'], 'head_dim': even_heads(model)}, 'model.'
+    )
     if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults
@@ -164,15 +152,15 @@ def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
     expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
-    return unexpected('decoding', decoding, expected)
+    return unexpected(vars(decoding), expected, 'decoding.')
 
 
-def unexpected(section: str, config: Any, expected: dict[str, list[Any]]) -> list[str]:
-    """Every field of a section whose value is none of those expected, with these."""
+def unexpected(values: dict[str, Any], expected: dict[str, list[Any]], section: str = '') -> list[str]:
+    """Every field that is there and has none of the expected values, with what was got and expected."""
     return [
-        f'{section}.{name}={getattr(config, name)!r}: expected {" or ".join(map(repr, values))}'
-        for name, values in expected.items()
-        if getattr(config, name) not in values
+        f'{section}{name}={values[name]!r}: expected {" or ".join(map(repr, choices))}'
+        for name, choices in expected.items()
+        if name in values and values[name] not in choices
     ]
 
 

@@ -61,7 +61,7 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
     searches = {name: [getattr(DecodingConfig, name)] for name in WITHOUT_COUNTERPART}
     if decoding.beam_width > 1:
         searches['length_penalty'] = ['power', 'none']
-    faults = unexpected('model', config, expected) + unexpected('decoding', decoding, searches)
+    faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
     if decoding.weights != 'float32':
         faults.append(
             f"decoding.weights={decoding.weights!r}: expected 'float32'; --compute-type int8 is of CTranslate2"
