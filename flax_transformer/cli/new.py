@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.cli.config_text import config_text
-from flax_transformer.cli.options import parse, read_config_file, value_of
+from flax_transformer.cli.options import parse, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
@@ -44,8 +44,6 @@ def main(argv: list[str]) -> None:
         'you have, write down here what it scored, on what machine, and in what\ntime.\n'
     )
     write_whole(file, config_text(fitted.config, docstring, comments))
-    if read_config_file(str(file), task) != fitted.config:
-        raise RuntimeError(f'{file} does not say what was meant')
     print('\n'.join([*facts, f'{file}: {_described(fitted)}']))
     for other in in_a_day:
         is_more = other.total > fitted.total + HOUR / 10

@@ -16,9 +16,9 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.huggingface.families import LANGUAGES
-from flax_transformer.huggingface.settings import read_object
+from flax_transformer.huggingface.settings import read_object, write_files
 from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -55,7 +55,8 @@ class FairseqTokenizer(Tokenizer):
           rows: ids that the model has rows for, of which the last may have no piece.
           handed_on: more files by name, for whom the tokenizer is written for.
         """
-        self.settings, self.vocab_size, self._handed_on = settings, rows, handed_on or {}
+        self.settings, self._handed_on = settings, handed_on or {}
+        self.vocab_size = self.target_vocab_size = rows
         self._model, self._vocabulary = model, vocabulary
         self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
@@ -81,7 +82,6 @@ class FairseqTokenizer(Tokenizer):
         Raises UserError for missing or damaged files, unsupported settings, and too few rows.
         """
         settings = read_object(folder / SETTINGS_FILE)
-        settings = {name: value for name, value in settings.items() if value is not None}
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
         needed = [MODEL_FILE, *[VOCABULARY_FILE] * (kind == 'M2M100Tokenizer')]
         faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
@@ -100,11 +100,9 @@ class FairseqTokenizer(Tokenizer):
         rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
         if type(rows) is not int:
             raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: vocab_size={rows!r}, expected a number')
-        model = read_model(folder / MODEL_FILE)
-        try:
+        with naming_damage(folder / MODEL_FILE, 'copy it again'):
+            model = read_model(folder / MODEL_FILE)
             open_model(model)
-        except ValueError as error:
-            raise UserError(f'{folder / MODEL_FILE} {error}; copy it again') from None
         vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if len(needed) == 2 else None
         if vocabulary is not None and [vocabulary.get(piece) for piece in _SPECIALS] != [0, 1, 2, 3]:
             raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_SPECIALS)} as the ids 0 to 3')
@@ -115,26 +113,19 @@ class FairseqTokenizer(Tokenizer):
         return tokenizer
 
     def save(self, folder: Path) -> None:
-        self._write(folder, _HANDED_ON)
+        handed_on = {_HANDED_ON[name]: content for name, content in self._handed_on.items()}
         description = {'kind': KIND, 'vocab_size': self.vocab_size}
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, self._files | handed_on | {DESCRIPTION_FILE: description})
 
     def write(self, folder: Path) -> None:
-        self._write(folder, {name: name for name in _HANDED_ON})
-
-    def _write(self, folder: Path, names: dict[str, str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in {MODEL_FILE: self._model, **self._handed_on}.items():
-            write_whole(folder / names.get(name, name), content)
-        files = {SETTINGS_FILE: self.settings | {'src_lang': self.source_language}}
-        if self._vocabulary is not None:
-            files[VOCABULARY_FILE] = self._vocabulary
-        for name, values in files.items():
-            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
+        write_files(folder, self._files | self._handed_on)
 
     @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
+    def _files(self) -> dict[str, Any]:
+        """By name, what save and write have in common."""
+        vocabulary = {} if self._vocabulary is None else {VOCABULARY_FILE: self._vocabulary}
+        settings = self.settings | {'src_lang': self.source_language}
+        return {MODEL_FILE: self._model, SETTINGS_FILE: settings} | vocabulary
 
     @cached_property
     def digest(self) -> str:

@@ -1,6 +1,5 @@
 """Reading and writing a model as a folder in Hugging Face's format."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
 from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
@@ -19,6 +17,7 @@ from flax_transformer.huggingface.settings import (
     read_model,
     read_object,
     write_decoding,
+    write_files,
     write_model,
 )
 from flax_transformer.huggingface.tensor_files import SAFETENSORS, read_tensors, write_safetensors
@@ -87,14 +86,9 @@ def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
     check_export(config, decoding)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f'{folder} exists and is not an empty folder; give another')
-    folder.mkdir(parents=True, exist_ok=True)
+    generation = write_decoding(config, decoding, tokenizer.unk_id)
+    write_files(folder, {CONFIG_FILE: write_model(config, decoding), GENERATION_FILE: generation})
     write_safetensors(folder / SAFETENSORS, to_tensors(params, config))
-    written = {
-        CONFIG_FILE: write_model(config, decoding),
-        GENERATION_FILE: write_decoding(config, decoding, tokenizer.unk_id),
-    }
-    for name, values in written.items():
-        write_whole(folder / name, json.dumps(values, indent=2) + '\n')
     tokenizer.write(folder)
 
 
@@ -143,19 +137,18 @@ def _target_language(searching: dict[str, Any], tokenizer: FairseqTokenizer) -> 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
     """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
     faults = [
-        f'{name} is {got} in vocab.json and {expected} in config.json'
-        for name, got, expected in (
-            ('the id of padding', tokenizer.pad_id, config.pad_id),
-            ('the id of EOS', tokenizer.eos_id, config.eos_id),
-        )
-        if got != expected
+        f'the id of {name} is {getattr(tokenizer, field)} in vocab.json and {getattr(config, field)} in config.json'
+        for name, field in (('padding', 'pad_id'), ('EOS', 'eos_id'))
+        if getattr(tokenizer, field) != getattr(config, field)
     ]
-    for name, got, rows in (
-        ('vocab.json', tokenizer.vocab_size, config.vocab_size),
-        ('the target vocabulary', tokenizer.target_vocab_size, config.vocab_size_of_target),
-    ):
-        if got != rows:
-            faults.append(f'{name} has ids up to {got - 1}, and the model {rows} rows')
+    faults += [
+        f'the {side} vocabulary has ids up to {got - 1}, and the model {rows} rows'
+        for side, got, rows in (
+            ('source', tokenizer.vocab_size, config.vocab_size),
+            ('target', tokenizer.target_vocab_size, config.vocab_size_of_target),
+        )
+        if got != rows
+    ]
     if faults:
         raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))
 

@@ -4,12 +4,11 @@ Everything that the other side cannot hold is reported together, each field with
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming_damage, read_limited
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
@@ -40,26 +39,16 @@ UNSAID = {
     'tie_word_embeddings': True,
 }
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
-# Settings of generation_config.json that change translations, with the values that do not.
-WITHOUT_EFFECT = {
-    'do_sample': (False,),
-    'num_beam_groups': (1,),
-    'diversity_penalty': (0.0,),
-    'repetition_penalty': (1.0,),
-    'encoder_repetition_penalty': (1.0,),
-    'encoder_no_repeat_ngram_size': (0,),
-    'penalty_alpha': (0.0,),
-    'begin_suppress_tokens': ([],),
-    'force_words_ids': ([],),
-    'constraints': ([],),
-    'sequence_bias': ({}, []),
-    'exponential_decay_length_penalty': (),
-    'guidance_scale': (1, 1.0),
-    'watermarking_config': (),
-    'stop_strings': ([],),
-    'max_time': (),
-    'num_return_sequences': (1,),
-}
+# Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
+UNLESS_ONE = (
+    *('num_beam_groups', 'repetition_penalty', 'encoder_repetition_penalty', 'guidance_scale'),
+    'num_return_sequences',
+)
+UNLESS_FALSE = (
+    *('do_sample', 'diversity_penalty', 'encoder_no_repeat_ngram_size', 'penalty_alpha', 'begin_suppress_tokens'),
+    *('force_words_ids', 'constraints', 'sequence_bias', 'exponential_decay_length_penalty', 'watermarking_config'),
+    *('stop_strings', 'max_time'),
+)
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
@@ -69,28 +58,21 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     """
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
-    theirs = UNSAID | {name: value for name, value in theirs.items() if value is not None}
+    theirs = UNSAID | theirs
     needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
     needed += [] if is_marian else ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
-    def expect(name: str, is_good: Callable[[Any], bool], expected: str) -> None:
-        if name in theirs and not is_good(theirs[name]):
-            faults.append(f'{name}={theirs[name]!r}: expected {expected}')
-
-    expect('architectures', lambda names: family.architecture in names, family.architecture)
-    expect('activation_function', lambda name: name in ACTIVATIONS, f'one of {", ".join(ACTIVATIONS)}')
-    for name, twin in (('attention_heads', 'encoder_attention_heads'), ('ffn_dim', 'encoder_ffn_dim')):
-        same = theirs.get(twin)
-        expect(f'decoder_{name}', lambda value, same=same: value == same, f'{same!r}, as {twin} is')
+    expected = {name: [value] for name, value in family.theirs.items()}
+    expected |= {'architectures': [[family.architecture]], 'activation_function': list(ACTIVATIONS)}
+    expected |= {f'decoder_{name}': [theirs.get(f'encoder_{name}')] for name in ('attention_heads', 'ffn_dim')}
     if is_marian:
-        expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
-    for name, value in family.theirs.items():
-        good = lambda got, value=value: type(value)(got) == value
-        expect(name, good, f'{json.dumps(value)}, as in every {family.name} model')
+        expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
+    faults += unexpected(theirs, expected)
     for name in (*(name for _, name in SAME), *needed[-2:]):
-        number = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
-        expect(name, lambda value, number=number: type(value) in number, ' or '.join(kind.__name__ for kind in number))
+        kinds = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
+        if name in theirs and type(theirs[name]) not in kinds:
+            faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     if faults:
         raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
     rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
@@ -115,25 +97,15 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     Without a stored limit a translation has at most 50 tokens more than its source. Raises UserError with every setting
     that we cannot follow.
     """
-    theirs = {name: value for name, value in theirs.items() if value is not None}
-    faults = [
-        f'{name}={theirs[name]!r}: not supported'
-        for name, values in WITHOUT_EFFECT.items()
-        if name in theirs and theirs[name] not in values
-    ]
+    changing = [*UNLESS_FALSE, *(name for name in UNLESS_ONE if theirs.get(name) != 1)]
+    faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
     has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
-    starts = {'decoder_start_token_id': model.start_id} if has_tags else {'forced_bos_token_id': None}
-    faults += [
-        f'{name}={theirs[name]!r}: expected {expected}, as in config.json'
-        for name, expected in starts.items()
-        if theirs.get(name, expected) != expected
-    ]
+    expected = {'decoder_start_token_id': [model.start_id]} if has_tags else {'forced_bos_token_id': [None]}
+    expected |= {name: [model.eos_id, [model.eos_id]] for name in ('eos_token_id', 'forced_eos_token_id')}
+    faults += unexpected(theirs, expected)
     banned = [*theirs.get('bad_words_ids', ()), *([id_] for id_ in theirs.get('suppress_tokens', ()))]
     if several := [words for words in banned if len(words) != 1]:
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
-    for name in ('eos_token_id', 'forced_eos_token_id'):
-        if name in theirs and theirs[name] not in (model.eos_id, [model.eos_id]):
-            faults.append(f'{name}={theirs[name]!r}: expected {model.eos_id}, as in config.json')
     if faults:
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
@@ -165,16 +137,11 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 def faults_of_model(model: TransformerConfig) -> list[str]:
     """Every field of a model that the format of its family cannot hold, with what it could."""
     family = family_of_model(model)
-    faults = [
-        f'model.{name}={getattr(model, name)!r}: expected {expected!r}'
-        for name, expected in family.always.items()
-        # A missing bias is written as zeros.
-        if getattr(model, name) != expected and not (name.endswith('bias') and expected)
-    ]
-    if model.d_model != model.num_heads * model.width_of_head:
-        faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
-    if model.encoder_norm not in ('same', 'layer'):
-        faults.append(f"model.encoder_norm={model.encoder_norm!r}: expected 'same' or 'layer'")
+    # A missing bias is written as zeros.
+    always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
+    faults = unexpected(
+        vars(model), always | {'encoder_norm': ['same', 'layer'], 'head_dim': even_heads(model)}, 'model.'
+    )
     if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults
@@ -184,14 +151,22 @@ def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
     """Every field of a search that generation_config.json cannot hold, with what it could."""
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
-    faults = [
-        f'decoding.{name}={getattr(decoding, name)!r}: expected {getattr(plain, name)!r}'
-        for name in alike
-        if getattr(decoding, name) != getattr(plain, name)
+    expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
+    return unexpected(vars(decoding), expected, 'decoding.')
+
+
+def unexpected(values: dict[str, Any], expected: dict[str, list[Any]], section: str = '') -> list[str]:
+    """Every field that is there and has none of the expected values, with what was got and expected."""
+    return [
+        f'{section}{name}={values[name]!r}: expected {" or ".join(map(repr, choices))}'
+        for name, choices in expected.items()
+        if name in values and values[name] not in choices
     ]
-    if decoding.length_penalty == 'gnmt':
-        faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
-    return faults
+
+
+def even_heads(model: TransformerConfig) -> list[int | None]:
+    """The values of head_dim with which the heads have d_model features together."""
+    return [None, model.d_model // model.num_heads]
 
 
 def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
@@ -272,11 +247,19 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file. Raises UserError if the file is missing, damaged or holds something else."""
+    """The object in a file, without nulls. Raises UserError if the file is missing, damaged or holds something else."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     with naming_damage(file, 'copy it again'):
         values = parse_json(read_limited(file))
         if not isinstance(values, dict):
             raise TypeError(f'got a {type(values).__name__}, expected an object')
-        return values
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def write_files(folder: Path, files: dict[str, bytes | dict[str, Any]]) -> None:
+    """Writes files by name, objects as JSON, into a folder, which is made if absent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False) + '\n'
+        write_whole(folder / name, text)

@@ -163,11 +163,11 @@ def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ('spoil', 'expected'),
     [
-        ({'normalize_before': False, 'd_model': None}, r'd_model: missing\n  normalize_before=False: expected true'),
+        ({'normalize_before': False, 'd_model': None}, r'd_model: missing\n  normalize_before=False: expected True'),
         ({'vocab_size': 100}, r'ids up to \d+, and the model 100 rows'),
         ({'decoder_start_token_id': None}, r'decoder_start_token_id: missing'),
         ({'encoder_layers': 1, 'd_ff': 3}, r'layers\.1\.[^$]*unexpected\n[^$]*unexpected'),
-        ({'model_type': 'm2m_100'}, r"architectures=\['MBart.*expected M2M100ForConditionalGeneration"),
+        ({'model_type': 'm2m_100'}, r"architectures=\['MBart.*expected \['M2M100ForConditionalGeneration'\]"),
         ({'tokenizer_class': 'MBartTokenizer'}, r"tokenizer_class='MBartTokenizer': expected one of Nllb"),
         ({'missing': 'sentencepiece.bpe.model'}, r'sentencepiece\.bpe\.model is missing'),
         (

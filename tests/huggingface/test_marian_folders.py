@@ -219,8 +219,8 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
             lambda f: change(f, 'config.json', d_model=None, encoder_layers=None),
             r'd_model: missing\n  encoder_layers: ',
         ),
-        (lambda f: change(f, 'config.json', decoder_ffn_dim=25), r'decoder_ffn_dim=25: expected 24, as encoder_'),
-        (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected false'),
+        (lambda f: change(f, 'config.json', decoder_ffn_dim=25), r'decoder_ffn_dim=25: expected 24'),
+        (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected False'),
         (lambda f: change(f, 'config.json', pad_token_id=5, decoder_start_token_id=5), r'padding is 135 in .* 5 in'),
         (lambda f: change(f, 'config.json', vocab_size=137), r'ids up to 135, and the model 137 rows'),
         (

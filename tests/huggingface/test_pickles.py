@@ -21,13 +21,12 @@ FLOATS = Storage('0', np.dtype('<f4'))
 @pytest.mark.parametrize(
     ('offset', 'shape', 'strides', 'expected'),
     [
-        (0, (5,), (1,), 'beyond its storage'),
-        (0, (2, 2), (3, 1), 'beyond its storage'),
+        (0, (5,), (1,), 'no part of its storage'),
+        (0, (2, 2), (3, 1), 'no part of its storage'),
         (0, (2,), (-1,), 'at least 0'),
         (True, (2,), (1,), 'at least 0'),
         (0, (2**60,), (1,), 'at least 0'),
-        (0, (10**9,), (0,), 'repeats elements'),
-        (0, (2,), (1, 1), '1 dimensions and 2 strides'),
+        (0, (2,), (1, 1), 'same length as shape'),
     ],
 )
 def test_a_tensor_that_is_no_window_on_its_storage_is_refused(offset, shape, strides, expected: str) -> None:
@@ -40,7 +39,7 @@ def test_a_tensor_is_a_window_on_its_storage() -> None:
     assert View(FLOATS, 1, (3,), (1,)).check().of(storage).tolist() == [1, 2, 3]
     assert View(FLOATS, 0, (3, 2), (1, 3)).check().of(storage).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert View(FLOATS, 5, (1, 1), (0, 0)).check().of(storage).tolist() == [[5]]
-    assert View(FLOATS, 9, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
+    assert View(FLOATS, 0, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
 
 
 OPCODES = {

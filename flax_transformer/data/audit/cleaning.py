@@ -60,16 +60,15 @@ def clean(
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = read_all(data, check, vocabulary, processes=processes, keep_reasons=True, progress=progress)
+    corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
         if any(file == path.resolve() for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')
     report = weigh(check, vocabulary, corpora)
-    for facts in corpora:
-        if facts.reasons is not None:
-            _widen_shifts(facts.reasons)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
+    for facts in filter(len, training):
+        _widen_shifts(facts.pairs.reasons)
     return [_write(facts, paths, spaces) for facts, paths in zip(training, planned, strict=True)], report
 
 
@@ -108,7 +107,7 @@ def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path], spaces: bool) -> 
         sources, targets, rejected = (stack.enter_context(written_whole(path)) for path in paths)
         for chunk in facts.corpus.records():
             for source, target in zip(*chunk, strict=True):
-                number = int(facts.reasons[index])
+                number = int(facts.pairs.reasons[index])
                 if number:
                     kind = REJECTED[number - 1]
                     counts[kind] += 1
