@@ -52,7 +52,7 @@ NOT_RUN = {
     r'exported|pairs\.py': 'is a file that the page makes; tests/interop/test_stablehlo.py runs export.md',
     r'average .* --': 'wants that many checkpoints; tests/engine/runs/test_averaging.py averages some',
     r'analogy|evaluate (runs/words|vectors)|glove': 'wants a vocabulary and the questions of a real corpus',
-    r'tatoeba|multilingual|marian_base|runs/marian': 'wants a corpus or a run of it',
+    r'tatoeba|multilingual|marian_base|runs/marian|nllb': 'wants a corpus, or a model that is not here',
     r'plot (confusion|detection)': 'wants scores of another run; tests of the tasks draw them',
     r'calibrate |plot quality': 'writes into a run, or wants one where it has; test_quality.py calibrates one',
     r'(show|plan) wmt14': 'compiles for minutes',
