@@ -91,13 +91,9 @@ def split_tokens(
     while number < len(tokens):
         token, splits, end = tokens[number], is_split[number], ends.get(number)
         number += 1
-        if end:
-            inner = tokens[number - 1 : end]
-            stays = token.name in ignored or is_kept(token)
-            is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
-            if stays or is_blank:
-                token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
-                number = end
+        if end and (token.name in ignored or is_kept(token)):
+            token = Token('literal', ''.join(each.raw for each in tokens[number - 1 : end]), token.name)
+            number = end
         if splits:
             parts += [*_sentence(waiting, escape), token.raw]
             waiting = []
