@@ -27,7 +27,7 @@ _escape = lambda text: re.sub(r'([\\`*\[\]<])', r'\\\1', text)
 def split_markdown(text: str) -> list[Part]:
     """The parts of a text; front matter, code, the tags of HTML and addresses are kept."""
     library = imported('markdown_it', 'documents', 'Markdown')
-    # Texts are not joined with characters that are written in another way, such as \\* and &amp;.
+    # Texts are not joined with characters that are written in another way, such as \* and &amp;.
     reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
     front = _FRONT_MATTER.match(text)
     done = begin = front.end() if front else 0
