@@ -59,7 +59,8 @@ def _tokens(content: str, children: list[Any]) -> list[Token]:
     at = 0
     each = iter(children)
     for token in each:
-        start, kind, value = at, token.type, token.content
+        start, kind = at, token.type
+        value = '\n' if kind == 'softbreak' else token.content
         if token.markup == 'autolink':
             kind, _ = 'autolink', (next(each), next(each))  # its text, and its end
         opening = value if kind in ('text', 'html_inline') else '[' if kind == 'link_open' else token.markup
@@ -71,7 +72,6 @@ def _tokens(content: str, children: list[Any]) -> list[Token]:
         if kind == 'html_inline':
             found += html_tokens(raw)
         else:
-            found.append(
-                Token(_KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting], raw, token.tag, value or '\n')
-            )
+            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
+            found.append(Token(form, raw, token.tag, value))
     return found if at == len(content) else []
