@@ -86,10 +86,8 @@ def evaluate(
         print(json.dumps({'set': name, **asdict(scores), **loss, **sure}, ensure_ascii=False))
     else:
         _print_scores(name, options, pairs, scores, translations, loss)
-        for one in ('quality', 'log_prob') if sure else ():
-            print(
-                f'{one} and sentence chrF: Pearson {sure[f"pearson_{one}"]:.3f}, Spearman {sure[f"spearman_{one}"]:.3f}'
-            )
+        for one, value in sure.items():
+            print(f'{one.replace("_", " of ", 1)} and sentence chrF: {value:.3f}')
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')

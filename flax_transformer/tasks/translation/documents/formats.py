@@ -16,9 +16,8 @@ FORMATS = {
     **{'.html': 'html', '.htm': 'html', '.xml': 'xml', '.po': 'po', '.srt': 'srt', '.xlf': 'xliff', '.xliff': 'xliff'},
     **{'.md': 'markdown', '.markdown': 'markdown'},
 }
-_PLAIN = re.compile(
-    r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n'
-)  # tags of messages and subtitles, line ends
+# Tags of messages and subtitles, and line ends.
+_PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n')
 _TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 

@@ -1,6 +1,5 @@
 """Markdown (CommonMark with tables and strikethrough) as texts and what is kept as it stands between."""
 
-import html
 import re
 from typing import Any
 
@@ -19,17 +18,17 @@ _WRITTEN = {
     'autolink': re.compile('<[^>]*>'),
 }
 _KINDS = {
-    **{'text': 'text', 'softbreak': 'text', 'hardbreak': 'break', 'image': 'void'},
+    **{'text': 'text', 'text_special': 'text', 'softbreak': 'text', 'hardbreak': 'break', 'image': 'void'},
     **{'code_inline': 'literal', 'autolink': 'literal'},
 }
-_CHARACTER = re.compile(r'\\([!-/:-@[-`{-~])|&(?:#\w+|\w+);|.', re.S)
 _escape = lambda text: re.sub(r'([\\`*\[\]<])', r'\\\1', text)
 
 
 def split_markdown(text: str) -> list[Part]:
     """The parts of a text; front matter, code, the tags of HTML and addresses are kept."""
     library = imported('markdown_it', 'documents', 'Markdown')
-    reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough'])
+    # Texts are not joined with characters that are written in another way, such as \* and &amp;.
+    reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
     front = _FRONT_MATTER.match(text)
     done = begin = front.end() if front else 0
     lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]
@@ -60,25 +59,19 @@ def _tokens(content: str, children: list[Any]) -> list[Token]:
     at = 0
     each = iter(children)
     for token in each:
-        start, kind, value = at, token.type, token.content
-        if kind == 'text':
-            decoded = ''
-            while len(decoded) < len(value) and (character := _CHARACTER.match(content, at)):
-                decoded += character[1] or html.unescape(character[0])
-                at = character.end()
-            if decoded != value:
-                return []
-        else:
-            if token.markup == 'autolink':
-                kind, _ = 'autolink', (next(each), next(each))  # its text, and its end
-            opening = value if kind == 'html_inline' else '[' if kind == 'link_open' else token.markup
-            written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
-            if not (match := written.match(content, at)):
-                return []
-            at, value = match.end(), '\n'
+        start, kind = at, token.type
+        value = '\n' if kind == 'softbreak' else token.content
+        if token.markup == 'autolink':
+            kind, _ = 'autolink', (next(each), next(each))  # its text, and its end
+        opening = value if kind in ('text', 'html_inline') else '[' if kind == 'link_open' else token.markup
+        written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
+        if not (match := written.match(content, at)):
+            return []
+        at = match.end()
         raw = content[start:at]
         if kind == 'html_inline':
             found += html_tokens(raw)
         else:
-            found.append(Token(_KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting], raw, token.tag, value))
+            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
+            found.append(Token(form, raw, token.tag, value))
     return found if at == len(content) else []

@@ -12,6 +12,8 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 # The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
 STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
+# A word; its group is without the signs around it, such as quotes and commas, unless it has no others.
+_WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -92,7 +94,7 @@ class _Aside:
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
         text = translation.text if self.asked else self._text
-        words = _words(text)
+        words = list(_WORD.finditer(text))
         links = {target: word for word, target in translation.alignment or ()}
         links = links if self.asked else {i: i for i in range(len(words))}
         written = []
@@ -130,21 +132,6 @@ class _Element:
 _word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
 
 
-class _Word(NamedTuple):
-    start: int
-    first: int  # after signs such as quotes
-    last: int  # before signs such as commas
-    end: int
-
-
-def _words(text: str) -> list[_Word]:
-    found = []
-    for word in re.finditer(r'\S+', text):
-        core = re.search(r'\w(?:.*\w)?', word[0]) or re.match('.*', word[0])
-        found.append(_Word(word.start(), word.start() + core.start(), word.start() + core.end(), word.end()))
-    return found
-
-
 def ends_of(tags: Sequence[Any]) -> dict[int, int]:
     """After which tag (Span or Token) each element ends, by the number of its opening tag; elements do not cross."""
     ends: dict[int, int] = {}
@@ -164,8 +151,8 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
 
 def _tree(spans: Sequence[Span], text: str) -> _Element:
     """The tags as elements within each other; one that lacks its other half is an element of its own."""
-    words, ends = _words(text), ends_of(spans)
-    firsts, lasts = [word.first for word in words], [word.last for word in words]
+    words, ends = list(_WORD.finditer(text)), ends_of(spans)
+    firsts, lasts = [word.start(1) for word in words], [word.end(1) for word in words]
     is_sign = lambda character: re.match(r'\w', character) is None
     stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
     for number, span in enumerate(spans):
@@ -235,13 +222,15 @@ def _point(child: _Element, words: range, place: tuple[int, int], aligned: list[
     return best[1]
 
 
-def _written(element: _Element, start: int, end: int, text: str, words: list[_Word]) -> Iterator[tuple[int, int, str]]:
+def _written(
+    element: _Element, start: int, end: int, text: str, words: list[re.Match[str]]
+) -> Iterator[tuple[int, int, str]]:
     """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.place):
         (first, last), before, after = child.place, '', ''
-        begin = end if first == len(words) else words[first].start if child.signs[0] else words[first].first
-        stop = 0 if not last else words[last - 1].end if child.signs[1] else words[last - 1].last
+        begin = words[first].start(not child.signs[0]) if first < len(words) else end
+        stop = words[last - 1].end(not child.signs[1]) if last else 0
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
             begin = stop = stop if last and (not leads or first == len(words)) else begin

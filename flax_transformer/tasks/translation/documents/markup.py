@@ -27,7 +27,7 @@ _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is n
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
     | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # with > in quotes
-    | &\#?\w+;?
+    | &\#?(?:\w[\w.-]*;|\w+)
 """
 _XML = re.compile(_MARKUP, re.S | re.X)
 _HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
@@ -94,6 +94,7 @@ def split_tokens(
         if end:
             inner = tokens[number - 1 : end]
             stays = token.name in ignored or is_kept(token)
+            # A sign with a link, or an anchor, is no text.
             is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
             if stays or is_blank:
                 token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
