@@ -228,7 +228,7 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
             r'do_sample.*\n.*groups=2: not',
         ),
         (lambda f: change(f, 'generation_config.json', bad_words_ids=[[3, 4]]), r'bad_words_ids has \[\[3, 4\]\]'),
-        (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r'T5Tokenizer.*expected Marian'),
+        (lambda f: change(f, 'tokenizer_config.json', tokenizer_class='T5Tokenizer'), r"T5Tokenizer.*expected 'Marian"),
         (lambda f: change(f, 'tokenizer_config.json', eos_token='<eos>'), r"has no '<eos>', a special piece"),
         (lambda f: change(f, 'tokenizer_config.json', sp_model_kwargs={'enable_sampling': True}), r'sp_model_kwargs'),
         (lambda f: change(f, 'tokenizer_config.json', additional_special_tokens=['<x>']), r"added token '<x>'"),
