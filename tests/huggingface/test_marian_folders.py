@@ -222,7 +222,7 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
         (lambda f: change(f, 'config.json', decoder_ffn_dim=25), r'decoder_ffn_dim=25: expected 24'),
         (lambda f: change(f, 'config.json', normalize_before=True), r'normalize_before=True: expected False'),
         (lambda f: change(f, 'config.json', pad_token_id=5, decoder_start_token_id=5), r'padding is 135 in .* 5 in'),
-        (lambda f: change(f, 'config.json', vocab_size=137), r'ids up to 135, and the model 137 rows'),
+        (lambda f: change(f, 'config.json', vocab_size=137), r'source ids is 136 in vocab.json and 137 in'),
         (
             lambda f: change(f, 'generation_config.json', do_sample=True, num_beam_groups=2),
             r'do_sample.*\n.*groups=2: not',
