@@ -10,6 +10,7 @@ from flax_transformer.cli.options import parse, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
+from flax_transformer.common.quiet import duration
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
 from flax_transformer.tasks.new_config import Candidate, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
@@ -76,7 +77,7 @@ def _described(fitted: Candidate) -> str:
     from flax_transformer.engine.task import count_parameters
 
     size = count_parameters(make_trainer(fitted.config).shapes.params)
-    return f'{size:,} parameters, {text}: about {_rounded(fitted.total)} on this machine, as busy as it is now'
+    return f'{size:,} parameters, {text}: about {duration(fitted.total)} on this machine, as busy as it is now'
 
 
 def _next(file: Path, config: Any) -> list[str]:
@@ -84,14 +85,3 @@ def _next(file: Path, config: Any) -> list[str]:
     use, quoted = run_of(config, run).use, shlex.quote(str(run))
     lines = [f'check {name}', f'train {name} --workdir {quoted}']
     return [*lines, use.format(quoted), evaluate_command(config, run).partition(' ')[2]] if use else lines
-
-
-def _rounded(seconds: float) -> str:
-    """A duration as a person would give it.
-
-    >>> [_rounded(seconds) for seconds in (20, 100, 7000, 9000)]
-    ['1 minute', '2 minutes', '117 minutes', '2 hours']
-    """
-    unit, size = ('hour', HOUR) if seconds > 2 * HOUR else ('minute', 60)
-    count = max(round(seconds / size), 1)
-    return f'{count} {unit}{"s" * (count > 1)}'

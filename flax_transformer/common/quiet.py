@@ -50,3 +50,10 @@ def quiet() -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def duration(seconds: float) -> str:
+    """Such as 1.5 h, 22 min or 7.3 s."""
+    if seconds >= 5400:
+        return f'{seconds / 3600:,.1f} h'
+    return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -18,7 +18,7 @@ import sentencepiece
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.huggingface.families import LANGUAGES
-from flax_transformer.huggingface.settings import read_object, write_files
+from flax_transformer.huggingface.settings import read_object, unexpected, write_files
 from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -87,12 +87,10 @@ class FairseqTokenizer(Tokenizer):
         faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
         if kind not in LANGUAGES:
             faults.append(f'tokenizer_class={kind!r}: expected one of {", ".join(LANGUAGES)}')
-        expectations = {'sp_model_kwargs': {}}
+        expected = {'sp_model_kwargs': [{}]}
         if kind == 'M2M100Tokenizer':
-            expectations |= {'language_codes': 'm2m100', 'num_madeup_words': _MADE_UP}
-        for name, expected in expectations.items():
-            if settings.get(name, expected) != expected:
-                faults.append(f'{name}={settings[name]!r}: expected {expected!r}')
+            expected |= {'language_codes': ['m2m100'], 'num_madeup_words': [_MADE_UP]}
+        faults += unexpected(settings, expected)
         if faults:
             raise UserError('\n  '.join([f'{folder}: the tokenizer cannot be read:', *faults]))
         homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}

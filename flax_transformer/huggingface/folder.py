@@ -137,17 +137,14 @@ def _target_language(searching: dict[str, Any], tokenizer: FairseqTokenizer) -> 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
     """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
     faults = [
-        f'the id of {name} is {getattr(tokenizer, field)} in vocab.json and {getattr(config, field)} in config.json'
-        for name, field in (('padding', 'pad_id'), ('EOS', 'eos_id'))
-        if getattr(tokenizer, field) != getattr(config, field)
-    ]
-    faults += [
-        f'the {side} vocabulary has ids up to {got - 1}, and the model {rows} rows'
-        for side, got, rows in (
-            ('source', tokenizer.vocab_size, config.vocab_size),
-            ('target', tokenizer.target_vocab_size, config.vocab_size_of_target),
+        f'the {name} is {got} in vocab.json and {expected} in config.json'
+        for name, got, expected in (
+            ('id of padding', tokenizer.pad_id, config.pad_id),
+            ('id of EOS', tokenizer.eos_id, config.eos_id),
+            ('number of source ids', tokenizer.vocab_size, config.vocab_size),
+            ('number of target ids', tokenizer.target_vocab_size, config.vocab_size_of_target),
         )
-        if got != rows
+        if got != expected
     ]
     if faults:
         raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))

@@ -16,7 +16,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import naming_damage
-from flax_transformer.huggingface.settings import read_object, write_files
+from flax_transformer.huggingface.settings import read_object, unexpected, write_files
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
@@ -213,10 +213,7 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
         added += settings.get(name) or []
     strange += [token for token in map(_content, added) if token not in known]
     faults = [f'added token {token!r}' for token in strange]
-    if settings.get('sp_model_kwargs'):
-        faults.append(f'sp_model_kwargs={settings["sp_model_kwargs"]!r}')
-    if settings.get('tokenizer_class', 'MarianTokenizer') != 'MarianTokenizer':
-        faults.append(f'tokenizer_class={settings["tokenizer_class"]!r}, expected MarianTokenizer')
+    faults += unexpected(settings, {'sp_model_kwargs': [{}], 'tokenizer_class': ['MarianTokenizer']})
     if faults:
         raise UserError(f'{file}: not supported: {"; ".join(faults)}')
 

@@ -194,17 +194,10 @@ class CTranslate2Translator(Translator):
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         """The same model and search with CTranslate2; raises UserError as the constructor does."""
-        return cls(
-            translator.models,
-            translator.params,
-            translator.tokenizer,
-            translator.decoding,
-            source_language=translator.source_language,
-            target_language=translator.target_language,
-            programs=translator.programs,
-            calibration=translator.calibration,
-            compute_type=compute_type,
-        )
+        names = ('source_language', 'target_language', 'programs', 'calibration')
+        same = {name: getattr(translator, name) for name in names}
+        model = (translator.models, translator.params, translator.tokenizer, translator.decoding)
+        return cls(*model, compute_type=compute_type, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
         return super()._like(params, decoding, compute_type=self.compute_type, **options)

@@ -10,7 +10,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
 from flax_transformer.huggingface.families import MARIAN, family_of_model
-from flax_transformer.huggingface.folder import Pretrained, as_marian, check_export, read_folder, write_folder
+from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
 from flax_transformer.huggingface.settings import longest_of, notes_on
 from flax_transformer.huggingface.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
@@ -69,7 +69,6 @@ def export_huggingface(
     and if the folder is not empty.
     """
     config, params, tokenizer = load_run(run, step=step)
-    check_export(config.model, decoding)
     refuse_non_finite(params)
     if family_of_model(config.model) is not MARIAN and not isinstance(tokenizer, FairseqTokenizer):
         raise UserError(f"this model's tokenizer is a {type(tokenizer).__name__}; expected that of an imported model")

@@ -127,20 +127,16 @@ def _check(translator: Translator) -> None:
     decoding = translator.decoding
     if not isinstance(getattr(translator.model, 'config', None), ModelConfig):
         raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a model of this package')
-    if len(translator.models) > 1:
-        raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
-    if translator.first_id is not None:
-        raise UserError('a model whose targets begin with the tag of their language cannot be exported')
-    if decoding.search == 'sample':
-        raise UserError(
-            "decoding.search='sample' cannot be exported: its draws would be the same for ever; expected beam "
-            '(--decoding.search beam)'
-        )
-    if decoding.mbr != 'none':
-        raise UserError(
-            f'decoding.mbr={decoding.mbr!r} cannot be exported: it compares texts, and the program knows ids alone; '
-            'set --decoding.mbr none'
-        )
+    refused = {
+        f'an ensemble of {len(translator.models)} models: export one of them': len(translator.models) > 1,
+        'a model whose targets begin with the tag of their language': translator.first_id is not None,
+        "decoding.search='sample', whose draws would be the same for ever: set --decoding.search beam": (
+            decoding.search == 'sample'
+        ),
+        f'decoding.mbr={decoding.mbr!r}, which compares texts: set --decoding.mbr none': decoding.mbr != 'none',
+    }
+    if faults := [fault for fault, is_there in refused.items() if is_there]:
+        raise UserError('\n  '.join(['this cannot be exported:', *faults]))
 
 
 def lower(

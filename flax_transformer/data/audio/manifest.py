@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
+from flax_transformer.common.quiet import duration
 from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
 from flax_transformer.data.audio.reading import Audio, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
@@ -192,7 +193,7 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     at = ', '.join(f'{rate:,} Hz' + f' ({count:,})' * (len(rates) > 1) for rate, count in sorted(rates.items()))
     parts = sum(utterance.segment is not None for utterance in utterances)
     segments = f' ({parts:,} are segments, by offset and duration)' if parts else ''
-    say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {_duration(seconds)} at {at}')
+    say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {duration(seconds)} at {at}')
     places: dict[tuple[str, tuple[float, float] | None], str] = {}
     repeated = []
     for utterance in utterances:
@@ -201,10 +202,3 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
             repeated.append(f'{utterance.place} as {first}')
     if repeated:
         say(f'{spec}: {len(repeated):,} recordings are listed again (the first: {repeated[0]})')
-
-
-def _duration(seconds: float) -> str:
-    """Such as 1.5 h, 22 min or 7.3 s."""
-    if seconds >= 5400:
-        return f'{seconds / 3600:,.1f} h'
-    return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -25,9 +25,6 @@ class Stretch(NamedTuple):
     last: int
     offset: int
 
-    def __len__(self) -> int:
-        return self.last - self.first + 1
-
 
 def length_byte(lengths: np.ndarray) -> np.ndarray:
     """Lengths in characters as logarithms, one byte each; 0: empty."""

@@ -21,6 +21,7 @@ _SMOOTHING = 10  # characters added to both lengths: short lines often have larg
 FORMS = ('composed', 'decomposed')
 Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
+_NOT_UTF8 = re.compile('[\udc80-\udcff]')  # as surrogateescape has its bytes
 _SEPARATORS = re.compile(r'\D')
 SPELLED = 12  # numbers up to this are often spelled out on one side only
 
@@ -86,7 +87,8 @@ def inspect(records: Records, model: Model) -> Facts:
     texts = []
     for side, lines in enumerate(records):
         note('missing_side', [i for i, line in enumerate(lines) if line is None], side)
-        decoded, invalid = _decoded(lines)
+        decoded = [(line or b'').decode('utf-8', 'surrogateescape') for line in lines]
+        invalid = [i for i, line in enumerate(decoded) if not line.isascii() and _NOT_UTF8.search(line)]
         note('invalid_utf8', invalid, side)
         note('blank', [i for i, line in enumerate(decoded) if lines[i] is not None and not line.strip()], side)
         for i in invalid:
@@ -126,18 +128,6 @@ def inspect(records: Records, model: Model) -> Facts:
 def shown(line: bytes | None) -> str:
     """A line for people to read, with escapes for what is not UTF-8."""
     return (line or b'').decode('utf-8', 'backslashreplace')
-
-
-def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
-    """The lines as text, and those that are not UTF-8."""
-    decoded, invalid = [], []
-    for i, line in enumerate(lines):
-        try:
-            decoded.append((line or b'').decode())
-        except UnicodeDecodeError:
-            decoded.append('?')
-            invalid.append(i)
-    return decoded, invalid
 
 
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:

@@ -30,10 +30,6 @@ class LabelledExample:
     label: str
     text: str
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return f'{self.label}: {self.text}', ''
-
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
     """The examples of those corpora, of `names`, that the config has."""
