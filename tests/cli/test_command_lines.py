@@ -161,9 +161,6 @@ def test_an_ensemble_is_evaluated_with_several_references(copy_run, call, folder
     assert scores['perplexity'] < 3
 
 
-# --------------------------------------------------------------------------------- a process of its own
-
-
 NOTING = """
 import atexit, sys
 from pathlib import Path

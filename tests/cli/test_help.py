@@ -125,9 +125,6 @@ def test_quiet_leaves_out_notes_and_bars_but_not_errors(capsys, monkeypatch) -> 
     assert 'a note' in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------- completion
-
-
 @pytest.fixture(scope='module')
 def complete(tmp_path_factory: pytest.TempPathFactory):
     """A function that presses tab after some words, in a bash, and returns what is offered."""

@@ -167,8 +167,6 @@ def test_min_p(p):
     assert_equals(transforms.min_p(p), probable)
 
 
-# ------------------------------------------------------------------------------------------ together, in a search
-
 RULES = (
     transforms.ban((PAD,)),
     transforms.no_repeat_ngrams(2),

@@ -112,9 +112,6 @@ def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: 
         searching(translator, buckets=(64, 16))
 
 
-# --------------------------------------------------------------------------------------------------- results
-
-
 def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> None:
     (translation,) = translator(['a b c d'])
     assert translation.tokens[-1] == '</s>'
@@ -197,9 +194,6 @@ def test_eight_devices_translate_as_one_does(strategy: str, copy_run: Path, tran
     for one, other in zip(Translator.from_run(copy_run, parallel=parallel)(lines), translator(lines), strict=True):
         assert one.token_ids == other.token_ids
         assert one.score == pytest.approx(other.score, abs=1e-5)
-
-
-# ------------------------------------------------------------------------------------- lines, streams, memory
 
 
 def test_a_stream_is_translated_in_order_and_in_bounded_memory(translator: Translator) -> None:
