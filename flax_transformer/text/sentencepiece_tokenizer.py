@@ -123,8 +123,8 @@ class SentencePieceTokenizer(Tokenizer):
         return self.piece(token_id)
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
-        lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
-        ids = self._processor.encode(lines, add_eos=True)
+        # Not a list at once, for which SentencePiece starts threads: they cost as much as 40 lines.
+        ids = [self._processor.encode(line.encode('utf-8', 'replace').decode(), add_eos=True) for line in lines]
         if target_language is None:
             return ids
         tag = self.tag_id(target_language)
