@@ -52,7 +52,7 @@ class FairseqTokenizer(Tokenizer):
           model: SentencePiece's.
           vocabulary: id by piece, of M2M-100; None: SentencePiece's ids + 1.
           settings: tokenizer_config.json.
-          rows: ids that the model has rows for, of which the last may have no piece.
+          rows: ids that the model has rows for; the last of them may have no piece.
           handed_on: more files by name, for whom the tokenizer is written for.
         """
         self.settings, self._handed_on = settings, handed_on or {}

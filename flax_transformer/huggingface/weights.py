@@ -80,7 +80,7 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
 
 
 def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
-    """Our parameters, float32, from a model's tensors, of which one at a time is read.
+    """Our parameters, float32, from a model's tensors, read one at a time.
 
     Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or not what its name promises.
     """

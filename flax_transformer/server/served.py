@@ -102,7 +102,7 @@ def load(references: Sequence[str], changes: dict[str, Any], parallel: ParallelC
 
 def _pairs_of_folder(folder: str, translator: Translator) -> list[tuple[str, str]]:
     settings = translator.tokenizer.settings
-    if translator.first_id is not None:  # from one language into all others
+    if translator.first_id is not None:  # it translates from one language into all others
         source = translator.tokenizer.source_language
         return [(source, target) for target in translator.tokenizer.languages if target != source]
     source, target = settings.get('source_lang'), settings.get('target_lang')

@@ -21,7 +21,7 @@ _SMOOTHING = 10  # characters added to both lengths: short lines often have larg
 FORMS = ('composed', 'decomposed')
 Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
-_NOT_UTF8 = re.compile('[\udc80-\udcff]')  # as surrogateescape has its bytes
+_NOT_UTF8 = re.compile('[\udc80-\udcff]')  # bytes that surrogateescape has made characters
 _SEPARATORS = re.compile(r'\D')
 SPELLED = 12  # numbers up to this are often spelled out on one side only
 
@@ -51,7 +51,7 @@ class Facts(NamedTuple):
     """What one chunk shows."""
 
     pairs: PairFacts
-    found: dict[str, dict[int, int]]  # by kind the pairs that show it, as indices in the chunk, each with the side
+    found: dict[str, dict[int, int]]  # the pairs that show a kind, as indices in the chunk, each with the side
     characters: Counter[str]
 
 

@@ -39,7 +39,7 @@ class CorpusFacts:
     languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # each side's, and in what fraction of lines
     pairs: PairFacts | None = None  # None: there are none
     counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by kind the first pairs, and sides
+    examples: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # the first pairs of a kind, and sides
     texts: dict[int, tuple[str, str]] = field(default_factory=dict)  # source and target of the examples
     characters: Counter[str] = field(default_factory=Counter)
 

@@ -175,7 +175,8 @@ def calibrate(
     """Fitted on translations of sets, each a language, sources and references. Raises UserError for too few."""
     translations, lengths, references = [], [], []
     for language, sources, targets in sets:
-        into = translator.with_params(translator.params, target_language=language)
+        decoding = replace(translator.decoding, target_language=language or translator.decoding.target_language)
+        into = translator.with_decoding(decoding)
         translations += into(sources, progress=progress)
         lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
         references += targets

@@ -32,7 +32,7 @@ def translation_of(words: list[str], gains: list[float]) -> Translation:
 
 
 @pytest.fixture(scope='module')
-def told() -> tuple[list[Translation], list[str]]:
+def translated() -> tuple[list[Translation], list[str]]:
     """Translations, and references in which a word is as often as the model thought."""
     rng, translations, references = np.random.default_rng(0), [], []
     for _ in range(300):
@@ -45,8 +45,8 @@ def told() -> tuple[list[Translation], list[str]]:
 
 
 @pytest.fixture(scope='module')
-def calibration(told: tuple[list[Translation], list[str]]) -> Calibration:
-    return Calibration.fitted(told[0], [len(one.tokens) for one in told[0]], told[1])
+def calibration(translated: tuple[list[Translation], list[str]]) -> Calibration:
+    return Calibration.fitted(translated[0], [len(one.tokens) for one in translated[0]], translated[1])
 
 
 def test_a_regression_expects_what_it_saw() -> None:
@@ -59,8 +59,8 @@ def test_a_regression_expects_what_it_saw() -> None:
         assert fitted(features).mean() == pytest.approx(targets.mean(), abs=1e-4)
 
 
-def test_quality_follows_chrf_and_words_that_are_right(told, calibration: Calibration) -> None:
-    translations, references = told
+def test_quality_follows_chrf_and_words_that_are_right(translated, calibration: Calibration) -> None:
+    translations, references = translated
     judged = [calibration.judged(one, len(one.tokens)) for one in translations]
     found = correlations(judged, [references])
     assert found['pearson_quality'] > 0.55

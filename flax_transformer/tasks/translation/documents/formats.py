@@ -127,7 +127,7 @@ def _srt(text: str, place: str) -> Document:
 
 
 def _wrapped(text: str, count: int) -> str:
-    """The text in at most `count` lines of much the same length, none of which ends within a tag."""
+    """The text in at most `count` lines of much the same length; none ends within a tag."""
     if '\n' in text:
         return text
     lines, at = [''] * count, 0

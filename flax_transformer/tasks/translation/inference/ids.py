@@ -63,8 +63,7 @@ def translate_ids(
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
         start = partial(model.apply, variables, method='start')
-        by_length = partial(start_by_length, start, pad_id=vocabulary.pad_id)
-        state = jax.lax.platform_dependent(source, cpu=by_length, default=start)
+        state = start_by_length(start, source, pad_id=vocabulary.pad_id)
         if decoding.coverage_penalty:
             step = partial(model.apply, variables, method='decode_and_look')
             step, state = with_coverage(step, state, *source.shape)
@@ -83,15 +82,17 @@ def translate_ids(
         required=required,
         max_positions=max_positions(models),
     )
-    return jax.tree.map(lambda x: x[jnp.argsort(order)], found)
+    back = jnp.argsort(order)
+    return jax.tree.map(lambda x: x[back], found)
 
 
-GROUPS = 4  # of rows, of which each is encoded by itself
+GROUPS = 4  # each has a share of the rows, and is encoded by itself
 WIDTHS = (16, 32, 64, 128)
 
 
 def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
-    """`start(source)` of ids [B, S] that are sorted by length: a group of rows at a time, in as few slots as it needs.
+    """`start(source)` of ids [B, S] that are sorted by length: on CPUs a group of rows at a time, in as few slots as it
+    needs.
 
     Sentences of many lengths, as callers give them, are padding for the most part. Accelerators would rather have all
     rows at once.
@@ -101,8 +102,7 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     if not is_static or rows % GROUPS or rows < 4 * GROUPS or slots <= WIDTHS[0]:
         return start(source)
     widths = [width for width in WIDTHS if width < slots] + [slots]
-    groups = source.reshape(GROUPS, -1, slots)
-    whole = jax.eval_shape(start, groups[0])
+    whole = jax.eval_shape(start, source[: rows // GROUPS])
 
     def in_width(width: int, group: jax.Array) -> DecodeState:
         fill = lambda x, like: jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
@@ -114,8 +114,11 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
             (longest > jnp.array(widths)).sum(), [partial(in_width, width) for width in widths], group
         )
 
-    join = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
-    return jax.tree.map(join, jax.lax.map(start_group, groups))
+    def by_group(source: jax.Array) -> DecodeState:
+        join = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
+        return jax.tree.map(join, jax.lax.map(start_group, source.reshape(GROUPS, -1, slots)))
+
+    return jax.lax.platform_dependent(source, cpu=by_group, default=start)
 
 
 def score_ids(
