@@ -29,7 +29,7 @@ os.environ['JAX_NUM_CPU_DEVICES'] = '1'
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
 from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices import process_group
-from flax_transformer.engine.devices.multihost import SharedStop, agree, share
+from flax_transformer.engine.devices.multihost import SharedStop, agree, broadcast
 
 TIMEOUT = 20  # seconds of silence after which a process counts as lost
 
@@ -56,7 +56,7 @@ def _stop_together(number: int) -> None:
 
 # How each process ends inside `together`, by its number, and the exit codes of both.
 WAYS: dict[str, tuple[Callable[[int], None], tuple[int, int]]] = {
-    'done': (lambda number: share('the end', 'x'), (0, 0)),
+    'done': (lambda number: broadcast('the end', 'x'), (0, 0)),
     'user_error': (lambda number: _raise(UserError('wrong')), (2, 2)),
     'user_error_in_0': (lambda number: _in_one(number, 0, lambda: _raise(UserError('wrong'))), (2, 2)),
     'user_error_in_1': (lambda number: _in_one(number, 1, lambda: _raise(UserError('wrong'))), (2, 2)),

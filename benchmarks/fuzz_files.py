@@ -40,7 +40,7 @@ MODULES = (
     'flax_transformer.engine.runs.checkpoints',
     'flax_transformer.engine.runs.learning_curves',
     'flax_transformer.interop.export_loader',
-    'flax_transformer.marian.folder',
+    'flax_transformer.huggingface.folder',
     'flax_transformer.tasks.translation.loading',
     'flax_transformer.tasks.translation.task',
     'flax_transformer.tasks.find',

@@ -83,8 +83,8 @@ COMMANDS = {
     'average': 'average {top}/run {own}/average --last 1',
     'warmup': 'warmup {top}/run',
     'export': 'export {top}/run {own}/program',
-    'import-marian': 'import-marian {top}/marian {own}/run',
-    'export-marian': 'export-marian {top}/run {own}/marian',
+    'import-huggingface': 'import-huggingface {top}/marian {own}/run',
+    'export-huggingface': 'export-huggingface {top}/run {own}/marian',
     'classify': 'classify {top}/classifier < {top}/held.en',
     'transcribe': 'transcribe {top}/tones {top}/long.wav {top}/short.wav',
     'detect': 'detect {top}/melodies {top}/long.wav --threshold 0.1',
@@ -118,7 +118,7 @@ def write_files(top: Path) -> None:
         wavfile.write(top / f'{name}.wav', 8000, (3000 * np.sin(np.arange(8000 * seconds) / 9)).astype(np.int16))
     (top / 'full').mkdir()
     for name, line in (
-        ('export-marian', 'export-marian {top}/run {top}/marian'),
+        ('export-huggingface', 'export-huggingface {top}/run {top}/marian'),
         ('train', 'train {top}/classifier.py --workdir {top}/classifier'),
         ('train', 'train {top}/tones.py --workdir {top}/tones'),
         ('train', 'train {top}/melodies.py --workdir {top}/melodies'),

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'tests'))
-sys.path.insert(1, str(Path(__file__).parents[1] / 'tests' / 'marian'))
+sys.path.insert(1, str(Path(__file__).parents[1] / 'tests' / 'huggingface'))
 
 import conftest  # noqa: F401  (float32 products, as in the tests)
 import marian_folders

@@ -1,7 +1,7 @@
 """Multi30k, English to German, by a model that Hugging Face's Marian format can hold.
 
     flax-transformer train marian_base --workdir runs/marian
-    flax-transformer export-marian runs/marian marian-en-de
+    flax-transformer export-huggingface runs/marian marian-en-de
 
 Hardware: two CPU cores (x86-64 with AVX-512), busy with much other work. Time: 17 minutes. Score: 26.8 BLEU
 with beam 4 on the first 200 lines of test_2016_flickr (sacreBLEU's defaults; one run, seed 0). From the export,

@@ -4,7 +4,7 @@ from flax_transformer import Translator
 print(Translator.from_run('runs/number_words')('forty-two'))
 """
 
-TYPE_CHECKING = False  # as type checkers know it; Ctrl-C during the import of `typing` would print a traceback
+TYPE_CHECKING = False  # type checkers know it; Ctrl-C during the import of `typing` would print a traceback
 if TYPE_CHECKING:
     from typing import Any
 
@@ -36,22 +36,7 @@ _HOMES = {
     'load_config': 'tasks.find',
     'train': 'tasks.find',
 }
-__all__ = [
-    'Classification',
-    'Classifier',
-    'Config',
-    'Detector',
-    'Hit',
-    'Transcriber',
-    'Transcript',
-    'Translation',
-    'Translator',
-    'UserError',
-    'WordVectors',
-    '__version__',
-    'load_config',
-    'train',
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> 'Any':

@@ -17,12 +17,14 @@ def beam_search(
     alpha: float,
     ends_among: str = 'all',
     bound: str = 'longest',
+    forces_eos: bool = True,
 ) -> tuple[int, ...]:
     """The best hypothesis, EOS last.
 
     Args:
-      log_probs: [V] of the token after each hypothesis, banned ones at -inf; the last may only be EOS, at no cost.
+      log_probs: [V] of the token after each hypothesis, banned ones at -inf.
       limit: most tokens, EOS included.
+      forces_eos: the last may only be EOS, at no cost.
       ends_among: 'all' of the 2W best continuations, as ours, or the 'best' W, as in transformers.
       bound: a live hypothesis is judged at the 'longest' length, as ours and early_stopping='never' there, or at its
         'present' one, as early_stopping=False there.
@@ -31,7 +33,7 @@ def beam_search(
     for length in range(1, limit + 1):
         found = []
         for beam, ((_, total), row) in enumerate(zip(live, log_probs([tokens for tokens, _ in live]), strict=True)):
-            if length == limit:
+            if length == limit and forces_eos:
                 row = np.where(np.arange(len(row)) == eos_id, 0.0, -np.inf)
             best = np.argsort(-row, kind='stable')[: 2 * width]
             found += [(-(total + row[i]), beam, int(i)) for i in best if np.isfinite(row[i])]
@@ -41,10 +43,13 @@ def beam_search(
             for rank, (cost, beam, token) in enumerate(found)
             if token == eos_id and (ends_among == 'all' or rank < width)
         ]
+        if length == limit and ends_among == 'best':  # there, what is cut counts like what has ended
+            cut = [(-cost / length**alpha, (*live[beam][0], token)) for cost, beam, token in found[:width]]
+            ends += [pair for pair in cut if pair[1][-1] != eos_id]
         done = sorted(done + ends, key=lambda pair: -pair[0])[:width]
         live = [((*live[beam][0], token), -cost) for cost, beam, token in found if token != eos_id][:width]
         if len(done) == width and live:
             reach = limit if bound == 'longest' else length
             if done[-1][0] >= live[0][1] / reach**alpha:
                 break
-    return done[0][1]
+    return (done or [(0.0, live[0][0])])[0][1]  # ours: what is cut comes last

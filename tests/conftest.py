@@ -9,7 +9,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,6 @@ from flax_transformer.config import (
     DataConfig,
     DecodingConfig,
     OptimizerConfig,
-    ParallelConfig,
     TokenizerConfig,
     TrainingConfig,
     TransformerConfig,
@@ -118,6 +116,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
         'checkpoint_every': 125,
         'sample_translations': 0,  # each needs a compilation of the search
         'draw_attention': False,
+        'calibrate_on': 0,
     }
     return Config(
         model=TransformerConfig(
@@ -138,7 +137,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
         # No schedule that depends on the steps: every test that trains this model compiles the same step.
         optimizer=OptimizerConfig(schedule='inverse_sqrt', learning_rate=1e-2, warmup_steps=25),
         training=TrainingConfig(**settings | training),
-        decoding=DecodingConfig(beam_width=2),
+        decoding=DecodingConfig(beam_width=2, batch_tokens=128),  # of 1 line or 8: few programs
     )
 
 
@@ -150,24 +149,12 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope='session', autouse=True)
-def shared_runs_are_loaded_once(shared_folder: Path) -> None:
-    """Translators of the runs below, one for each search: a new one would be traced and compiled again."""
-    from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.run import Run
+def programs_are_shared(shared_folder: Path) -> None:
+    from sharing import share_searches, share_trainers, share_translators
 
-    load, loaded = Translator.from_run, {}
-
-    def from_run(*runs: Path | str, step: int | None = None, parallel: Any = None, **decoding: Any) -> Translator:
-        names = tuple(map(str, runs))
-        if Path(names[0]).parent != shared_folder or not decoding.keys() <= vars(DecodingConfig()).keys():
-            return load(*runs, step=step, parallel=parallel, **decoding)
-        search = replace(Run(Path(names[0].partition('@')[0])).read_config().decoding, **decoding)
-        key = (names, step, parallel or ParallelConfig(), search)
-        if key not in loaded:
-            loaded[key] = load(*runs, step=step, parallel=parallel, **decoding)
-        return loaded[key]
-
-    Translator.from_run = from_run
+    share_trainers()
+    share_searches()
+    share_translators({shared_folder, TESTS / 'golden'})
 
 
 @pytest.fixture(scope='session')

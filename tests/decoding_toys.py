@@ -64,9 +64,6 @@ def problem_of(toys: Toys, length: int = LENGTH, **pieces) -> SearchProblem:
     return SearchProblem(toys.start, toys.max_lengths, length, EOS, PAD, **pieces)
 
 
-# ---------------------------------------------------------------------------- the same in plain Python, float64
-
-
 class Found(NamedTuple):
     """One hypothesis of a reference."""
 
@@ -146,9 +143,6 @@ def reference_beam(model: Callable, max_length: int, width: int, penalty: str, a
         live = [x for x in candidates if x[0][-1] != EOS][:width]
     cut = [Found(tokens, total / divisor, total, False) for tokens, total in live]
     return (finished + cut)[:width]
-
-
-# ---------------------------------------------------------------------------------------------------- comparing
 
 
 def hypotheses_of(result: Hypotheses, sentence: int) -> list[Found]:

@@ -20,7 +20,7 @@ INDENTED = re.compile(rf'^ +((?:{"|".join(PROGRAMS)}) .*)', re.M)
 FILLED = {
     'speech RUN': 'speech runs/digits',
     'trigger RUN': 'trigger runs/amelia',
-    'export-marian CONFIG': 'export-marian marian_base',
+    'export-huggingface CONFIG': 'export-huggingface marian_base',
     'CONFIG': 'number_words',
     'COMMAND': 'train',
     'NAME': 'ablations/pre_norm',

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from toy_processes import INTERLEAVED, WAYS, compute
 from toy_runs import CircleRun, train_circle
 from toy_task import CircleConfig, CircleTask
 
@@ -36,8 +37,12 @@ class Process(NamedTuple):
     fault: str = ''
     timeout: int = 60
     folder: str = ''  # where it trains the toy task, if it does
+    ways: tuple[str, ...] = ()  # onto the devices, in which it computes what `compute` does, if it does
+    devices: int = 1
 
 
+EVERY_WAY = tuple(way + order for way in WAYS for order in ('', INTERLEAVED))
+SOME_WAYS = f'pmap{INTERLEAVED}', f'tensor 2{INTERLEAVED}'
 LAUNCHES = {
     'two train': [Process(0, 2, folder='together'), Process(1, 2, folder='together')],
     'one never comes': [Process(0, 3, timeout=10), Process(2, 3, timeout=10)],
@@ -52,6 +57,9 @@ LAUNCHES = {
     'one fails in a step': [Process(0, 2), Process(1, 2, 'fails')],
     'one is stopped in a step': [Process(0, 2), Process(1, 2, 'is stopped')],
     'process 0 dies in a step': [Process(0, 2, 'dies'), Process(1, 2)],
+    'two devices in each of two': [Process(i, 2, ways=SOME_WAYS, devices=2) for i in range(2)],
+    'four devices in each of two': [Process(i, 2, ways=EVERY_WAY, devices=4) for i in range(2)],
+    'two devices in each of four': [Process(i, 4, ways=EVERY_WAY, devices=2) for i in range(4)],
 }
 
 
@@ -64,6 +72,12 @@ def take_part(process: Process, port: int, folder: Path) -> int:
         process_id=process.number,
         process_timeout=process.timeout,
     )
+    jax.config.update('jax_num_cpu_devices', process.devices)
+    if process.ways:
+        jax.distributed.initialize(config.coordinator, process.count, process.number)
+        print(json.dumps({way: compute(way, jax.devices()) for way in process.ways}), flush=True)
+        jax.distributed.shutdown()
+        return 0
     if process.fault == 'dies while it waits':
         signal.alarm(1)
     try:

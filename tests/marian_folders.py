@@ -137,3 +137,10 @@ def widen(model, values: dict, seed: int) -> None:
         bias = 0.1 * rng.normal(size=tuple(model.final_logits_bias.shape))
         bias[0, 0] += 5.0
         model.final_logits_bias.copy_(torch.tensor(bias, dtype=torch.float32))
+
+
+def change(folder: Path, name: str, **values) -> None:
+    """Sets fields of a JSON file; None removes one."""
+    file = folder / name
+    fields = json.loads(file.read_text(encoding='utf-8')) | values
+    file.write_text(json.dumps({k: v for k, v in fields.items() if v is not None}), encoding='utf-8')

@@ -7,7 +7,7 @@ import numpy as np
 from random_lines import random_line
 
 OURS = {'translation', 'score', 'log_prob', 'num_tokens', 'tokens', 'token_ids', 'token_log_probs'}
-OURS |= {'truncated', 'split', 'repetition', 'untranslated', 'replaced', 'missing'}
+OURS |= {'truncated', 'split', 'repetition', 'untranslated', 'replaced', 'missing', 'quality', 'word_quality'}
 _VALUES = ['1e400', '-0', '0.10', '1E+2', '123456789012345678901234567890', '9' * 5000, 'null', 'true', '[]', '{}']
 _VALUES += [
     '"\\ud800"',

@@ -1,6 +1,7 @@
 """Each reader of files that a stranger may have made, with sound files to damage."""
 
 import contextlib
+import gzip
 import hashlib
 import json
 import shutil
@@ -152,15 +153,15 @@ def make_marian(folder: Path, weights: str = 'model.safetensors') -> None:
 
 
 def read_marian_folder(folder: Path) -> None:
-    from flax_transformer.marian.folder import read_marian
+    from flax_transformer.huggingface.folder import read_folder
 
-    use_tokenizer(read_marian(folder).tokenizer)
+    use_tokenizer(read_folder(folder).tokenizer)
 
 
 def read_weights(folder: Path) -> None:
-    from flax_transformer.marian.weights import read_tensors
+    from flax_transformer.huggingface.tensor_files import read_tensors
 
-    read_tensors(folder)
+    dict(read_tensors(folder))
 
 
 def make_pickles(folder: Path) -> None:
@@ -170,9 +171,9 @@ def make_pickles(folder: Path) -> None:
 
 
 def read_pickles(folder: Path) -> None:
-    from flax_transformer.marian.pickles import read_pickle
+    from flax_transformer.huggingface.pickles import read_pickle
 
-    each_of(*(lambda file=file: read_pickle(file) for file in sorted(folder.iterdir())))
+    each_of(*(lambda file=file: dict(read_pickle(file)) for file in sorted(folder.iterdir())))
 
 
 def make_shards(folder: Path) -> None:
@@ -322,6 +323,88 @@ def read_words(folder: Path) -> None:
     )
 
 
+def make_guests(folder: Path) -> None:
+    """Runs of the other tasks, without checkpoints."""
+    import tiny_classification
+    import tiny_embeddings
+    import tiny_speech
+    import tiny_trigger_word
+
+    from flax_transformer.tasks.classification.run import Labels
+    from flax_transformer.tasks.embeddings.corpus import Vocabulary
+    from flax_transformer.tasks.find import run_of
+
+    configs = tiny_speech.tiny_config(), tiny_trigger_word.tiny_config()
+    for config in (tiny_classification.tiny_config(folder), tiny_embeddings.tiny_config(folder), *configs):
+        run = run_of(config, folder / config.task)
+        run.path.mkdir(parents=True)
+        run.write_config(config)
+        if config.task == 'embeddings':
+            run.write_vocabulary(Vocabulary(['a', 'b'], [2, 1]))
+        elif config.task != 'trigger_word':
+            run.write_vocabulary(run.vocabulary_class.learn(LINES, config.tokenizer, config.model.vocab_size))
+        if config.task == 'classification':
+            run.write_labels(Labels(('bad', 'good'), (1, 2)))
+
+
+def read_guests(folder: Path) -> None:
+    from flax_transformer.tasks.find import open_run
+
+    def read(path: Path) -> None:
+        run = open_run(path)
+        run.read_config()
+        for part in ('vocabulary', 'labels'):
+            getattr(run, f'read_{part}', lambda: None)()
+
+    each_of(
+        *(lambda task=task: read(folder / task) for task in ('classification', 'embeddings', 'speech', 'trigger_word'))
+    )
+
+
+def drop_links(folder: Path, rng: Any) -> None:
+    """A user's own corpus may be a link: what it leads to is meant to be read."""
+    for file in folder.iterdir():
+        if file.is_symlink():
+            file.unlink()
+
+
+def make_texts(folder: Path) -> None:
+    """Corpora of pairs and of labelled texts, and a glossary."""
+    folder.mkdir()
+    rows = [('a b', 'A B'), ('"c" d', 'Ã¶'), ('3 <b>', '4')] * 4
+    for language, side in zip(('en', 'de'), zip(*rows, strict=True), strict=True):
+        (folder / f'train.{language}').write_text('\n'.join(side))
+        (folder / f'gz.{language}.gz').write_bytes(gzip.compress('\n'.join(side).encode()))
+    (folder / 'pairs.tsv').write_text('\n'.join(map('\t'.join, rows)))
+    for name, keys in (('pairs', ('en', 'de')), ('labels', ('text', 'label'))):
+        lines = (json.dumps(dict(zip(keys, row, strict=True))) for row in rows)
+        (folder / f'{name}.jsonl').write_text('\n'.join(lines))
+
+
+def read_texts(folder: Path) -> None:
+    """As `check` does, and as training and translating read them."""
+    from flax_transformer.data.audit.checking import audit
+    from flax_transformer.data.audit.config import CheckConfig, Vocabulary
+    from flax_transformer.data.bitext.config import DataConfig
+    from flax_transformer.data.bitext.sources import open_corpus
+    from flax_transformer.tasks.classification.config import ClassificationDataConfig
+    from flax_transformer.tasks.classification.reading import read_examples
+    from flax_transformer.tasks.translation.glossary import Glossary
+    from flax_transformer.text.tokenizer import TokenizerConfig
+
+    def read_pairs(name: str) -> None:
+        data = DataConfig(train=name, validation='', test='', root=str(folder))
+        print(audit(data, CheckConfig(), Vocabulary(300, TokenizerConfig())))
+        open_corpus(name, data).read()
+
+    labelled = ClassificationDataConfig(root=str(folder))
+    each_of(
+        *(lambda name=name: read_pairs(name) for name in ('train.{lang}', 'gz.{lang}', 'pairs.tsv', 'pairs.jsonl')),
+        *(lambda name=name: read_examples(name, labelled) for name in ('pairs.tsv', 'labels.jsonl')),
+        lambda: Glossary.from_file(folder / 'pairs.tsv'),
+    )
+
+
 def each_of(*readers: Callable[[], Any]) -> None:
     """Reads in each way; raises the first refusal at the end."""
     refused = None
@@ -356,4 +439,6 @@ READERS = {
     'batch': Reader(make_batch, read_batch),
     'recordings': Reader(make_recordings, read_recordings),
     'words': Reader(make_words, read_words),
+    'guests': Reader(make_guests, read_guests),
+    'texts': Reader(make_texts, read_texts, drop_links),
 }

@@ -52,8 +52,9 @@ NOT_RUN = {
     r'exported|pairs\.py': 'is a file that the page makes; tests/interop/test_stablehlo.py runs export.md',
     r'average .* --': 'wants that many checkpoints; tests/engine/runs/test_averaging.py averages some',
     r'analogy|evaluate (runs/words|vectors)|glove': 'wants a vocabulary and the questions of a real corpus',
-    r'tatoeba|multilingual|marian_base|runs/marian': 'wants a corpus or a run of it',
+    r'tatoeba|multilingual|marian_base|runs/marian|nllb': 'wants a corpus, or a model that is not here',
     r'plot (confusion|detection)': 'wants scores of another run; tests of the tasks draw them',
+    r'calibrate |plot quality': 'writes into a run, or wants one where it has; test_quality.py calibrates one',
     r'(show|plan) wmt14': 'compiles for minutes',
     r'^flax-transformer( \w+)?$': 'is the name of a command, in a sentence',
 }
@@ -81,10 +82,13 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
             (folder / f'{name}.{language}').write_text(lines, encoding='utf-8')
     (folder / 'terms.tsv').write_text('forty-two\tzweiundvierzig\n', encoding='utf-8')
     (folder / 'lines').write_text('forty-two\n\nnine hundred\n', encoding='utf-8')
+    (folder / 'page.html').write_text('<p>forty-<b>two</b></p>', encoding='utf-8')
+    (folder / 'in.xml').write_text('<p>forty-<b>two</b></p>', encoding='utf-8')
+    (folder / 'film.srt').write_text('1\n00:00:01,000 --> 00:00:02,000\nsix\n', encoding='utf-8')
     (folder / 'part-1.zst').write_bytes(zstandard.compress(b'forty-two\n'))
     for name in ('a', 'b', 'recording'):
         wavfile.write(folder / f'{name}.wav', 8000, RECORDING.astype(np.int16))
-    assert main(['--quiet', 'export-marian', str(GOLDEN), str(folder / 'opus-mt-en-de')]) == 0
+    assert main(['--quiet', 'export-huggingface', str(GOLDEN), str(folder / 'opus-mt-en-de')]) == 0
     write_config(folder / 'my_config.py', 'conftest.copy_config(HERE, steps=4, evaluate_every=2, checkpoint_every=2)')
     write_config(folder / 'vectors.py', 'tiny_embeddings.tiny_config(HERE)')
     assert main(['--quiet', 'train', str(folder / 'vectors.py'), '--workdir', str(folder / 'vectors')]) == 0
@@ -191,7 +195,7 @@ def made_by(line: str) -> list[str]:
     found = re.findall(r'--(?:workdir|output) (\S+)', line)
     for words in commands(line):
         found += words[2:3] if words[1:2] == ['new'] else []
-        found += words[3:4] if words[1:2] in (['export'], ['import-marian'], ['export-marian']) else []
+        found += words[3:4] if words[1:2] in (['export'], ['import-huggingface'], ['export-huggingface']) else []
     return found
 
 

@@ -16,8 +16,8 @@ from strange_files import GOLDEN, READERS, is_refusal
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.learning_curves import table
-from flax_transformer.marian.folder import read_marian
-from flax_transformer.marian.weights import read_tensors
+from flax_transformer.huggingface.folder import read_folder
+from flax_transformer.huggingface.tensor_files import read_tensors
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_model import open_model
 
@@ -113,16 +113,16 @@ def test_a_normalization_into_invalid_text_is_refused(tmp_path: Path) -> None:
     model = file.read_bytes()
     text = model.rindex('ä'.encode()) if 'ä'.encode() in model else model.rindex('é'.encode())
     file.write_bytes(model[: text + 1] + b'\xff' + model[text + 2 :])
-    with pytest.raises(UserError, match=r'source\.spm is not a SentencePiece model'):
-        read_marian(tmp_path / 'here')
+    with pytest.raises(UserError, match=r'source\.spm is damaged .is not a SentencePiece model'):
+        read_folder(tmp_path / 'here')
 
 
 @pytest.mark.parametrize(
     ('file', 'changes', 'message'),
     [
         ('config.json', {'decoder_layers': 2**62}, 'num_decoder_layers=4611686018427387904: expected at most 1,000'),
-        ('config.json', {'d_model': 2**40, 'encoder_attention_heads': 2}, 'expected less than 2\\^31'),
-        ('config.json', {'architectures': 5}, 'settings cannot be read'),
+        ('config.json', {'d_model': 2**40, 'encoder_attention_heads': 2}, 'expected less than 2,147,483,648'),
+        ('config.json', {'architectures': 5}, 'architectures=5: expected'),
         ('tokenizer_config.json', {'model_max_length': 'long'}, 'settings cannot be read'),
         ('tokenizer_config.json', {'pad_token': 5}, 'settings cannot be read'),
         ('generation_config.json', {'bad_words_ids': 5}, 'settings cannot be read'),
@@ -134,7 +134,7 @@ def test_a_setting_of_another_type_is_refused(file: str, changes: dict, message:
     content = tmp_path / 'here' / file
     content.write_text(json.dumps((json.loads(content.read_text()) if content.exists() else {}) | changes))
     with pytest.raises(UserError, match=message):
-        read_marian(tmp_path / 'here')
+        read_folder(tmp_path / 'here')
 
 
 def test_weights_that_are_not_as_long_as_their_header_says_are_not_mapped(tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_weights_that_are_not_as_long_as_their_header_says_are_not_mapped(tmp_pa
     file = tmp_path / 'here' / 'model.safetensors'
     os.truncate(file, 1 << 40)
     with pytest.raises(UserError, match='damaged, or cut short'):
-        read_tensors(tmp_path / 'here')
+        dict(read_tensors(tmp_path / 'here'))

@@ -152,6 +152,7 @@ def mixture_config(folder: Path, **changes: Any) -> Config:
     return replace(
         config,
         model=replace(config.model, vocab_size=37),
+        decoding=replace(config.decoding, beam_width=1),
         check=CheckConfig(before_training=False),  # lines that are their own translation, two corpora alike
         data=data,
         optimizer=replace(config.optimizer, ema_decay=0.9, schedule='inverse_sqrt'),

@@ -93,7 +93,7 @@ def report(folder: Path) -> None:
     """Makes every call here, some of them in a thread too, prints as JSON what each has changed, and fails."""
     calls = make_calls(folder)
     found = {name: changes(call) for name, call in calls.items()}
-    for name in ('translator', 'classifier', 'damaged'):
+    for name in ('classifier', 'damaged'):
         found[f'{name} in a thread'] = changes(lambda name=name: in_a_thread(calls[name]))
     print(json.dumps(found))
     raise RuntimeError('Event loop is closed')
@@ -131,7 +131,7 @@ def found(
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize('call', [*CALLS, 'translator in a thread', 'classifier in a thread', 'damaged in a thread'])
+@pytest.mark.parametrize('call', [*CALLS, 'classifier in a thread', 'damaged in a thread'])
 def test_a_call_changes_nothing_of_its_caller(call: str, found: dict[str, list[str]]) -> None:
     if call == 'marian' and not HAS_MARIAN:
         pytest.skip('needs the extra for Marian models')

@@ -15,7 +15,7 @@ import parts
 from run import source_hash
 
 NOTEBOOKS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
-NEED_CORPORA = ('words.ipynb',)  # without them their cells show something else
+NEED_CORPORA = ('sentiment.ipynb', 'speech.ipynb', 'words.ipynb')  # without them their cells show something else
 STORED = [file for file in NOTEBOOKS if 'source_sha256' in file.read_text('utf-8')]
 MAX_SIZE = 2_000_000  # bytes; code hosts do not show larger ones
 

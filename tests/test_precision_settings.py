@@ -1,4 +1,4 @@
-"""JAX_ENABLE_X64 and strict promotion of types, which a program around ours may need, change nothing."""
+"""JAX_ENABLE_X64, strict promotion of types and a mesh, which a program around ours may set, change nothing."""
 
 import contextlib
 import re
@@ -15,8 +15,12 @@ import tiny_speech
 import tiny_trigger_word
 from conftest import copy_config
 
-from flax_transformer import Translator
+from flax_transformer import Translator, train
+from flax_transformer.tasks.classification.attributions import attributions
+from flax_transformer.tasks.classification.classifier import Classifier
 from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.speech.transcriber import Transcriber
+from flax_transformer.tasks.trigger_word.detector import Detector
 
 LINES = ['a b c', 'h g f e d c', 'a']
 
@@ -27,18 +31,21 @@ def set_by_the_caller() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize('search', [{'beam_width': 1}, {'beam_width': 2, 'coverage_penalty': 0.2}])
-def test_a_translator_gives_the_same_numbers(search: dict, copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run, **search)
-    ids = np.array([[3, 4, 5, 1]])
-    call = lambda each: (each(LINES), each.score(LINES, LINES), each.translate_ids(each.weights, jnp.asarray(ids)))
-    expected = call(translator)
+def test_a_translator_gives_the_same_numbers(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=1)
+    expected = translator(LINES), translator.score(LINES, LINES)
     with set_by_the_caller():
-        for each in (translator, translator.with_decoding(translator.decoding)):  # compiled before, and now
-            found = call(each)
-            assert found[:2] == expected[:2]
-            jax.tree.map(np.testing.assert_array_equal, found[2], expected[2])
-            assert {x.dtype.itemsize for x in jax.tree.leaves(found[2])} <= {1, 4}
+        assert (translator(LINES), translator.score(LINES, LINES)) == expected
+
+
+def test_a_search_over_ids_gives_the_same_numbers(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, coverage_penalty=0.2)
+    search = lambda: translator.translate_ids(translator.weights, jnp.asarray(translator.encode(LINES), int))
+    expected = search()
+    with set_by_the_caller():
+        found = search()
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert {x.dtype.itemsize for x in jax.tree.leaves(found)} <= {1, 4}
 
 
 @pytest.mark.parametrize(
@@ -61,3 +68,36 @@ def test_a_task_trains_in_32_bits(config: Callable, tmp_path: Path) -> None:
     assert {x.dtype.itemsize for x in jax.tree.leaves(trainer.shapes)} <= {4}
     # optax's CTC loss makes a one-hot of the default type.
     assert made.task == 'speech' or not re.search(r'tensor<\d[^>]*xf64>', step)
+
+
+def mesh_of_eight(axis_type: jax.sharding.AxisType) -> contextlib.AbstractContextManager:
+    return jax.set_mesh(jax.make_mesh((8,), ('data',), axis_types=(axis_type,)))
+
+
+def test_a_task_trains_under_a_mesh_over_more_devices(tmp_path: Path) -> None:
+    tiny_embeddings.write_text(tmp_path)
+    with mesh_of_eight(jax.sharding.AxisType.Auto):
+        run = train(tiny_embeddings.tiny_config(tmp_path, 'glove', steps=2), tmp_path / 'run')
+    assert run.read_config().training.steps == 2
+
+
+SOUND = np.random.default_rng(0).uniform(-0.5, 0.5, 4000).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ('run', 'kind', 'call'),
+    [
+        ('tiny_classifier', Classifier, lambda made: made.probabilities(['a good film'])),
+        ('tiny_classifier', Classifier, lambda made: attributions(made, 'a good film', method='gradient').values),
+        ('tiny_transcriber', Transcriber, lambda made: made.log_probabilities([SOUND])),
+        ('tiny_detector', Detector, lambda made: made.probabilities(SOUND)),
+    ],
+    ids=['labels', 'attributions', 'transcripts', 'hits'],
+)
+def test_a_mesh_over_more_devices_changes_no_answer(run: str, kind: type, call: Callable, request) -> None:
+    made = kind.from_run(request.getfixturevalue(run))
+    expected = call(made)
+    for axis_type in (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit):
+        with mesh_of_eight(axis_type):
+            for each in (made, kind.from_run(request.getfixturevalue(run))):
+                np.testing.assert_array_equal(call(each), expected)

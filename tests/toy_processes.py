@@ -1,10 +1,5 @@
-"""The toy task in one process or several, with several devices in each: `toy_processes.py PORT COUNT NUMBER WAY...`.
+"""What the toy task computes in each way onto the devices of one process or several."""
 
-Prints, as JSON, what each way onto the devices computes.
-"""
-
-import json
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -57,10 +52,3 @@ def compute(way: str, devices: list[jax.Device]) -> dict[str, Any]:
     kept = trainer.devices.gather({'params': state.params, 'ema': state.ema})
     scores = trainer.evaluate(state.params, [draw(9)])
     return {'rows': rows.tolist(), 'losses': losses, 'scores': scores, **jax.tree.map(lambda x: x.tolist(), kept)}
-
-
-if __name__ == '__main__':
-    port, count, number, *ways = sys.argv[1:]
-    jax.distributed.initialize(f'127.0.0.1:{port}', int(count), int(number))
-    print(json.dumps({way: compute(way, jax.devices()) for way in ways}), flush=True)
-    jax.distributed.shutdown()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_positive, check_range, check_types
 
 _LONGEST_WINDOW = 1 << 16  # samples; the filter bank has a row for each frequency of a window
 _MOST_MELS = 256
@@ -20,15 +20,15 @@ class FeatureConfig:
 
     sample_rate: int = 16_000  # Hz; recordings at another rate are resampled
     window_ms: float = 25.0  # each frame's samples
-    hop_ms: float = 10.0  # between the starts of two frames
+    hop_ms: float = 10.0  # a frame starts this long after the one before
     num_mels: int = 40  # bands; 80 at 16 kHz is usual, too
     lowest_hz: float = 20.0  # edges of the lowest and the highest band
     highest_hz: float | None = None  # None: half of sample_rate
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'sample_rate', 'num_mels')
-        check(self.num_mels <= _MOST_MELS, f'num_mels={self.num_mels}: expected at most {_MOST_MELS}')
+        check_positive(self, 'sample_rate')
+        check_range(self, 'num_mels', least=1, most=_MOST_MELS)
         check(self.hop >= 1, f'hop_ms={self.hop_ms}: expected at least one sample of {self.sample_rate} Hz')
         check(self.window >= 2, f'window_ms={self.window_ms}: expected at least two samples of {self.sample_rate} Hz')
         check(

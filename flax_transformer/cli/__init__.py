@@ -24,18 +24,21 @@ COMMANDS = {
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
     'compare': 'compare RUN|FILE RUN|FILE: is one system better than another, or is it chance?',
     'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
-    'plot': 'plot attention|heads|layers|alignment|tree|curves|lengths|schedule|positions|speech|trigger|confusion|'
-    'detection NAME ...: draw a picture',
+    'plot': 'plot attention|heads|layers|alignment|tree|quality|curves|lengths|schedule|positions|speech|trigger|'
+    'confusion|detection NAME ...: draw a picture',
     'analyse': 'analyse RUN: errors of the search and of the model, by beam width',
     'score': 'score RUN --source F --target F: the log-probabilities of given translations',
+    'calibrate': 'calibrate RUN: from then on translations have a `quality`, the chrF to expect',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
-    'import-marian': "import-marian FOLDER RUN: make a run from a Marian model in Hugging Face's format",
-    'export-marian': 'export-marian RUN FOLDER: write a trained model in that format',
+    'import-huggingface': "import-huggingface FOLDER RUN: make a run from a model in Hugging Face's format",
+    'export-huggingface': 'export-huggingface RUN FOLDER: write a trained model in that format',
     'completion': 'completion bash|zsh|fish: print a script that completes what is typed here',
     'help': 'help [COMMAND]: this list, or what a command can do',
 }
+# Other names of commands, which earlier versions had.
+ALIASES = {f'{verb}-marian': f'{verb}-huggingface' for verb in ('import', 'export')}
 QUIET = ('-q', '--quiet')
 
 
@@ -98,6 +101,7 @@ def _run(name: str, *rest: str) -> int:
 
     from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
 
+    name = ALIASES.get(name, name)
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')

@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError, visible
@@ -11,9 +10,6 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
-
-if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.evaluation import WidthReport
 
 DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
 the reference and its own translation as the search does: if the reference scores higher, the search missed it; else
@@ -55,19 +51,14 @@ def main(argv: list[str]) -> None:
             print(json.dumps({key: value for key, value in asdict(report).items() if key != 'faults'}))
         return
     own = min(reports, key=lambda report: abs(report.beam_width - options.decoding.beam_width))
-    _print_examples(own, options.examples)
+    for kind, is_of_search in (('search', True), ('model', False)):
+        for fault in [fault for fault in own.faults if fault.is_of_search is is_of_search][: options.examples]:
+            print(f'fault of the {kind}, beam {own.beam_width}')
+            print(f'  source                {visible(fault.source)}')
+            print(f'  reference  {fault.reference_score:9.4f}  {visible(fault.reference)}')
+            print(f'  output     {fault.translation_score:9.4f}  {visible(fault.translation)}\n')
     print(f'{name}, {len(pairs):,} lines, {own.num_left_out} of them left out of the faults (blank, or split)')
     print(table(reports))
     if note := note_on(tokens, pairs.targets):
         print(f'  {note}')
     print(recommendation(reports))
-
-
-def _print_examples(report: 'WidthReport', count: int) -> None:
-    """Prints up to `count` faults of each kind."""
-    for kind, is_of_search in (('search', True), ('model', False)):
-        for fault in [fault for fault in report.faults if fault.is_of_search is is_of_search][:count]:
-            print(f'fault of the {kind}, beam {report.beam_width}')
-            print(f'  source                {visible(fault.source)}')
-            print(f'  reference  {fault.reference_score:9.4f}  {visible(fault.reference)}')
-            print(f'  output     {fault.translation_score:9.4f}  {visible(fault.translation)}\n')

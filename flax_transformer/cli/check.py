@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
     try:
         with progress_bar(None, 'examples') as bar:
             report = report_of(options.config, options.workdir, processes=os.cpu_count() or 1, progress=bar.update)
+            bar.update(sum(report.pairs.values()) - bar.n)  # some tasks count at the end
     except UserError as error:
         if not options.json:
             raise

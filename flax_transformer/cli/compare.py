@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
 
         prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.tasks.translation.metrics import note_on
+    from flax_transformer.tasks.translation.metrics import NO_TER, note_on
     from flax_transformer.tasks.translation.significance import changed_lines, paired_tests
 
     tokens = tokens_of(options.data)
@@ -80,20 +80,17 @@ def main(argv: list[str]) -> None:
     print(f'{options.resamples:,} resamples, {options.trials:,} trials')
     for one in found:
         print(f'  {one.metric} {one.signature}')
-    if note := note_on(tokens, lines.references[0]):
-        print(f'  {note}')
+    for note in (note_on(tokens, lines.references[0]), '' if found[-1].metric == 'TER' else NO_TER):
+        if note:
+            print(f'  {note}')
     changed = changed_lines(*outputs, lines.references)
     if not changed:
         print('\nthe two gave the same translations')
         return
-    print(f'\n{_decisive(found).verdict(*names)}')
-    _print_examples(changed, options.examples, lines, outputs)
-
-
-def _decisive(found: 'list[Comparison]') -> 'Comparison':
-    """BLEU; chrF2 if no translation has four tokens in a row that BLEU could count."""
     bleu, chrf, *_ = found
-    return bleu if bleu.baseline or bleu.system else chrf
+    decisive = bleu if bleu.baseline or bleu.system else chrf  # BLEU is 0 if no translation has four tokens in a row
+    print(f'\n{decisive.verdict(*names)}')
+    _print_examples(changed, options.examples, lines, outputs)
 
 
 def _print_table(found: 'list[Comparison]') -> None:

@@ -1,5 +1,6 @@
 """`flax-transformer completion bash|zsh|fish`: a script that completes commands, options, values and files."""
 
+import collections
 import importlib
 import itertools
 import shlex
@@ -22,31 +23,13 @@ Print a script that completes commands, options, their values and file names. It
 COMMON = ('--help', '--help-all', '--quiet')
 _BASH = """\
 _flax_transformer() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words=
-    COMPREPLY=()
-    if [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W {commands} -- "$word"))
-        return
-    fi
-    case "$command $before" in
-{values}
+    local word=${{COMP_WORDS[COMP_CWORD]}} words= files=yes
+    case "$COMP_CWORD ${{word:0:1}} ${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}" in
+{rows}
     esac
-    if [[ -n $words ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$word"))
-        return
-    fi
-    if [[ $word == -* ]]; then
-        case $command in
-{options}
-        esac
-    elif [[ $COMP_CWORD == 2 ]]; then
-        case $command in
-{first}
-        esac
-    fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     local IFS=$'\\n'
-    [[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
+    [[ -z $files || $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
     return 0
 }}
 complete -o filenames -F _flax_transformer flax-transformer
@@ -82,19 +65,18 @@ def options_of_command(command: str) -> list[Option]:
 
 def bash() -> str:
     """The script for bash, which separates option and value by a space: `--beam-width 4`, not `=4`."""
-    of_choices: dict[str, list[str]] = {}
-    options, first = [], []
+    rows, cases = [], collections.defaultdict(list)
     for command in COMMANDS:
         listed = options_of_command(command)
         for option in listed:
             if option.choices:
-                of_choices.setdefault(' '.join(option.choices), []).append(f"'{command} {option.flag}'")
-        flags = ' '.join([*(option.flag for option in listed), *COMMON])
-        options.append(f'            {command}) words={shlex.quote(flags)} ;;')
-        first.append(f'            {command}) words={shlex.quote(" ".join(_first(command)))} ;;')
-    values = [f'        {"|".join(cases)}) words={shlex.quote(words)} ;;' for words, cases in of_choices.items()]
-    cases = {'values': '\n'.join(values), 'options': '\n'.join(options), 'first': '\n'.join(first)}
-    return _BASH.format(commands=shlex.quote(' '.join(COMMANDS)), **cases)
+                cases[option.choices].append(f"*' {command} {option.flag}'")
+        rows.append(([f"*' - {command} '*"], [*(option.flag for option in listed), *COMMON], ''))
+        rows.append(([f"'2 '*' {command} '*"], _first(command), ''))
+    closed = [(["'1 '*"], COMMANDS), *((patterns, words) for words, patterns in cases.items())]
+    rows = [*((patterns, words, ' files=') for patterns, words in closed), *rows]
+    lines = (f'        {"|".join(each)}) words={shlex.quote(" ".join(words))}{end} ;;' for each, words, end in rows)
+    return _BASH.format(rows='\n'.join(lines))
 
 
 def zsh() -> str:

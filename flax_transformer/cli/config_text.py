@@ -19,9 +19,8 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
 
     Paths start at the file's own folder, so that it can be moved with its data.
     """
-    public_names = importlib.import_module(
-        'flax_transformer.config'
-    )  # users import from it, and no module of ours does
+    # Users import from it, and no module of ours does.
+    public_names = importlib.import_module('flax_transformer.config')
     body = list(_section(config, '', _OWN | comments, 8))
     names: dict[str, list[str]] = {}
     for kind in sorted({type(config), *map(type, vars(config).values())}, key=lambda kind: kind.__name__):

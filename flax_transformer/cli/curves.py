@@ -50,7 +50,7 @@ def _watch(names: Sequence[str], output: Path | None) -> None:
     try:
         while True:
             runs = [open_run(name) for name in names]
-            # Before the table, which then has all that a finished run wrote.
+            # Asked before the table, which then has all that a finished run wrote.
             is_over = all(seems_finished(run, run.read_config().training) for run in runs)
             try:
                 text = table(runs)

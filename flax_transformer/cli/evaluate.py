@@ -12,7 +12,7 @@ def main(argv: list[str]) -> None:
     is_file = bool(runs) and Path(runs[0]).is_file()  # word vectors need no run
     task = 'embeddings' if is_file else read_run_config(runs[0]).task if runs else FIRST_TASK  # --help shows the first
     module = task_module(task, 'evaluate')
-    default = lambda run: module.defaults(None if is_file else read_run_config(run))
+    default = (lambda _: module.EvaluateOptions()) if is_file else None
     options = parse('evaluate', module.EvaluateOptions, argv, module.DESCRIPTION, default=default, most=None)
     for run in [] if is_file else runs[1:]:
         read_run_config(run, task)  # raises if it is another task's

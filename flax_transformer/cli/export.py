@@ -16,9 +16,10 @@ and length, the tokenizer, and load.py, which translates with them."""
 @dataclass(frozen=True)
 class ExportOptions:
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
-    weights: Literal['beside', 'inside'] = 'beside'  # in a file of their own, or constants of the program
+    weights: Literal['beside', 'inside'] = 'beside'  # beside: a file has them; inside: the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # computes in it; auto: the model's, else float32 everywhere
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
+    phrases: bool = False  # the program also takes phrases that translations must contain, and is slower
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search
 
@@ -30,7 +31,8 @@ def main(argv: list[str]) -> None:
 
     translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
     dtype = None if options.dtype == 'auto' else options.dtype
-    export_run(translator, options.folder, weights=options.weights, dtype=dtype, platforms=options.platforms)
+    fields = {name: getattr(options, name) for name in ('weights', 'platforms', 'phrases')}
+    export_run(translator, options.folder, dtype=dtype, **fields)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')
     print('It needs only jax, numpy, sentencepiece and flatbuffers:')

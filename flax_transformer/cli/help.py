@@ -97,7 +97,8 @@ def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> I
         found = typing.get_args(found)[0] if typing.get_origin(found) is typing.Annotated else found
         if isinstance(found, typing.TypeVar):  # generic in the class of the config
             found = next(iter(typing.get_args(kind)), None)
-        value = _default(field) if values is None else getattr(values, field.name)
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        value = default if values is None else getattr(values, field.name)
         classes = section_classes(found)
         if len(classes) > 1:
             found = classes[0] if value is dataclasses.MISSING else type(value)
@@ -158,19 +159,14 @@ def _lines(option: Option, width: int) -> list[str]:
     name = f'  {option.flag} {option.metavar}'.rstrip()
     value = '' if option.value in (dataclasses.MISSING, None, ()) or option.kind is bool else f' ({option.value})'
     text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
-    text = re.sub(
-        r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text
-    )  # a sentence above a field, not GB or True:
+    # This is a sentence above a field, not GB or True:
+    text = re.sub(r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text)
     if option.value is True and option.kind is bool:
         text = f'do not {text}'
     text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)
     if len(name) >= _NAME:
         text = ['', *text]
     return [f'{name:{_NAME}}{text[0]}'.rstrip(), *(' ' * _NAME + line for line in text[1:])]
-
-
-def _default(field: dataclasses.Field) -> Any:
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
 
 
 def _positionals(options: Any) -> Iterator[tuple[str, str]]:

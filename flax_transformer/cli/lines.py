@@ -139,7 +139,7 @@ def to_json(record: dict[str, Any]) -> str:
 
 def without_line_breaks(text: str) -> str:
     """The same JSON without characters that some reader takes for a line end."""
-    text = text.replace('\r', ' ')  # between values: within a string JSON has it escaped
+    text = text.replace('\r', ' ')  # stands between values: within a string JSON has it escaped
     for character in '' if text.isascii() else '\x85\u2028\u2029':
         text = text.replace(character, f'\\u{ord(character):04x}')
     return text

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.cli.config_text import config_text
-from flax_transformer.cli.options import parse, read_config_file, value_of
+from flax_transformer.cli.options import parse, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
+from flax_transformer.common.quiet import duration
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
 from flax_transformer.tasks.new_config import Candidate, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
@@ -38,9 +39,12 @@ def main(argv: list[str]) -> None:
         use_compilation_cache()
         fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
-    write_whole(file, config_text(fitted.config, _docstring(file, facts[0]), comments))
-    if read_config_file(str(file), task) != fitted.config:
-        raise RuntimeError(f'{file} does not say what was meant')
+    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
+    docstring = (
+        f'{facts[0]}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
+        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
+    )
+    write_whole(file, config_text(fitted.config, docstring, comments))
     print('\n'.join([*facts, f'{file}: {_described(fitted)}']))
     for other in in_a_day:
         is_more = other.total > fitted.total + HOUR / 10
@@ -65,14 +69,6 @@ def _check(file: Path, options: Any) -> None:
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
 
 
-def _docstring(file: Path, title: str) -> str:
-    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
-    return (
-        f'{title}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
-        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
-    )
-
-
 def _described(fitted: Candidate) -> str:
     """How long a model is trained and, if it was measured, its size and the time."""
     text = f'{fitted.steps:,} steps, some {fitted.passes:,.{0 if fitted.passes >= 10 else 1}f} passes over the data'
@@ -81,7 +77,7 @@ def _described(fitted: Candidate) -> str:
     from flax_transformer.engine.task import count_parameters
 
     size = count_parameters(make_trainer(fitted.config).shapes.params)
-    return f'{size:,} parameters, {text}: about {_rounded(fitted.total)} on this machine, as busy as it is now'
+    return f'{size:,} parameters, {text}: about {duration(fitted.total)} on this machine, as busy as it is now'
 
 
 def _next(file: Path, config: Any) -> list[str]:
@@ -89,14 +85,3 @@ def _next(file: Path, config: Any) -> list[str]:
     use, quoted = run_of(config, run).use, shlex.quote(str(run))
     lines = [f'check {name}', f'train {name} --workdir {quoted}']
     return [*lines, use.format(quoted), evaluate_command(config, run).partition(' ')[2]] if use else lines
-
-
-def _rounded(seconds: float) -> str:
-    """A duration as a person would give it.
-
-    >>> [_rounded(seconds) for seconds in (20, 100, 7000, 9000)]
-    ['1 minute', '2 minutes', '117 minutes', '2 hours']
-    """
-    unit, size = ('hour', HOUR) if seconds > 2 * HOUR else ('minute', 60)
-    count = max(round(seconds / size), 1)
-    return f'{count} {unit}{"s" * (count > 1)}'

@@ -68,9 +68,10 @@ def parse(
 
 
 def _defaults_of_run(options: type[T], run: str, task: str | None) -> T:
+    """The options with the run's own sections, but for the devices it was trained on: this may be another machine."""
     config = read_run_config(run, task)
-    fields = {field.name for field in dataclasses.fields(options)}
-    return options(**{name: getattr(config, name) for name in ('data', 'decoding') if name in fields})
+    names = {field.name for field in dataclasses.fields(options)} & {'data', 'strings', 'decoding'}
+    return options(**{name: getattr(config, name) for name in names})
 
 
 def positional(argv: list[str]) -> list[str]:

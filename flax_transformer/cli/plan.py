@@ -115,7 +115,13 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
     if not cost.collectives:
         yield '             none        exchanged with other devices'
     yield ''
-    yield from _time_lines(cost) if speed is None else _predicted_lines(cost, speed)
+    if speed is None:
+        yield from _time_lines(cost)
+        return
+    seconds = cost.flops * cost.num_devices / speed
+    rate = f'{cost.tokens_per_step / seconds:,.0f} target slots/s'
+    yield 'Time of a step, PREDICTED from steps of a smaller model on this machine, as busy as it is now'
+    yield f'  {seconds:10.3g} s         at {speed / 1e9:.0f} GFLOP/s: {rate}'
 
 
 def memory_lines(cost: StepCost) -> Iterator[str]:
@@ -138,13 +144,6 @@ def memory_lines(cost: StepCost) -> Iterator[str]:
     else:
         is_enough = 'it fits' if cost.fits else 'it does NOT fit'
         yield f'  {memory.available / 1e9:10.3f} GB        available: {is_enough}'
-
-
-def _predicted_lines(cost: StepCost, speed: float) -> Iterator[str]:
-    seconds = cost.flops * cost.num_devices / speed
-    yield 'Time of a step, PREDICTED from steps of a smaller model on this machine, as busy as it is now'
-    rate = cost.tokens_per_step / seconds
-    yield f'  {seconds:10.3g} s         at {speed / 1e9:.0f} GFLOP/s: {rate:,.0f} target slots/s'
 
 
 def _time_lines(cost: StepCost) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """`flax-transformer plot KIND NAME ... [--output FILE]`."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ KINDS = {
     'layers': 'RUN LINE',
     'alignment': 'RUN LINE',
     'tree': 'RUN LINE',
+    'quality': 'RUN LINE',
     'curves': 'RUN RUN ...',
     'lengths': 'SCORES.json ...',
     'schedule': 'CONFIG|RUN ...',
@@ -33,14 +35,15 @@ KINDS = {
     'confusion': 'SCORES.json',
     'detection': 'SCORES.json',
 }
-# Of kinds that draw scores: the task, and what it scores.
+# Kinds that draw scores, with the task and what it scores.
 SCORED = {'confusion': ('speech', 'a speech run on single words'), 'detection': ('trigger_word', 'a trigger word')}
 DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
-the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which
-word comes from which; tree, the n-best translations as branches. Of a run and a recording: speech, what CTC hears in
-each frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
-printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false rejects
-against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of sinusoids."""
+the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which word
+comes from which; tree, the n-best translations as branches; quality, how sure the model is of each word. Of a run and a
+recording: speech, what CTC hears in each frame; trigger, the probability of the trigger word and the hits. Of runs:
+curves. Of what `evaluate --json` printed: lengths, scores by the length of the source; confusion, spoken words taken
+for others; detection, false rejects against false accepts. Of configs or runs: schedule, the learning rate; positions,
+the table of sinusoids."""
 
 
 FORMATS = ('.png', '.svg', '.pdf')
@@ -55,7 +58,11 @@ class PlotOptions:
 def main(argv: list[str]) -> None:
     options = parse('plot', PlotOptions, argv, DESCRIPTION, first='KIND NAME ...', default=_defaults, most=None)
     kind, *names = positional(argv)
-    _check_names(kind, names)
+    takes = KINDS[kind]
+    if not names or (not takes.endswith('...') and len(names) != len(takes.split())):
+        got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
+        quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
+        raise UserError(f'plot {kind}: {got}, expected {takes}{quotes}')
     output = options.output or Path(f'{kind}.png')
     check_format(output)
     write_picture(output, lambda: _draw(kind, names, options.translation), what='plot')
@@ -66,14 +73,6 @@ def _defaults(kind: str) -> PlotOptions:
     if kind not in KINDS:
         raise UserError(f'plot: no picture {kind!r}; expected one of {", ".join(KINDS)}.{nearest(kind, KINDS)}')
     return PlotOptions()
-
-
-def _check_names(kind: str, names: Sequence[str]) -> None:
-    takes = KINDS[kind]
-    if not names or (not takes.endswith('...') and len(names) != len(takes.split())):
-        got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
-        quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
-        raise UserError(f'plot {kind}: {got}, expected {KINDS[kind]}{quotes}')
 
 
 def _draw(kind: str, names: Sequence[str], translation: str | None) -> 'Figure':
@@ -94,7 +93,23 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
         (found,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
         return _tree(found)
     translator = Translator.from_run(run)
-    return _alignment(translator, line) if kind == 'alignment' else _attention(kind, translator, line, translation)
+    if kind == 'quality':
+        from flax_transformer.plots.curves import plot_bars
+        from flax_transformer.plots.look import readable
+
+        (found,) = translator([line])
+        if found.quality is None or found.word_quality is None:
+            raise UserError(
+                f'the translation has no quality; expected a calibrated run: flax-transformer calibrate {run}'
+            )
+        words, sentence = map(readable, found.text.split()), f'quality of the sentence: {found.quality:.2f}'
+        return plot_bars({'quality': found.word_quality}, list(words), xlabel=sentence, ylabel='quality', digits=2)
+    if kind != 'alignment':
+        return _attention(kind, translator, line, translation)
+    from flax_transformer.plots.attention import plot_alignment
+
+    (found,) = translator([line], alignment=True)
+    return plot_alignment(found.alignment or (), line.split(), found.text.split())
 
 
 def _attention(kind: str, translator: 'Translator', line: str, translation: str | None) -> 'Figure':
@@ -110,13 +125,6 @@ def _attention(kind: str, translator: 'Translator', line: str, translation: str 
     return plot_layers(found.weights, found.source, found.target, title='attention of the decoder over the source')
 
 
-def _alignment(translator: 'Translator', line: str) -> 'Figure':
-    from flax_transformer.plots.attention import plot_alignment
-
-    (found,) = translator([line], alignment=True)
-    return plot_alignment(found.alignment or (), line.split(), found.text.split())
-
-
 def _tree(found: 'Translation') -> 'Figure':
     from flax_transformer.plots.search import merge_hypotheses, plot_beam_tree
 
@@ -128,25 +136,28 @@ def _tree(found: 'Translation') -> 'Figure':
 
 
 def _of_recording(kind: str, run: str, recording: str) -> 'Figure':
-    if kind == 'speech':
-        from flax_transformer.tasks.speech.pictures import plot_recording
-        from flax_transformer.tasks.speech.transcriber import Transcriber
-
-        read_run_config(run, 'speech')  # raises if it is no run, or another task's
-        return plot_recording(Transcriber.from_run(run), recording)
-    from flax_transformer.tasks.trigger_word import pictures
+    from flax_transformer.tasks.speech.transcriber import Transcriber
     from flax_transformer.tasks.trigger_word.detector import Detector
 
-    read_run_config(run, 'trigger_word')
-    return pictures.plot_recording(Detector.from_run(run), recording)
+    task, model = {'speech': ('speech', Transcriber), 'trigger': ('trigger_word', Detector)}[kind]
+    read_run_config(run, task)  # raises if it is no run, or another task's
+    return task_module(task, 'pictures').plot_recording(model.from_run(run), recording)
 
 
 def _of_scores(kind: str, file: Path) -> 'Figure':
     task, what = SCORED[kind]
-    expected = f'expected what `flax-transformer evaluate RUN --json` prints for {what}'
-    scores = _read_json(file, expected)
-    try:
+    with _scores(file, what) as scores:
         return task_module(task, 'pictures').plot_scores(scores)
+
+
+@contextlib.contextmanager
+def _scores(file: Path, what: str) -> Iterator[Any]:
+    """What `evaluate --json` printed for `what`. Raises UserError if the block finds that it is something else."""
+    expected = f'expected what `flax-transformer evaluate RUN --json` prints for {what}'
+    if not file.is_file():
+        raise UserError(f'{file}: no such file; {expected}')
+    try:
+        yield parse_json(file.read_bytes())
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UserError(f'{file}: {expected}') from None
 
@@ -161,44 +172,26 @@ def _curves(names: Sequence[str]) -> 'Figure':
 def _lengths(names: Sequence[str]) -> 'Figure':
     from flax_transformer.plots.curves import plot_lengths
 
-    tables = {name: _read_scores(Path(name)) for name in names}
-    first = next(iter(tables.values()))
-    buckets = [each['words'] for each in first['by_length']]
-    for name, table in tables.items():
-        if [each['words'] for each in table['by_length']] != buckets:
+    tables, scores = {}, ['bleu', 'chrf']
+    for name in names:
+        with _scores(Path(name), 'a translation run') as found:
+            unit, rows = str(found['length_unit']), found['by_length']
+            buckets, counts = [str(each['words']) for each in rows], [int(each['num_lines']) for each in rows]
+            tables[name] = buckets, counts, {score: [float(each[score]) for each in rows] for score in scores}
+            scores = scores if found['has_four_words'] else ['chrf']
+        if not buckets:
+            raise UserError(f'{name}: has no scores by length')
+    buckets, counts, _ = tables[names[0]]
+    for name, (others, _, _) in tables.items():
+        if others != buckets:
             raise UserError(f'{name}: its lengths are not those of {names[0]}; expected scores of the same test set')
-    score = 'bleu' if all(table['has_four_words'] for table in tables.values()) else 'chrf'
     return plot_lengths(
-        {name: [each[score] for each in table['by_length']] for name, table in tables.items()},
+        {name: found[scores[0]] for name, (_, _, found) in tables.items()},
         buckets,
-        counts=[each['num_lines'] for each in first['by_length']],
-        ylabel={'bleu': 'BLEU', 'chrf': 'chrF'}[score],
-        unit=first['length_unit'],
+        counts=counts,
+        ylabel={'bleu': 'BLEU', 'chrf': 'chrF'}[scores[0]],
+        unit=unit,
     )
-
-
-def _read_scores(file: Path) -> dict[str, Any]:
-    """What `evaluate --json` printed."""
-    expected = 'expected what `flax-transformer evaluate RUN --json` prints for a translation run'
-    found = _read_json(file, expected)
-    try:
-        for each in found['by_length']:
-            str(each['words']), float(each['bleu']), float(each['chrf']), int(each['num_lines'])
-        str(found['length_unit']), bool(found['has_four_words'])
-    except (ValueError, LookupError, TypeError):
-        raise UserError(f'{file}: {expected}') from None
-    if not found['by_length']:
-        raise UserError(f'{file}: has no scores by length')
-    return found
-
-
-def _read_json(file: Path, expected: str) -> Any:
-    if not file.is_file():
-        raise UserError(f'{file}: no such file; {expected}')
-    try:
-        return parse_json(file.read_bytes())
-    except ValueError:
-        raise UserError(f'{file}: {expected}') from None
 
 
 def _schedule(names: Sequence[str]) -> 'Figure':

@@ -37,7 +37,8 @@ class CorpusOptions:
 def main(argv: list[str]) -> None:
     if argv and argv[0].startswith('tfds:'):
         return _prepare_tfds(argv)
-    if argv and _is_public(argv[0]):
+    is_public = argv[:1] == ['multi30k'] or ''.join(argv[:1]).startswith('tatoeba-')
+    if is_public and not Path(argv[0]).exists():
         return _prepare_public(argv)
     default = lambda name: train_options(name, argv, 'translation')
     options = parse('prepare', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
@@ -66,11 +67,6 @@ def _prepare_tfds(argv: list[str]) -> None:
     options = parse('prepare', TfdsOptions, argv, TFDS_DESCRIPTION, first=first, default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
-
-
-def _is_public(name: str) -> bool:
-    """Whether a name means a corpus that can be downloaded here."""
-    return (name == 'multi30k' or name.startswith('tatoeba-')) and not Path(name).exists()
 
 
 def _prepare_public(argv: list[str]) -> None:

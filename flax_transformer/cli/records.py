@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
@@ -16,7 +16,10 @@ from flax_transformer.common.errors import BadInput
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.text.tokenizer import as_text
 
-EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "..." and "required": ["..."]'
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.documents.marked import Marked
+
+EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "...", "required": ["..."] and "protect": ["..."]'
 SLOW = 1.0  # seconds after which a wait is explained
 
 
@@ -24,10 +27,12 @@ class Record(NamedTuple):
     """A line to translate."""
 
     text: str
-    prefix: str = ''  # what the translation begins with
     replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
+    prefix: str = ''  # what the translation begins with
     source: str = ''  # the JSON object as it came in; '' for a line of text
     required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
+    protect: tuple[str, ...] = ()  # texts that are not translated
+    marked: 'Marked | None' = None  # the text of a document, with its tags
 
 
 def read_records(
@@ -42,7 +47,7 @@ def read_records(
         records: list[Record] = []
         for number, line in enumerate(chunk, start=done + 1):
             try:
-                records.append(_text_record(line) if form == 'text' else _json_record(line))
+                records.append(_json_record(line) if form == 'jsonl' else Record(*as_text(line)))
             except ValueError as error:
                 yield records
                 raise BadInput(f'{place} {number} {error}{KEPT}') from None
@@ -55,11 +60,6 @@ def write_record(record: Record, fields: dict[str, Any]) -> str:
     source = record.source or json.dumps({'text': record.text}, ensure_ascii=False)
     kept = [member for name, member in _members(source) if name not in fields]
     return without_line_breaks('{' + ', '.join([*kept, to_json(fields)[1:]]))
-
-
-def _text_record(line: str | bytes) -> Record:
-    text, replaced = as_text(line)
-    return Record(text, replaced=replaced)
 
 
 def _json_record(line: str | bytes) -> Record:
@@ -84,17 +84,18 @@ def _json_record(line: str | bytes) -> Record:
         got = f'got {_kind(fields[name])} as "{name}"' if name in fields else f'there is no field "{name}"'
         raise ValueError(f'is no record: {got}; {EXPECTED}')
     (text, one), (prefix, two) = as_text(text), as_text(prefix)
-    return Record(text, prefix, replaced or one or two, source=line, required=_required(fields.get('required')))
+    required, protect = _phrases(fields, 'required'), _phrases(fields, 'protect')
+    return Record(text, replaced or one or two, prefix, line, required, protect)
 
 
-def _required(value: Any) -> tuple[str | tuple[str, ...], ...]:
-    """Raises ValueError unless it is a list of phrases, each a text or a list of alternatives."""
-    if value is None:
+def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
+    """Raises ValueError unless it is a list of texts; of what is required each may be a list of alternatives."""
+    if (value := fields.get(name)) is None:
         return ()
     from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
 
-    if not are_phrases(value):
-        raise ValueError(f'is no record: "required" is no list of phrases; {EXPECTED}')
+    if not are_phrases(value) or (name == 'protect' and not all(isinstance(each, str) for each in value)):
+        raise ValueError(f'is no record: "{name}" is no list of phrases; {EXPECTED}')
     return tuple(tuple(each) if isinstance(each, list) else each for each in value)
 
 

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
             for one in scored:
                 links = pharaoh(one.alignment or ())
                 if options.format == 'jsonl':
-                    keys = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs')
+                    keys = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs', 'quality', 'word_quality')
                     record = {key: getattr(one, key) for key in keys}
                     lines.append(to_json(record | ({'alignment': links} if options.alignment else {})))
                 else:

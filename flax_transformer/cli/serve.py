@@ -26,8 +26,8 @@ from flax_transformer.server.served import check as check_references
 from flax_transformer.server.service import Limits, Service
 
 DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
-RUN is a run directory, one of its checkpoints (RUN@12000), or a Marian model's folder; several serve the languages of
-all. Without one, the model that comes with the package."""
+RUN is a run directory, one of its checkpoints (RUN@12000), or a folder of Hugging Face's; several serve the
+languages of all. Without one, the model that comes with the package."""
 
 DEFAULT_RUN = 'everyday'
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
 from flax_transformer.cli.options import note, parse, positional, progress_bar
@@ -57,28 +57,19 @@ def _transcribe(
     with progress_bar(len(files), 'recordings', is_shown=options.output is not None) as bar:
         for first in range(0, len(files), CHUNK):
             some = files[first : first + CHUNK]
-            waveforms = [_waveform(transcriber, file) for file in some]
-            read = [each for each in waveforms if not isinstance(each, UserError)]
-            found = iter(transcriber(read, beam_size=options.beam_size))
-            lines = []
-            for file, waveform in zip(some, waveforms, strict=True):
-                if isinstance(waveform, UserError):
+            lines, waveforms = dict.fromkeys(range(len(some)), ''), {}
+            for i, file in enumerate(some):
+                try:
+                    waveforms[i] = transcriber.read(file)
+                except UserError as error:
                     num_broken += 1
-                    note(str(waveform))
-                    lines.append(to_json({'file': file, 'text': None, 'error': str(waveform)}) if is_json else '')
-                    continue
-                transcript = next(found)
+                    note(str(error))
+                    lines[i] = to_json({'file': file, 'text': None, 'error': str(error)}) if is_json else ''
+            found = transcriber([*waveforms.values()], beam_size=options.beam_size)
+            for i, transcript in zip(waveforms, found, strict=True):
                 for remark in transcript.remarks:
-                    remarks.setdefault(remark, []).append(file)
-                lines.append(to_json({'file': file, **asdict(transcript)}) if is_json else transcript.text)
-            write(lines)
+                    remarks.setdefault(remark, []).append(some[i])
+                lines[i] = to_json({'file': some[i], **asdict(transcript)}) if is_json else transcript.text
+            write([*lines.values()])
             bar.update(len(some))
     return remarks, num_broken
-
-
-def _waveform(transcriber: 'Transcriber', file: str) -> Any:
-    """The recording, or the error that says why it cannot be read."""
-    try:
-        return transcriber.read(file)
-    except UserError as error:
-        return error

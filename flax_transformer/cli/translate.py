@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from flax_transformer.cli.lines import KEPT, LineWriter, chunks
+from flax_transformer.cli.lines import KEPT, LineWriter, chunks, to_json
 from flax_transformer.cli.options import note, open_translator, parse, positional
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
@@ -40,13 +40,15 @@ class TranslateOptions:
     shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
-    input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ...} per line; optional: "prefix", "required"
+    # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: a document by its name, else text
+    input_format: Literal['auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'srt', 'xliff'] = 'auto'
+    protect: bool = False  # keep addresses, placeholders and numbers with units as they are; in documents it always is
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
     alignments: Path | None = None  # a file for word alignments by attention, `0-0 1-2` per line
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
-    compute_type: Literal['float32', 'int8'] = 'float32'  # for ctranslate2; int8: faster, not quite the same
+    compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -57,15 +59,30 @@ def main(argv: list[str]) -> None:
     options = parse('translate', TranslateOptions, argv, DESCRIPTION, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
+    options = replace(options, input_format=_input_format(options))
     _check(options)
     runs = positional(argv)
     for run in runs[1:]:
         if Path(run).is_file():
             raise UserError(f'{run} is a file, not a run: to translate its lines, give --input {run}')
 
-    counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
+    if options.input_format in ('text', 'jsonl'):
+        counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
+    else:
+        from flax_transformer.cli.documents import translate_document
+
+        counts = translate_document(options, lambda: _load(runs, options), _translate)
     for name, count in counts.items():
         note(f'{FLAGS[name]}: {count:,}')
+
+
+def _input_format(options: TranslateOptions) -> str:
+    if options.input_format != 'auto':
+        return options.input_format
+    from flax_transformer.tasks.translation.documents.formats import FORMATS
+
+    name = None if options.input is None or options.shard is not None else options.input.suffix.lower()
+    return FORMATS.get(name, 'text')
 
 
 def _check(options: TranslateOptions) -> None:
@@ -100,7 +117,8 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
         lines = lines_from(stream, options, done, translator, 'translate')
-        return _translate(translator, options, lines, writer.write, done=done, links=links)
+        records = read_records(lines, options.input_format, done)
+        return _translate(translator, options, records, writer.write, done=done, links=links)
 
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
@@ -111,12 +129,13 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
     with stop_on_signals():
         work = ShardOfFiles(options.shard, options.input, options.output)
         translator = _load(runs, options)
-        names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
+        names = ('format', 'input_format', 'protect', 'glossary', 'backend', 'compute_type')
         work.agree({name: getattr(options, name) for name in names}, options.decoding, translator.params)
 
         def translate(piece: list[bytes], write: Callable[[list[str]], None], done: int, place: str) -> Counter[str]:
             lines = chunks(piece, invalid=options.invalid, first=done + 1, place=place)
-            return _translate(translator, options, lines, write, done=done, place=place)
+            records = read_records(lines, options.input_format, done, place)
+            return _translate(translator, options, records, write, done=done, place=place)
 
         return work.run(translate)
 
@@ -133,7 +152,7 @@ def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
 def _translate(
     translator: 'Translator',
     options: TranslateOptions,
-    lines_in: Iterable[list[str | bytes]],
+    chunks_of_records: Iterable[list[Record]],
     write: Callable[[list[str]], None],
     *,
     done: int,
@@ -144,7 +163,11 @@ def _translate(
 
     `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
     """
+    from flax_transformer.tasks.translation.documents.literals import with_literals
+    from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
+
     counts: Counter[str] = Counter()
+    known = options.protect
     terms = {}
     if options.glossary is not None:
         from flax_transformer.tasks.translation.glossary import Glossary
@@ -154,13 +177,13 @@ def _translate(
     def finish(records: list[Record], first: int) -> None:
         """Translates and writes records before which there are `first` lines."""
         prefixes, required = ([getattr(record, name) for record in records] for name in ('prefix', 'required'))
-        if any(required):
-            terms['required'] = required
+        wanted = {**terms, 'required': required} if any(required) else terms
         try:
-            translations = translator(
-                [record.text for record in records],
+            translations = translate_marked(
+                translator,
+                [each.marked or with_literals(Marked(each.text), each.protect, known=known) for each in records],
                 prefixes=prefixes if any(prefixes) else None,
-                **terms,
+                **wanted,
                 alignment=links is not None,
                 progress=bar.update,
             )
@@ -179,7 +202,7 @@ def _translate(
             _show_attention(translator, records, translations)
 
     with bar_of_lines(options) as bar:
-        for records in read_records(lines_in, options.input_format, done, place):
+        for records in chunks_of_records:
             finish(records, done)
             done += len(records)
     return counts
@@ -188,6 +211,8 @@ def _translate(
 def _write(translation: 'Translation', record: Record, options: TranslateOptions, number: int) -> list[str]:
     """The output lines for one input line."""
     n_best = options.decoding.n_best
+    if record.marked:
+        return [to_json(translation.text)]
     if options.format == 'jsonl':
         return [write_record(record, _fields(translation, n_best))]
     if n_best == 1:
@@ -204,7 +229,7 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
     if alignment is not None:
         fields['alignment'] = _pharaoh(translation)
     if n_best > 1:
-        keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated')
+        keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated', 'quality')
         fields['n_best'] = [{key: getattr(one, key) for key in keys} for one in translation.n_best]
     return fields
 

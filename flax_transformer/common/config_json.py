@@ -34,12 +34,7 @@ def from_json(text: str, config_class: type[T]) -> T:
     task, values = _read(text)
     if task != config_class.task:
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
-    return _from_dict(config_class, values, '')
-
-
-def from_table(values: dict[str, Any], config_class: type[T]) -> T:
-    """The config of a table of fields; the rest have their defaults. Raises UserError as `from_json`."""
-    return _from_dict(config_class, values, '')
+    return from_table(values, config_class)
 
 
 def split_header(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -82,12 +77,15 @@ def _elsewhere(name: str, hints: dict[str, Any]) -> str:
     return f' Did you mean {last} in {", ".join(found)}?' if found else ''
 
 
-def _from_dict(cls: type, values: Any, path: str, classes: tuple[type, ...] = ()) -> Any:
-    """The dataclass of a table; `classes` are those that the section at this path may have."""
+def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, ...] = ()) -> T:
+    """The config of a table of fields; the rest have their defaults. Raises UserError as `from_json`.
+
+    `classes` are those that the section at this path may have; at the path '' is the config itself.
+    """
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
     hints = typing.get_type_hints(cls)
-    hints = {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # without `task`, a ClassVar
+    hints = {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # `task` is a ClassVar, no field
     fields = {}
     for name, value in values.items():
         where = f'{path}.{name}' if path else name
@@ -101,7 +99,7 @@ def _from_dict(cls: type, values: Any, path: str, classes: tuple[type, ...] = ()
             kind = typing.get_args(hints[name])[0]
             is_table = dataclasses.is_dataclass(kind)
             fields[name] = tuple(
-                _from_dict(kind, item, f'{where}.{i}') if is_table else item for i, item in enumerate(value)
+                from_table(item, kind, f'{where}.{i}') if is_table else item for i, item in enumerate(value)
             )
         else:
             fields[name] = value
@@ -120,12 +118,12 @@ def section_classes(hint: Any) -> tuple[type, ...]:
 def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
     """A section, of the class that its table names; of the first if it names none."""
     if len(classes) == 1 or not isinstance(values, dict) or 'class' not in values:
-        return _from_dict(classes[0], values, path, classes)
+        return from_table(values, classes[0], path, classes)
     known = {kind.__name__: kind for kind in classes}
     name = values['class']
     if not isinstance(name, str) or name not in known:
         raise UserError(f'{path}.class={name!r}: expected one of {", ".join(known)}.{nearest(str(name), known)}')
-    return _from_dict(known[name], {key: value for key, value in values.items() if key != 'class'}, path, classes)
+    return from_table({key: value for key, value in values.items() if key != 'class'}, known[name], path, classes)
 
 
 def _as_table(config: Any) -> dict[str, Any]:
@@ -159,17 +157,17 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (before.get(name), after.get(name)) for name in names}
 
 
+def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
+    """The fields in which ours may not differ from theirs but does: those without the mark. A line each."""
+    changed, allowed = changed_fields(theirs, ours), marked(ours, mark)
+    refused = {name: values for name, values in changed.items() if name not in allowed}
+    return '\n'.join(f'  {name}: {there!r} there, {here!r} here' for name, (there, here) in refused.items())
+
+
 def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
     """Raises UserError, which lists the fields, if ours cannot start from the parameters of a run with their config."""
-    transferable = marked(ours, 'transferable')
-    refused = [
-        f'  {name}: {there!r} there, {here!r} here'
-        for name, (there, here) in changed_fields(theirs, ours).items()
-        if name not in transferable
-    ]
-    if refused:
+    if refused := refused_fields(theirs, ours, 'transferable'):
         raise UserError(
-            f'{run} holds another model or vocabulary:\n'
-            + '\n'.join(refused)
-            + f'\nTake its values: its parameters fit no others, and its {comes_along} comes with them'
+            f'{run} holds another model or vocabulary:\n{refused}\n'
+            f'Take its values: its parameters fit no others, and its {comes_along} comes with them'
         )

@@ -1,7 +1,10 @@
 """Marks on the fields of a config, and checks; each error names the value found and the one expected."""
 
 import dataclasses
-import math
+import functools
+import itertools
+import operator
+import types
 import typing
 from typing import Any, Literal
 
@@ -54,8 +57,11 @@ def check_numbers(*found: Any) -> None:
     )
 
 
+_HUGE = 1e100  # a product of larger ones may overflow
+
+
 def check_types(config: Any) -> None:
-    """Raises UserError unless every field has its declared type; floats must also be finite."""
+    """Raises UserError unless every field has its declared type, and numbers are finite and below _HUGE."""
     for name, kind in typing.get_type_hints(type(config)).items():
         value = _python_numbers(getattr(config, name))
         object.__setattr__(config, name, value)  # the sections are frozen
@@ -63,10 +69,10 @@ def check_types(config: Any) -> None:
             words = typing.get_args(kind)
             check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
         else:
-            check(_is_instance(value, kind), f'{name}={value!r}: expected {_name_of(kind)}')
-            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, float)]
-            wanted = 'finite numbers' if isinstance(value, tuple) else 'a finite number'
-            check(all(map(math.isfinite, numbers)), f'{name}={value}: expected {wanted}')
+            expected = kind if typing.get_args(kind) else kind.__name__
+            check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
+            numbers = [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, int | float)]
+            check(all(abs(x) < _HUGE for x in numbers), f'{name}={value}: expected numbers below {_HUGE:g}')
 
 
 def _python_numbers(value: Any) -> Any:
@@ -86,27 +92,24 @@ def _is_instance(value: Any, kind: Any) -> bool:
     return isinstance(value, options) or (float in options and isinstance(value, int))
 
 
-def _name_of(kind: Any) -> str:
-    return str(kind) if typing.get_args(kind) else kind.__name__
+_BOUNDS = {
+    'least': ('at least', operator.ge),
+    'above': ('more than', operator.gt),
+    'most': ('at most', operator.le),
+    'below': ('less than', operator.lt),
+}
 
 
-def check_positive(config: Any, *names: str) -> None:
-    """Raises UserError unless the fields are at least 1."""
-    check_at_least(1, config, *names)
+def check_range(config: Any, *names: str, **bounds: float) -> None:
+    """Raises UserError unless the fields, numbers or None, are within bounds: `least`, `above`, `most` and `below`."""
+    for name, (bound, limit) in itertools.product(names, bounds.items()):
+        value, (words, holds) = getattr(config, name), _BOUNDS[bound]
+        is_optional = types.NoneType in typing.get_args(type(config).__dataclass_fields__[name].type)
+        expected = f'{words} {limit:,}' + ', or None' * is_optional
+        check(value is None or holds(value, limit), f'{name}={value}: expected {expected}')
 
 
-def check_at_least(least: int, config: Any, *names: str) -> None:
-    """Raises UserError unless the fields are at least so large."""
-    for name in names:
-        value = getattr(config, name)
-        check(value >= least, f'{name}={value}: expected at least {least}')
-
-
-def check_rates(config: Any, *names: str) -> None:
-    """Raises UserError unless the fields are at least 0 and less than 1."""
-    for name in names:
-        value = getattr(config, name)
-        check(0.0 <= value < 1.0, f'{name}={value}: expected a rate of at least 0 and less than 1')
+check_positive = functools.partial(check_range, least=1)
 
 
 def check_vocabularies(config: Any) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import io
 import os
 import socket
 import stat
@@ -21,6 +22,7 @@ except ImportError:  # Windows
     fcntl = None
 
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
+MOST_WORDS = 1 << 26  # bytes of a vocabulary: some five million words
 
 # Neither opening nor reading waits, whatever the file is; and what Windows needs in place of that.
 _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
@@ -65,12 +67,11 @@ def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
 
 def read_at_most(opened: BinaryIO, most: int) -> bytes:
     """The next bytes, up to `most`. Takes the memory of what is there, where `read` takes that of what is asked for."""
-    pieces: list[bytes] = []
+    content = io.BytesIO()
     # None, which ends it too: /proc has regular files that would wait.
     while most > 0 and (piece := opened.read(min(most, _PIECE))):
-        pieces.append(piece)
-        most -= len(piece)
-    return b''.join(pieces)
+        most -= content.write(piece)
+    return content.getvalue()  # not a copy
 
 
 @contextlib.contextmanager
@@ -84,6 +85,19 @@ def naming(file: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def naming_damage(file: Path, remedy: str = 'copy it from the run again') -> Iterator[None]:
+    """Turns what reading a missing or damaged file raises into a UserError with its name."""
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f'{error.filename} is missing; {remedy}') from None
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise UserError(f'{file} is damaged ({error}); {remedy}') from None
+
+
+@contextlib.contextmanager
 def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]:
     """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left.
 
@@ -91,19 +105,15 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
     """
     partial = partial or file.with_name(file.name + '.partial')
     try:
-        _remove_strange(partial)
+        with contextlib.suppress(FileNotFoundError):
+            # Writing would follow a link that a stranger left, and wait for a FIFO.
+            if not stat.S_ISREG(os.lstat(partial).st_mode):
+                partial.unlink()
         with naming(file), partial.open('wb') as opened:
             yield opened
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _remove_strange(file: Path) -> None:
-    """Removes what is no regular file: writing would follow a link that a stranger left, and wait for a FIFO."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(file).st_mode):
-            file.unlink()
 
 
 def own_partial(file: Path) -> Path:

@@ -1,9 +1,13 @@
 """The commands that install what is missing, as they work from where they are read."""
 
+import importlib
 import importlib.metadata
 import re
 import shlex
 from pathlib import Path
+from typing import Any
+
+from flax_transformer.common.errors import UserError
 
 PACKAGE = 'flax-transformer'
 
@@ -19,6 +23,14 @@ def install_command(extra: str) -> str:
     marker = re.compile(rf'; *extra *== *["\']{re.escape(extra)}["\']')
     required = importlib.metadata.requires(PACKAGE) or []
     return pip_install(*[marker.sub('', line).strip() for line in required if marker.search(line)])
+
+
+def imported(module: str, extra: str, what: str) -> Any:
+    """The module of an extra that something needs. Raises UserError, with the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError(f'{what} needs the package {module}: {install_command(extra)}') from None
 
 
 def pip_install(*what: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError if it is none, or nested too deeply for Python to read."""
     try:
-        return json.loads(text)
+        # From bytes, Python would guess UTF-16 and UTF-32.
+        return json.loads(text.decode('utf-8-sig') if isinstance(text, bytes) else text)
     except RecursionError:
         raise ValueError('is nested too deeply') from None

@@ -1,9 +1,9 @@
-"""Whether people want to see progress and notes; errors are always shown."""
+"""What people see: tables, and whether they want progress and notes; errors are always shown."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tqdm import tqdm
 
@@ -29,6 +29,15 @@ def say(text: str) -> None:
             tqdm.write(visible(text), file=sys.stderr)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns a line for each row of a table: names in the first column, numbers in the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        '  '.join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
+        for name, *cells in rows
+    ]
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No progress and no notes inside the block."""
@@ -41,3 +50,10 @@ def quiet() -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def duration(seconds: float) -> str:
+    """Such as 1.5 h, 22 min or 7.3 s."""
+    if seconds >= 5400:
+        return f'{seconds / 3600:,.1f} h'
+    return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -77,7 +77,7 @@ def read_program(text: str) -> Program:
 
 
 KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
-# By the names of scopes that JAX gives: in attention all but the projections, and `engine.losses` with the logits.
+# JAX names the scopes: in attention all but the projections, and `engine.losses` with the logits.
 _ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|output|ND,))')
 _LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 

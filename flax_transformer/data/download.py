@@ -100,7 +100,7 @@ def _fetch_once(url: str, partial: Path, begun: int, progress: Progress) -> str 
     # A new opener, for urlopen keeps the proxies of its first call.
     with urllib.request.build_opener().open(request, timeout=TIMEOUT) as response:
         is_rest = getattr(response, 'status', 200) == 206
-        expected = getattr(response, 'length', None) or 0  # as http.client has read it: 0 for what is no number
+        expected = getattr(response, 'length', None) or 0  # http.client gives 0 for what is no number
         count = 0
         with naming(partial), partial.open('ab' if is_rest else 'wb') as opened:
             while block := response.read(BLOCK):

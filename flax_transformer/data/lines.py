@@ -12,7 +12,7 @@ import lzma
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,26 +41,24 @@ def no_such_file(path: Path) -> str:
     )
 
 
-def not_utf8(place: str, error: UnicodeDecodeError) -> UserError:
-    """The error for bytes that are not UTF-8."""
-    return UserError(f'{place}: {utf8_fault(error)}')
-
-
 def utf8_fault(error: UnicodeDecodeError) -> str:
     byte = error.object[error.start]
     return f'byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with `iconv -f LATIN1 -t UTF-8`'
 
 
 def read_lines(path: Path | str) -> list[str]:
+    """The lines of a UTF-8 file, all in memory. Raises UserError as `each_line` does."""
+    return list(each_line(Path(path)))
+
+
+def each_line(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
-    lines: list[str] = []
-    for chunk in lines_of(Path(path)):
-        for line in chunk:
-            try:
-                lines.append(line.decode('utf-8'))
-            except UnicodeDecodeError as error:
-                raise not_utf8(f'{path}, line {len(lines) + 1}', error) from None
-    return lines
+    for number, line in enumerate(chain.from_iterable(lines_of(path)), start=1):
+        try:
+            text = line.decode('utf-8')
+        except UnicodeDecodeError as error:
+            raise UserError(f'{path}, line {number}: {utf8_fault(error)}') from None
+        yield text
 
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:

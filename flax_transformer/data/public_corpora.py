@@ -11,14 +11,13 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from flax_transformer.common.errors import BadInput, UserError, nearest
+from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import sha256_of, written_whole
 from flax_transformer.data.download import Downloaded, Progress, Unreachable, download
-from flax_transformer.data.lines import lines_of
+from flax_transformer.data.lines import each_line
 
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
@@ -187,12 +186,12 @@ def _pairs(sources: Path, targets: Path, links: Path) -> list[tuple[str, str]]:
 
 def _rows(file: Path) -> Iterator[list[str]]:
     try:
-        for number, line in enumerate(chain.from_iterable(lines_of(file)), start=1):
-            row = line.decode('utf-8').split('\t')
+        for number, line in enumerate(each_line(file), start=1):
+            row = line.split('\t')
             if not re.fullmatch(r'\d{1,18}', row[0]):
                 raise UserError(f'{file}, line {number}: expected a sentence number, got {row[0][:40]!r}')
             yield row
-    except (BadInput, UnicodeDecodeError) as error:
+    except UserError as error:
         raise UserError(f'{file} is damaged ({error}); remove it and run the command again') from None
 
 

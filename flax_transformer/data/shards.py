@@ -25,7 +25,7 @@ PIECE = 8192  # lines; the last piece of a file has fewer
 class Shard(NamedTuple):
     """One of `count` equal parts of the work."""
 
-    number: int  # from 1
+    number: int  # counts from 1
     count: int
 
     @classmethod

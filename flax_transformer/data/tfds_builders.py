@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, first_line, nearest
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import shows_progress
 from flax_transformer.data.lines import CHUNK
@@ -137,10 +137,8 @@ def _check_features(file: Path) -> None:
 
     TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
     """
-    try:
+    with naming_damage(file, 'prepare the data set again'):
         left = [parse_json(read_limited(file))]
-    except (ValueError, OSError) as error:
-        raise UserError(f'{file} is damaged ({error}); prepare the data set again') from None
     while left:
         value = left.pop()
         if isinstance(value, dict):

@@ -7,8 +7,11 @@ glove:  the same lines without the first one
 A file may be compressed (.gz, .xz, .bz2, .zst).
 """
 
+import io
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -22,8 +25,8 @@ from flax_transformer.data.lines import (
     content_suffix,
     lines_of,
     no_such_file,
-    not_utf8,
     open_binary,
+    utf8_fault,
 )
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root, existing_file, path_below
 
@@ -121,8 +124,8 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     try:
         word, _, rest = line.rstrip(b' ').decode('utf-8').partition(' ')
     except UnicodeDecodeError as error:
-        fault = not_utf8(f'{file}, {place}', error)
-        raise UserError(f"{fault}; or name it .bin, if it is in word2vec's binary format") from None
+        remedy = "or name it .bin, if it is in word2vec's binary format"
+        raise UserError(f'{file}, {place}: {utf8_fault(error)}; {remedy}') from None
     numbers = rest.split(' ') if rest else []
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
@@ -142,7 +145,7 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
 
 
 def _read_binary(file: Path) -> Iterator[Entry]:
-    with open_binary(file) as opened:
+    with open_binary(file) as unbuffered, io.BufferedReader(unbuffered, _CHUNK) as opened:
         first = opened.readline(100)
         header = _HEADER.fullmatch(first)
         if header is None or not first.endswith(b'\n'):
@@ -152,34 +155,23 @@ def _read_binary(file: Path) -> Iterator[Entry]:
             )
         count, width = _sizes(file, header)
         announced = f'{count:,} words that its first line announces'
-        buffer, start, size = b'', 0, width * _FLOAT.itemsize
-
-        def fill(needed: int) -> bool:
-            """Whether there are `needed` more bytes."""
-            nonlocal buffer, start
-            if len(buffer) - start < needed:
-                buffer, start = buffer[start:] + opened.read(max(_CHUNK, needed)), 0
-            return len(buffer) - start >= needed
-
+        size, hint = width * _FLOAT.itemsize, f'is the width {width}, as the first line says?'
         for number in range(1, count + 1):
             place = f'word {number:,}'
-            hint = f'is the width {width}, as the first line says?'
-            fill(_LONGEST_WORD + 1)
-            space = buffer.find(b' ', start, start + _LONGEST_WORD)
-            if space < 0:
-                if len(buffer) - start >= _LONGEST_WORD:
-                    raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
+            begin = islice(iter(partial(opened.read, 1), b''), _LONGEST_WORD)
+            name, values = b''.join(takewhile(b' '.__ne__, begin)), opened.read(size)
+            if len(name) == _LONGEST_WORD:
+                raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
+            name = name.removeprefix(b'\n')
+            if not name and not values:
                 raise UserError(f'{file} ends after {number - 1:,} of the {announced}')
-            name = buffer[start:space].removeprefix(b'\n')
             word = name.decode('utf-8', 'replace')
             if not word or _NO_WORD.search(word) or word.encode() != name:
                 raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')
-            start = space + 1
-            if not fill(size):
+            if len(values) < size:
                 raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
-            yield place, word, np.frombuffer(buffer, _FLOAT, width, start).astype(np.float32)
-            start += size
-        if (buffer[start:] + opened.read(_CHUNK)).strip(b'\n'):
+            yield place, word, np.frombuffer(values, _FLOAT).astype(np.float32)
+        if opened.read(_CHUNK).strip(b'\n'):
             raise UserError(f'{file} goes on after the {announced}')
 
 

@@ -83,7 +83,7 @@ def beam_search(
         parts = _split((live, beams.finished, log_probs), groups)
         live, finished, parents = _extend(parts, diversity, beams.position, problem)
         is_closed = beams.is_closed | (beams.position + 1 >= problem.max_lengths)
-        is_closed |= _cannot_improve(live, finished, problem, groups)
+        is_closed |= _cannot_improve(live, finished, beams.position, problem, groups)
         unless_closed = lambda new, old: jnp.where(beams.is_closed.reshape(-1, *[1] * (new.ndim - 1)), old, new)
         live, finished = jax.tree.map(unless_closed, (live, finished), (beams.live, beams.finished))
         return _Beams(beams.position + 1, live, finished, is_closed, _follow(state, parents))
@@ -229,17 +229,24 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
     return state._replace(ancestry=gather_beams(ancestry, parents))
 
 
-def _cannot_improve(live: _Live, finished: Hypotheses, problem: SearchProblem, groups: int) -> jax.Array:
-    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more."""
+def _cannot_improve(
+    live: _Live, finished: Hypotheses, position: jax.Array, problem: SearchProblem, groups: int
+) -> jax.Array:
+    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
+
+    With phrases, which make hypotheses less probable, hardly a search would end before its limit. So there, those that
+    lack a phrase do not count, and the others count as if they ended with the next token.
+    """
     batch, width = live.log_probs.shape
     size = width // groups
-    log_probs = live.log_probs
-    if problem.required is not None:  # one that still lacks a phrase would keep the search going to its limit
+    log_probs, lengths = live.log_probs, problem.max_lengths
+    if problem.required is not None:
         log_probs = jnp.where(is_met(problem.required, live.counts).all(axis=-1), log_probs, NEG_INF)
+        lengths = jnp.where(problem.required.exists, jnp.minimum(lengths, position + 2), lengths)
     # Not a group's first: the penalty for diversity may rank a more probable hypothesis after it.
     best = log_probs.reshape(batch, groups, size).max(axis=2)
     worst = finished.scores[:, size - 1 :: size]
-    return jnp.all(worst >= problem.scorer.bound(best, problem.max_lengths[:, None]), axis=1)
+    return jnp.all(worst >= problem.scorer.bound(best, lengths[:, None]), axis=1)
 
 
 def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypotheses:

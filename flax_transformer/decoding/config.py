@@ -21,6 +21,7 @@ class DecodingConfig:
     buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
     weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
     target_language: str | None = None  # for models with language tags; None: data.target_language of training
+    source_language: str | None = None  # that sources name, in some models; None: data.source_language
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
     min_tokens: int = 1  # at least this many, EOS included
     force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face
@@ -43,6 +44,8 @@ class DecodingConfig:
     min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
     seed: int = 0  # sampling: the same line and seed give the same draws in any batch
     mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
+    # If the best translation repeats itself or copies its source, the next one that does not is taken.
+    pass_over: Literal['nothing', 'loops', 'loops_and_copies'] = 'loops'
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
 

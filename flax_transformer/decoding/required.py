@@ -62,10 +62,13 @@ def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, eos_i
 
 
 def banks(required: Required, counts: jax.Array, begun: jax.Array) -> jax.Array:
-    """[B, K] how close hypotheses are to having all phrases: 2 for each, and 1 if another is begun."""
+    """[B, K] how close hypotheses are to having all phrases: P for each, and the tokens of another that is begun.
+
+    Were all that is begun one bank, a rare word would never be finished where beginning it again is more probable.
+    """
     met = is_met(required, counts)
-    is_begun = ((begun > 0).any(axis=-1) & ~met).any(axis=-1)
-    return 2 * (met & (required.times > 0)[:, None]).sum(axis=-1) + is_begun
+    progress = jnp.where(met[..., None], 0, begun).max(axis=(2, 3))
+    return required.phrases.shape[-1] * (met & (required.times > 0)[:, None]).sum(axis=-1) + progress
 
 
 def allocate(scores: jax.Array, bank: jax.Array, width: int) -> jax.Array:

@@ -69,6 +69,8 @@ def make_problem(
     prefix: jax.Array | None = None,
     required: jax.Array | None = None,
     max_positions: int | None = None,
+    start_id: int | None = None,
+    free_prefix: int = 0,
 ) -> SearchProblem:
     """What the config asks for.
 
@@ -78,6 +80,8 @@ def make_problem(
       prefix: ids [B, P] that the translations begin with, then pad_id.
       required: ids [B, G, A, P] of G phrases in A alternatives that the translations contain, then NONE.
       max_positions: of the model; translations are cut there. None: any number.
+      start_id: the token before the first; None: pad_id.
+      free_prefix: how many tokens of the prefix cost nothing.
     """
     limits = max_lengths(decoding, source, pad_id, prefix, max_positions)
     banned = (pad_id, *banned) if decoding.ban_pad else banned
@@ -85,11 +89,11 @@ def make_problem(
     if decoding.search == 'sample':
         chain += make_shapers(decoding)
     if prefix is not None:
-        chain.append(transforms.forced_prefix(prefix, pad_id))
+        chain.append(transforms.forced_prefix(prefix, pad_id, free_prefix))
     if decoding.force_eos:
         chain.append(transforms.force_eos(limits, eos_id))
     return SearchProblem(
-        start=jnp.full(source.shape[0], pad_id, jnp.int32),
+        start=jnp.full(source.shape[0], pad_id if start_id is None else start_id, jnp.int32),
         max_lengths=limits,
         length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1], max_positions),
         eos_id=eos_id,

@@ -88,8 +88,9 @@ def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
     return transform
 
 
-def forced_prefix(prefix: jax.Array, pad_id: int) -> Transform:
-    """The first tokens are those of prefix [B, P] before pad_id, at the model's log-probabilities."""
+def forced_prefix(prefix: jax.Array, pad_id: int, free: int = 0) -> Transform:
+    """The first tokens are those of prefix [B, P] before pad_id; the first `free` of them cost nothing, the others the
+    model's log-probabilities."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         slots = prefix.shape[1]
@@ -97,7 +98,8 @@ def forced_prefix(prefix: jax.Array, pad_id: int) -> Transform:
         is_forced = (forced != pad_id) & (history.position < slots)
         forced, is_forced = (_per_hypothesis(x, log_probs)[:, None] for x in (forced, is_forced))
         is_it = jnp.arange(log_probs.shape[1])[None] == forced
-        return jnp.where(is_forced, jnp.where(is_it, history.log_probs, NEG_INF), log_probs)
+        cost = jnp.where(history.position < free, 0.0, history.log_probs)
+        return jnp.where(is_forced, jnp.where(is_it, cost, NEG_INF), log_probs)
 
     return transform
 

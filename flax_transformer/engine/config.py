@@ -5,15 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import (
-    check,
-    check_at_least,
-    check_positive,
-    check_rates,
-    check_types,
-    section,
-    setting,
-)
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +44,7 @@ class LoopConfig:
             1 <= self.average_last <= self.keep_last,
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
         )
-        check_at_least(0, self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes')
+        check_range(self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes', least=0)
         check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
 
 
@@ -78,30 +70,23 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(self.learning_rate > 0, f'learning_rate={self.learning_rate}: expected more than 0')
-        check_at_least(0, self, 'warmup_steps', 'weight_decay')
+        check_range(self, 'learning_rate', 'epsilon', 'clip_norm', above=0)
+        check_range(self, 'warmup_steps', 'weight_decay', least=0)
+        check_positive(self, 'schedule_steps')
         check(
             self.schedule not in ('noam', 'inverse_sqrt') or self.warmup_steps >= 1,
             f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
         )
-        check_rates(self, 'beta1', 'beta2', 'ema_decay')
-        check(self.epsilon > 0, f'epsilon={self.epsilon}: expected more than 0')
+        check_range(self, 'beta1', 'beta2', 'ema_decay', least=0, below=1)
         check(
             self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
             f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
-        )
-        check(
-            self.clip_norm is None or self.clip_norm > 0, f'clip_norm={self.clip_norm}: expected more than 0, or None'
         )
         for pattern in self.freeze:
             try:
                 re.compile(pattern)
             except re.error:
                 raise UserError(f'freeze={pattern!r}: expected a regular expression, such as encoder/.*') from None
-        check(
-            self.schedule_steps is None or self.schedule_steps >= 1,
-            f'schedule_steps={self.schedule_steps}: expected at least 1, or None',
-        )
         check(
             self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
             f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; it is for linear and '
@@ -138,7 +123,7 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_at_least(0, self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes')
+        check_range(self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes', least=0)
         check_positive(self, 'fsdp', 'tensor', 'process_timeout')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
             value = getattr(self, name)
@@ -203,7 +188,7 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(0 <= self.seed < 2**31 - 1, f'seed={self.seed}: expected 0 to {2**31 - 2}')
+        check_range(self, 'seed', least=0, most=2**31 - 2)
         check(
             not self.training.patience or self.has_validation,
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',

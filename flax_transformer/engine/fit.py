@@ -38,7 +38,7 @@ def fitted(
         steps = config.training.epochs / _passes_of_a_step(data)
     else:
         steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
-    steps = int(multihost.share('the number of steps', str(max(round(steps), 1))))
+    steps = int(multihost.broadcast('the number of steps', str(max(round(steps), 1))))
     multihost.say(
         f'{steps:,} step{"s" * (steps != 1)} fit training.{"epochs" if config.training.epochs else "minutes"}'
     )

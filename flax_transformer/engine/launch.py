@@ -29,15 +29,9 @@ def train(
     exit_at_second: bool = False,
     peak_flops: Callable[[str, str], float | None] = lambda device_kind, dtype: None,
 ) -> RunDirectory:
-    """Trains the config's model in the run directory `workdir`, or resumes the run there.
+    """Trains by a recipe, as `tasks.find.train` documents.
 
-    A new run may start from the parameters of another run of the same model, `init_from`. `processes` may check a large
-    corpus; with more than one, the calling program needs `if __name__ == '__main__':`. `peak_flops` says how many
-    FLOP/s one device can do, by its kind and the dtype; None: unknown.
-
-    Raises UserError for the user's mistakes, before the first step and, in a new run, before a config is written. At
-    SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`: by ending the
-    process).
+    `peak_flops` says how many FLOP/s one device can do, by its kind and the dtype; None: unknown.
     """
     run, began = recipe.run(workdir), time.perf_counter()
     config, is_open = fit.as_begun(config, run)
@@ -82,6 +76,8 @@ def train(
             peak_flops=peak and peak * len(devices),
             before=before.engine,
         )
+        if multihost.count() == 1:
+            recipe.finish(run, config, prepared)
     return run
 
 

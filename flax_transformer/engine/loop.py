@@ -162,7 +162,9 @@ class Loop:
             try:
                 # Several processes evaluate together: none may leave alone.
                 with self._stop.deferred(self._stop.shared is not None):
-                    scores = _plain_numbers(self._validate_state(state))
+                    found = self._validate_state(state)
+                # JSON takes no arrays: one of one number becomes that number.
+                scores = {name: x.item() if hasattr(x, 'item') else x for name, x in found.items()}
                 if scores and self._config.best_by not in scores:
                     raise UserError(
                         f'training.best_by={self._config.best_by!r}: the validation gives {", ".join(scores)}; '
@@ -201,8 +203,3 @@ class Loop:
     def _stopped(self, step: int) -> Interrupted:
         reason = self._stop.after(step)
         return Interrupted(f'{reason}: stopped after step {step}, which is saved; the same command goes on')
-
-
-def _plain_numbers(scores: Scores) -> Scores:
-    """Scores as JSON takes them: arrays of one number become that number."""
-    return {name: value.item() if hasattr(value, 'item') else value for name, value in scores.items()}

@@ -31,7 +31,7 @@ def cross_entropy(
     nll = normalizer - target_logits
     if not label_smoothing:
         return nll, nll
-    # Since q sums to 1: -sum_v q(v) (z_v - logsumexp z) = logsumexp z - sum_v q(v) z_v. No one-hot targets needed.
+    # q sums to 1, so -sum_v q(v) (z_v - logsumexp z) = logsumexp z - sum_v q(v) z_v. No one-hot targets needed.
     others = label_smoothing / (logits.shape[-1] - 1)
     smoothed = normalizer - (1.0 - label_smoothing - others) * target_logits - others * logits.sum(axis=-1)
     return smoothed, nll

@@ -40,7 +40,7 @@ class Validation:
             params, step = self.trainer.devices.gather(state.params_to_keep), int(state.step)
             # Other processes wait for the first: scores decide when to stop, so all need the same.
             found = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
-            scores |= json.loads(multihost.share(f'scores after step {step}', found))
+            scores |= json.loads(multihost.broadcast(f'scores after step {step}', found))
         return scores
 
 
@@ -58,6 +58,8 @@ class Recipe:
     keep: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
     batches: Callable[[Any, Any, Trainer], Data]  # takes the config and what was prepared
     validation: Callable[[Any, Any, Trainer], Validate | None] = lambda config, prepared, trainer: None
+    # Makes what a trained run has besides parameters. A process that trains alone calls it, after the last step.
+    finish: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
     # Initial parameters of a run that starts from no other; None: fresh ones.
     initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
 

@@ -77,7 +77,7 @@ class TrainState(NamedTuple):
     step: jax.Array  # updates done, int32
     params: Any
     opt_state: Any
-    ema: Any  # like params, or None
+    ema: Any  # shaped like params, or None
 
     @property
     def params_to_keep(self) -> Any:

@@ -13,6 +13,7 @@ from flax_transformer.common.files import holder, in_use
 from flax_transformer.engine import non_finite
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
+from flax_transformer.engine.devices.devices import NO_MESH
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
 from flax_transformer.engine.loop import Loop, NotFinite, Scores
 from flax_transformer.engine.monitor.profiler import Profiler
@@ -49,10 +50,12 @@ class Data(Protocol):
 def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
     """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step.
 
+    A mesh that the caller has set does not count.
+
     Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
     """
     lock = in_use(run.path, say=multihost.say) if multihost.is_first() else contextlib.nullcontext()
-    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock:
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock, jax.set_mesh(NO_MESH):
         if multihost.count() > 1:
             stop.shared = multihost.SharedStop()
         yield stop

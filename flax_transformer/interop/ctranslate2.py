@@ -24,6 +24,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
+from flax_transformer.huggingface.settings import even_heads, unexpected
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
 from flax_transformer.tasks.translation.inference.terms import Demands
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -49,22 +50,18 @@ def import_ctranslate2() -> ModuleType:
 
 def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
     """Raises UserError with every field that CTranslate2 cannot follow."""
-    plain, faults = DecodingConfig(), []
-    if config.d_model != config.num_heads * config.width_of_head:
-        faults.append(f'model.head_dim={config.head_dim}: expected None, for d_model / num_heads')
-    if config.attention_score != 'scaled_dot':
-        faults.append(f"model.attention_score={config.attention_score!r}: expected 'scaled_dot'")
-    for name in ('norm', 'encoder_norm'):
-        if getattr(config, name) not in ('layer', 'same'):
-            faults.append(f"model.{name}={getattr(config, name)!r}: expected 'layer'")
-    if config.pad_row == 'both':
-        faults.append("model.pad_row='both': expected 'output' or 'neither', a decoder that starts from zero")
-    for name in WITHOUT_COUNTERPART:
-        value, expected = getattr(decoding, name), getattr(plain, name)
-        if value != expected:
-            faults.append(f'decoding.{name}={value!r}: expected {expected!r}')
-    if decoding.length_penalty == 'gnmt' and decoding.beam_width > 1:
-        faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
+    expected = {
+        'head_dim': even_heads(config),
+        'attention_score': ['scaled_dot'],
+        'norm': ['layer'],
+        'encoder_norm': ['same', 'layer'],
+        'pad_row': ['output', 'neither'],  # a decoder that starts from zero
+    }
+    expected |= {name: [getattr(TransformerConfig, name)] for name in ('embedding_norm', 'position_offset', 'start_id')}
+    searches = {name: [getattr(DecodingConfig, name)] for name in WITHOUT_COUNTERPART}
+    if decoding.beam_width > 1:
+        searches['length_penalty'] = ['power', 'none']
+    faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
     if decoding.weights != 'float32':
         faults.append(
             f"decoding.weights={decoding.weights!r}: expected 'float32'; --compute-type int8 is of CTranslate2"
@@ -197,16 +194,10 @@ class CTranslate2Translator(Translator):
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         """The same model and search with CTranslate2; raises UserError as the constructor does."""
-        return cls(
-            translator.models,
-            translator.params,
-            translator.tokenizer,
-            translator.decoding,
-            source_language=translator.source_language,
-            target_language=translator.target_language,
-            programs=translator.programs,
-            compute_type=compute_type,
-        )
+        names = ('source_language', 'target_language', 'programs', 'calibration')
+        same = {name: getattr(translator, name) for name in names}
+        model = (translator.models, translator.params, translator.tokenizer, translator.decoding)
+        return cls(*model, compute_type=compute_type, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
         return super()._like(params, decoding, compute_type=self.compute_type, **options)
@@ -221,6 +212,7 @@ class CTranslate2Translator(Translator):
 
     def _translate(
         self,
+        texts: list[str],
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
         demands: Demands | None,

@@ -24,6 +24,9 @@ MOST_TEXT = 16 << 20  # bytes of export.json
 def load(folder):
     """A function from lines to (text, token ids, score) of each line's best translation.
 
+    Of a program exported with phrases it takes `required`, too: for each line a list of phrases, each a text or a list
+    of alternatives.
+
     Raises ValueError if a file is missing or damaged, or if JAX is too old.
     """
     remedy = 'copy the folder again'
@@ -41,7 +44,25 @@ def load(folder):
     except Exception as error:  # a damaged file can raise anything
         raise ValueError(f'{folder}: {error or type(error).__name__}; {remedy}') from error
 
-    def translate(lines):
+    ids_of = {piece: i for i, piece in enumerate(pieces['target']) if piece}
+
+    def phrases_of(required):
+        """Ids [lines, phrases, alternatives, slots], then -1."""
+        most = info['phrase_slots']
+        every = [[[each] if isinstance(each, str) else each for each in phrases or ()] for phrases in required]
+        spelled = [[[target.encode(text, out_type=str) for text in each] for each in phrases] for phrases in every]
+        sizes = [max([1, *map(len, spelled)]), max([1, *(len(each) for phrases in spelled for each in phrases)])]
+        out = np.full((len(spelled), *sizes, most), -1, np.int32)
+        for row, g, a in ((r, g, a) for r, p in enumerate(spelled) for g, e in enumerate(p) for a in range(len(e))):
+            ids = [ids_of.get(piece, info['unk_id']) for piece in spelled[row][g][a]]
+            if len(ids) > most:
+                raise ValueError(f'the phrase {every[row][g][a]!r} has {len(ids)} tokens; expected at most {most}')
+            out[row, g, a, : len(ids)] = ids
+        return out
+
+    def translate(lines, required=None):
+        if required and not info['phrase_slots']:
+            raise ValueError('the program takes no phrases; export it with --phrases')
         rows = [[pieces['source'].get(p, info['unk_id']) for p in source.encode(line, out_type=str)] for line in lines]
         rows = [info['prefix'] + row + [info['eos_id']] for row in rows]
         longest, most = max(map(len, rows)), info['max_source_tokens']
@@ -49,7 +70,8 @@ def load(folder):
             raise ValueError(f'a line of {longest} tokens; the program takes at most {most}: split it')
         slots = min(-(-longest // 16) * 16, most)  # few shapes, few compilations
         ids = np.array([row + [info['pad_id']] * (slots - len(row)) for row in rows], np.int32)
-        found = jax.device_get(program(*weights, ids))
+        phrases = [phrases_of(required or [None] * len(lines))] if info['phrase_slots'] else []
+        found = jax.device_get(program(*weights, ids, *phrases))
         best = [row[:n].tolist() for row, n in zip(found['tokens'][:, 0], found['lengths'][:, 0], strict=True)]
         texts = [target.decode([pieces['target'][i] for i in row if pieces['target'][i]]) for row in best]
         texts = [text.replace('\u2581', ' ').replace('\n', ' ') for text in texts]

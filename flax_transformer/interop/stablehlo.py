@@ -39,6 +39,7 @@ FORMAT = 1
 JAX_AT_LEAST = '0.10.0'  # earlier ones cannot read these programs
 _STABLEHLO = '1.13.7'  # which that JAX reads
 PLATFORMS = ('cpu', 'cuda', 'tpu')
+PHRASE_SLOTS = 16  # tokens of a phrase that a program takes
 _MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB
 
 Exported = jax_export.Exported
@@ -52,12 +53,14 @@ def export_run(
     weights: Literal['beside', 'inside'] = 'beside',
     dtype: Dtype | None = None,
     platforms: Sequence[str] = PLATFORMS,
+    phrases: bool = False,
 ) -> None:
     """Writes the translator's model, search and tokenizer as a folder, whole or not at all.
 
     Args:
       weights: in a file next to the program, or constants inside it.
       dtype: of computation; None: the config's, or float32 if that is auto, since the program runs on other machines.
+      phrases: the program also takes phrases that translations must contain.
 
     Raises UserError for what cannot be exported, and if the folder exists.
     """
@@ -70,9 +73,9 @@ def export_run(
     size = sum(leaf.nbytes for leaf in flat.values())
     if weights == 'inside' and size > _MOST_INSIDE:
         raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; use --weights beside')
-    program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms)
+    program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms, phrases=phrases)
     files = _files(translator, program, None if weights == 'inside' else flat)
-    description = _description(translator, model, program) | {
+    description = _description(translator, model, program, weights, phrases=phrases) | {
         'bytes': {name: len(content) for name, content in sorted(files.items())},
         'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
@@ -111,7 +114,8 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
-            table = {'table': sinusoids(length, model.d_model, model.positions)}
+            first = model.position_offset
+            table = {'table': sinusoids(first + length, model.d_model, model.positions)[first:]}
             params = {**params, 'source_positions': table, 'target_positions': table}
             model = replace(model, positions='learned', max_length=length)
         model = replace(model, attention='plain')  # cuDNN's is not for every platform
@@ -123,18 +127,16 @@ def _check(translator: Translator) -> None:
     decoding = translator.decoding
     if not isinstance(getattr(translator.model, 'config', None), ModelConfig):
         raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a model of this package')
-    if len(translator.models) > 1:
-        raise UserError(f'an ensemble of {len(translator.models)} models cannot be exported; export one of them')
-    if decoding.search == 'sample':
-        raise UserError(
-            "decoding.search='sample' cannot be exported: its draws would be the same for ever; expected beam "
-            '(--decoding.search beam)'
-        )
-    if decoding.mbr != 'none':
-        raise UserError(
-            f'decoding.mbr={decoding.mbr!r} cannot be exported: it compares texts, and the program knows ids alone; '
-            'set --decoding.mbr none'
-        )
+    refused = {
+        f'an ensemble of {len(translator.models)} models: export one of them': len(translator.models) > 1,
+        'a model whose targets begin with the tag of their language': translator.first_id is not None,
+        "decoding.search='sample', whose draws would be the same for ever: set --decoding.search beam": (
+            decoding.search == 'sample'
+        ),
+        f'decoding.mbr={decoding.mbr!r}, which compares texts: set --decoding.mbr none': decoding.mbr != 'none',
+    }
+    if faults := [fault for fault, is_there in refused.items() if is_there]:
+        raise UserError('\n  '.join(['this cannot be exported:', *faults]))
 
 
 def lower(
@@ -144,23 +146,28 @@ def lower(
     *,
     inside: bool,
     platforms: Sequence[str],
+    phrases: bool = False,
 ) -> Exported:
-    """The program for any batch and any source length up to max_source_tokens."""
-    search = Programs([make_model(model)], translator.tokenizer, translator.decoding).translate_ids
+    """The program for any batch, source length up to max_source_tokens, and number of phrases, if it takes some."""
+    programs = Programs([make_model(model)], translator.tokenizer, translator.decoding)
+    search = programs.translate_required if phrases else programs.translate_ids
     flat, structure = _flat(params), jax.tree.structure(params)
 
-    def translate(weights: dict[str, jax.Array], source: jax.Array) -> dict[str, jax.Array]:
-        found = search(structure.unflatten(weights[name] for name in flat), source)
+    def translate(weights: dict[str, jax.Array], source: jax.Array, *required: jax.Array) -> dict[str, jax.Array]:
+        found = search(structure.unflatten(weights[name] for name in flat), source, *required)
         return {name: getattr(found, name) for name in _OUTPUTS}
 
     most = translator.decoding.max_source_tokens
-    shape = jax_export.symbolic_shape('b, s', constraints=('b >= 1', 's >= 1', f's <= {most}'))
-    source = jax.ShapeDtypeStruct(shape, np.int32)
+    names = 'bsga' if phrases else 'bs'
+    constraints = (*(f'{name} >= 1' for name in names), f's <= {most}')
+    batch, slots, *sizes = jax_export.symbolic_shape(', '.join(names), constraints=constraints)
+    shapes = [(batch, slots), *([(batch, *sizes, PHRASE_SLOTS)] if phrases else [])]
+    inputs = [jax.ShapeDtypeStruct(shape, np.int32) for shape in shapes]
     if inside:
-        program = jax_export.export(jax.jit(lambda source: translate(flat, source)), platforms=platforms)(source)
+        program = jax_export.export(jax.jit(lambda *inputs: translate(flat, *inputs)), platforms=platforms)(*inputs)
     else:
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
-        program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, source)
+        program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, *inputs)
     # JAX writes the StableHLO of four weeks ago, which its releases of half a year ago do not read.
     older = mlir.serialize_portable_artifact(program.mlir_module(), _STABLEHLO, True)
     return replace(program, mlir_module_serialized=older)
@@ -174,11 +181,18 @@ _OUTPUTS = {
 }
 
 
-def _description(translator: Translator, model: ModelConfig, program: Exported) -> dict[str, Any]:
+def _description(
+    translator: Translator, model: ModelConfig, program: Exported, weights: str, *, phrases: bool
+) -> dict[str, Any]:
     decoding, tokenizer = translator.decoding, translator.tokenizer
     tag = tokenizer.tag_id(decoding.target_language)
     most = decoding.max_source_tokens
-    arguments = ['weights: the arrays of weights.npz by name'] if len(program.in_avals) > 1 else []
+    arguments = ['weights: the arrays of weights.npz by name'] if weights == 'beside' else []
+    arguments.append(f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}')
+    if phrases:
+        arguments.append(
+            'required: ids of phrases in alternatives, int32 [b, phrases, alternatives, phrase_slots], then -1'
+        )
     slots = f'{decoding.max_tokens}' if decoding.max_tokens else f's + {decoding.max_extra_tokens}'
     return {
         'format': FORMAT,
@@ -189,7 +203,8 @@ def _description(translator: Translator, model: ModelConfig, program: Exported) 
         'platforms': list(program.platforms),
         'dtype': model.dtype,
         'parameters': sum(leaf.size for leaf in jax.tree.leaves(family_of(model).parameter_shapes(model))),
-        'arguments': [*arguments, f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}'],
+        'arguments': arguments,
+        'phrase_slots': PHRASE_SLOTS if phrases else 0,
         'results': _OUTPUTS | {'slots': slots},
         'pad_id': tokenizer.pad_id,
         'eos_id': tokenizer.eos_id,

@@ -1,6 +1,6 @@
 """Embeddings of source and target, and logits, which may share a table (Vaswani et al. 2017, section 3.4).
 
-Shapes: D d_model, V vocabulary.
+Shapes: B batch, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.product import look_up, product
 
 
@@ -47,13 +48,25 @@ def output_names(config: Any) -> tuple[str, ...]:
     return (table, 'logits_bias') if config.logits_bias else (table,)
 
 
-class TiedEmbeddings:
-    """A second base, with nn.Module, of translation models.
+class TiedEmbeddings(nn.Module):
+    """The base of translation models, which add `hidden`, `start` and `decode_and_look`.
 
     Their config has tie_embeddings, logits_bias, d_model, vocab_size and vocab_size_of_target.
     """
 
     config: Any
+    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+
+    supports_int8 = True  # parameters may be `Quantized`
+
+    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
+        """Returns logits [B, T, V], float32, from what `hidden` takes."""
+        return self.project(self.hidden(source, target_in, **keywords))
+
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
+        logits, _, state = self.decode_and_look(tokens, state)
+        return logits, state
 
     def set_up_embeddings(self, embedding: Callable[[int], Embedding]) -> None:
         """To be called by `setup`; `embedding` makes a table of as many tokens."""

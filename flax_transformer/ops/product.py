@@ -66,7 +66,7 @@ def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
     """Returns [N, F] for each weight [D, F], in one product of floats: they are stacked, which pays for many rows."""
     if any(isinstance(weight, Quantized) for weight in weights):
         return [product(rows, weight) for weight in weights]
-    # On an axis of their own, not concatenated: features that are sharded over devices stay where they are.
+    # Stacked on an axis of their own, not concatenated: features that are sharded over devices stay where they are.
     together = _product('ND,DMF->NMF', rows, jnp.stack(weights, axis=1), rows.dtype)
     return [together[:, number] for number in range(len(weights))]
 

@@ -61,21 +61,17 @@ def plot_alignment(
     source: Sequence[str],
     target: Sequence[str],
     *,
-    weights: np.ndarray | None = None,
     reference: Sequence[tuple[int, int]] | None = None,
-    title: str = '',
 ) -> Figure:
     """Which source word (across) each target word (down) comes from.
 
     Args:
       links: (source word, target word), counted from 0, as `Translation.alignment` has them.
-      weights: [T, S] of words, shown below the links.
       reference: links that somebody made by hand, shown as squares around them.
     """
     source, target = list(source) or [''], list(target) or ['']  # no words are one empty row or column
-    values = np.zeros((len(target), len(source))) if weights is None else _checked(weights, 2, source, target)
     figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
-    image = draw_matrix(axes, values, largest=max(float(values.max(initial=0.0)), 1e-9))
+    draw_matrix(axes, np.zeros((len(target), len(source))), largest=1.0)
     _label_axes(axes, source, target)
     _draw_lattice(axes, len(source), len(target))
     if reference:
@@ -84,9 +80,6 @@ def plot_alignment(
         axes.scatter(*zip(*links, strict=True), s=70, color=COLORS[1], zorder=3)
     axes.set_xlabel('source')
     axes.set_ylabel('translation')
-    axes.set_title(title, fontsize=11)
-    if weights is not None:
-        figure.colorbar(image, label='weight', shrink=0.8)
     return figure
 
 

@@ -1,11 +1,11 @@
 """Curves of training runs, learning-rate schedules and anything else; scores by the length of the source."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain
+from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain, use_fonts
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up
@@ -28,7 +28,8 @@ def plot_learning_curves(
             if points:
                 rank, count = _rank_among_equals(curves, number)
                 marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
-                dashes = _dashes(rank, count)
+                # Equal curves, drawn one over the other, each show an equal part of the line.
+                dashes = '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
                 axes.plot(*zip(*points, strict=True), color=color_of(number), linestyle=dashes, **marker)
         axes.set_title(title)
         axes.set_xlabel('step')
@@ -51,11 +52,6 @@ def _rank_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]
         common = [(value, own[step]) for step, value in curve if step in own]
         equal.append(bool(common) and all(theirs == ours for theirs, ours in common))
     return sum(equal[:number]), sum(equal)
-
-
-def _dashes(rank: int, count: int) -> Any:
-    """A line style under which equal curves, drawn one over the other, each show an equal part of the line."""
-    return '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
 
 
 def plot_lines(
@@ -113,21 +109,28 @@ def plot_lengths(
     `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
     since a bar of few lines says little.
     """
-    figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(lengths)), 3.8)
-    width = 0.8 / len(scores)
-    for number, (name, values) in enumerate(scores.items()):
-        places = np.arange(len(lengths)) + (number - (len(scores) - 1) / 2) * width
-        bars = axes.bar(places, values, width * 0.92, color=color_of(number), label=plain([name])[0])
-        axes.bar_label(bars, [f'{value:.1f}' for value in values], fontsize=8, padding=2)
     names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
-    axes.set_xticks(range(len(lengths)), names)
-    axes.set_xlabel(f'length of the source ({unit})')
-    axes.set_ylabel(ylabel)
+    return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
+
+
+def plot_bars(
+    heights: Mapping[str, Sequence[float]], names: Sequence[str], *, xlabel: str, ylabel: str, digits: int = 1
+) -> Figure:
+    """Groups of bars, each with its height in so many digits: one bar for each series, one group for each name."""
+    figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(names)), 3.8)
+    width = 0.8 / len(heights)
+    for number, (name, values) in enumerate(heights.items()):
+        across = np.arange(len(names)) + (number - (len(heights) - 1) / 2) * width
+        bars = axes.bar(across, values, width * 0.92, color=color_of(number), label=plain([name])[0])
+        axes.bar_label(bars, [f'{value:.{digits}f}' for value in values], fontsize=8, padding=2)
+    axes.set_xticks(range(len(names)), names)
+    use_fonts(axes.get_xticklabels())
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     clear_frame(axes)
     axes.grid(visible=False, axis='x')
     axes.tick_params(axis='x', length=0)
-    if len(scores) > 1:
-        figure.legend(loc='outside lower center', ncols=min(len(scores), 4), frameon=False)
+    if len(heights) > 1:
+        figure.legend(loc='outside lower center', ncols=min(len(heights), 4), frameon=False)
     return figure
 
 

@@ -22,7 +22,7 @@ NEGATIVE, POSITIVE = '#b2182b', '#2166ac'
 WEIGHTS = 'Blues'  # colour map from 0 up; white is nothing
 SIGNED = 'RdBu'  # colour map around 0
 MARKERS = 'os^Dv<>'
-MISSING = '□'  # for a character that no font has
+MISSING = '□'  # stands for a character that no font has
 FIRST = 'DejaVu Sans'  # comes with matplotlib
 
 

@@ -74,7 +74,7 @@ class Placement(NamedTuple):
     """A matrix, and the rows and columns that each device has of it."""
 
     shape: tuple[int, int]
-    parts: Mapping[int, tuple[slice, slice]]  # by the device's number; as `Sharding.devices_indices_map` has them
+    parts: Mapping[int, tuple[slice, slice]]  # keyed by the device's number, like `Sharding.devices_indices_map`
 
 
 def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str = '') -> Figure:

@@ -35,24 +35,26 @@ def plot_beam_tree(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
             'each, at least one, and every node after its parent'
         )
-    depth = _depths(parents)
+    depth = np.zeros(len(parents), int)
+    for node, parent in enumerate(parents):
+        depth[node] = 0 if parent < 0 else depth[parent] + 1
     half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # half a node's width, in inches
-    places = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
-    right, last = max((places[:, 0] + half).max(), 6.0), depth.max()  # room for the title
+    points = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
+    right, last = max((points[:, 0] + half).max(), 6.0), depth.max()  # room for the title
     figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
     is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
     path = _path(parents, best)
     for node, parent in enumerate(parents):
         is_best = node in path
-        x, y = places[node]
-        above = (0.0, -0.85) if parent < 0 else places[parent] + (0.0, 0.4)
+        x, y = points[node]
+        above = (0.0, -0.85) if parent < 0 else points[parent] + (0.0, 0.4)
         axes.plot(
             *zip(above, (x, y - 0.25), strict=True),
             color=COLORS[1] if is_best else '0.45' if is_kept[node] else '0.8',
             linewidth=2.2 if is_best else 1.0,
             zorder=2 if is_best else 1,
         )
-    _write_nodes(axes, tokens, log_probs, places, is_kept)
+    _write_nodes(axes, tokens, log_probs, points, is_kept)
     axes.set(xlim=(-half[depth == 0].max() - 0.1, right), ylim=(last + 0.55, -0.9), xticks=[])
     axes.set_yticks(range(last + 1), range(1, last + 2))
     axes.set_ylabel('step')
@@ -89,21 +91,14 @@ def merge_hypotheses(
 
 
 def _write_nodes(
-    axes: Axes, tokens: Sequence[str], log_probs: np.ndarray, places: np.ndarray, is_kept: np.ndarray
+    axes: Axes, tokens: Sequence[str], log_probs: np.ndarray, points: np.ndarray, is_kept: np.ndarray
 ) -> None:
     texts = []
-    for token, log_prob, (x, y), is_live in zip(tokens, log_probs, places, is_kept, strict=True):
+    for token, log_prob, (x, y), is_live in zip(tokens, log_probs, points, is_kept, strict=True):
         color = 'black' if is_live else '0.55'
         texts.append(axes.text(x, y, readable(token), ha='center', va='center', color=color, fontsize=10, zorder=3))
         axes.text(x, y + 0.19, f'{log_prob:.2f}', ha='center', va='top', color=color, fontsize=7.5, zorder=3)
     use_fonts(texts)
-
-
-def _depths(parents: np.ndarray) -> np.ndarray:
-    depth = np.zeros(len(parents), int)
-    for node, parent in enumerate(parents):
-        depth[node] = 0 if parent < 0 else depth[parent] + 1
-    return depth
 
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:

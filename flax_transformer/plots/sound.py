@@ -10,7 +10,7 @@ from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color
 RANGE_DB = 80.0  # what a spectrogram shows below its maximum
 SPECTRUM = 'magma'  # dark to light, evenly, for any colour vision
 _TICKS_HZ = (100, 250, 500, 1000, 2000, 4000, 8000, 16_000)
-_MOST_POINTS = 4000  # in a waveform's outline: more would not be seen
+_MOST_POINTS = 4000  # a waveform's outline has no more: they would not be seen
 
 
 class Span(NamedTuple):

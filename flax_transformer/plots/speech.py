@@ -167,7 +167,7 @@ def _draw_units(axes: Axes, probabilities: np.ndarray, times: np.ndarray, units:
 
 
 def _peaks(line: np.ndarray) -> list[int]:
-    """The highest place of each run above half; of equals the middle.
+    """The highest position of each run above half; of equals the middle.
 
     >>> _peaks(np.array([0.0, 0.6, 0.9, 0.6, 0.1, 0.7, 0.7, 0.7]))
     [2, 6]

@@ -20,7 +20,7 @@ from flax_transformer.plots.look import (
 
 _LABEL = 8.5  # points
 # Where a label may stand next to its point: horizontal and vertical alignment, and offset in points.
-_PLACES = [
+_ANCHORS = [
     ('left', 'center', 5, 0), ('right', 'center', -5, 0), ('center', 'bottom', 0, 4), ('center', 'top', 0, -4),
     ('left', 'bottom', 4, 3), ('right', 'bottom', -4, 3), ('left', 'top', 4, -3), ('right', 'top', -4, -3),
 ]  # fmt: skip
@@ -57,7 +57,7 @@ def _label(figure: Figure, axes: Axes, points: np.ndarray, words: Sequence[str])
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()  # the layout, which the places depend on
+    figure.draw_without_rendering()  # the layout, which the positions depend on
     frame = axes.get_window_extent(renderer)
     pixels = axes.transData.transform(points)
     taken = np.concatenate([pixels - 4, pixels + 4], axis=1)  # left, low, right, high
@@ -67,30 +67,26 @@ def _label(figure: Figure, axes: Axes, points: np.ndarray, words: Sequence[str])
         )
         use_fonts([label])
         covered = []
-        for horizontal, vertical, x, y in _PLACES:
+        for horizontal, vertical, x, y in _ANCHORS:
             label.set(ha=horizontal, va=vertical)
             label.set_position((x, y))
             box = label.get_window_extent(renderer)
             outside = max(frame.x0 - box.x0, box.x1 - frame.x1, frame.y0 - box.y0, box.y1 - frame.y1, 0)
-            covered.append((_overlap(np.array(box.extents), taken) + 1e3 * outside, box.extents))
-        best = min(range(len(covered)), key=lambda place: covered[place][0])
-        horizontal, vertical, x, y = _PLACES[best]
+            sides = np.minimum(box.max, taken[:, 2:]) - np.maximum(box.min, taken[:, :2])
+            overlap = float(np.clip(sides, 0, None).prod(axis=1).sum())
+            covered.append((overlap + 1e3 * outside, box.extents))
+        best = min(range(len(covered)), key=lambda i: covered[i][0])
+        horizontal, vertical, x, y = _ANCHORS[best]
         label.set(ha=horizontal, va=vertical)
         label.set_position((x, y))
         taken = np.concatenate([taken, np.array(covered[best][1])[None]])
-
-
-def _overlap(box: np.ndarray, others: np.ndarray) -> float:
-    """The area that a box shares with other boxes [N, 4]."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return float(np.clip(sides, 0, None).prod(axis=1).sum())
 
 
 def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[float], directions: np.ndarray) -> Figure:
     """A word in the middle and its neighbours around it: the nearer, the higher their cosine.
 
     Args:
-      directions: [N, 2], one for each neighbour, such as its place on a map relative to the word: their order around
+      directions: [N, 2], one for each neighbour, such as its position on a map relative to the word: their order around
         the word is kept, and the angles between them are made equal.
     """
     cosines, directions = np.asarray(cosines, np.float64), np.asarray(directions, np.float64)
@@ -99,7 +95,8 @@ def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[floa
     angles = np.empty(len(order))
     angles[order] = np.pi / 2 + 2 * np.pi * np.arange(len(order)) / len(order)
     far = max(1 - cosines.min(), 0.05)
-    for cosine in _rings(1 - far):
+    rings = [step / 10 for step in range(9, -10, -1) if step / 10 >= 1 - far - 1e-9]
+    for cosine in rings[:: max(-(-len(rings) // 6), 1)]:  # six are enough
         circle = (1 - cosine) * np.exp(1j * np.linspace(0, 2 * np.pi, 200))
         axes.plot(circle.real, circle.imag, color='0.85', linewidth=0.8, zorder=0)
         between = (1 - cosine) * np.exp(1j * (np.pi / 2 + np.pi / len(order)))  # two words, if one is at the top
@@ -123,12 +120,6 @@ def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[floa
     axes.axis('off')
     axes.set_title('distance from the middle: 1 - cosine; rings: cosines', fontsize=9, color='0.35')
     return figure
-
-
-def _rings(lowest: float) -> list[float]:
-    """Cosines of the rings, from 0.9 down, at most six."""
-    found = [step / 10 for step in range(9, -10, -1) if step / 10 >= lowest - 1e-9]
-    return found[:: max(-(-len(found) // 6), 1)]
 
 
 def plot_bias(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, check_vocabularies, setting
+from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class RecurrentConfig:
     cell: Literal['lstm', 'gru'] = 'lstm'  # lstm: Hochreiter and Schmidhuber 1997; gru: Cho et al. 2014
     d_model: int = 512  # width of the embeddings and of the layer before the logits
     hidden_size: int = 1024  # width of each cell's state; the encoder has this in each direction
-    num_encoder_layers: int = 1  # over the source, in both directions
-    num_decoder_layers: int = 1  # over the target; the first one's state is the attention's query
+    num_encoder_layers: int = 1  # layers that read the source, in both directions
+    num_decoder_layers: int = 1  # layers that write the target; the first one's state is the attention's query
     # How a state is compared with each source position: by a small network, by a product (Luong et al. 2015,
     # "general"), or not at all: the decoder sees the encoder's final states only (Sutskever et al. 2014).
     attention: Literal['additive', 'multiplicative', 'none'] = 'additive'
@@ -24,7 +24,7 @@ class RecurrentConfig:
     # Whether the decoder's first layer reads what the attention found at the step before. Without, it knows only the
     # words so far, and trains faster: the attention of all positions is computed at once.
     input_feeding: bool = True
-    # on embeddings, between layers, on the encoder's last states and before the logits
+    # acts on embeddings, between layers, on the encoder's last states and before the logits
     dropout_rate: float = setting(0.2, 'transferable')
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
@@ -38,20 +38,14 @@ class RecurrentConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'vocab_size', 'd_model', 'hidden_size', 'num_encoder_layers', 'num_decoder_layers')
-        for name in ('num_encoder_layers', 'num_decoder_layers'):
-            check(getattr(self, name) <= 100, f'{name}={getattr(self, name)}: expected at most 100')
-        for name in ('target_vocab_size', 'attention_size'):
-            value = getattr(self, name)
-            check(value is None or value >= 1, f'{name}={value}: expected at least 1, or None')
-        for name in ('vocab_size', 'target_vocab_size', 'd_model', 'hidden_size', 'attention_size'):
-            size = getattr(self, name)
-            check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
+        check_range(self, 'num_encoder_layers', 'num_decoder_layers', least=1, most=100)
+        sizes = ('vocab_size', 'target_vocab_size', 'd_model', 'hidden_size', 'attention_size')
+        check_range(self, *sizes, least=1, below=2**31)
         check(
             self.attention_size is None or self.attention == 'additive',
             f'attention_size={self.attention_size} has no effect with attention={self.attention!r}; it is for additive',
         )
-        check_rates(self, 'dropout_rate')
+        check_range(self, 'dropout_rate', least=0, below=1)
         check_vocabularies(self)
 
     @property

@@ -51,20 +51,9 @@ def additive_energies_by_query(q: jax.Array, k: jax.Array, vector: jax.Array) ->
     return jnp.swapaxes(jax.lax.map(energies_of, jnp.swapaxes(q, 0, 1)), 0, 1)
 
 
-def multiplicative_energies(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q . k, float32 [B, Q, S], of queries [B, Q, A] and keys [B, S, A] (Luong et al. 2015, eq. 8)."""
-    return jnp.einsum('BQA,BSA->BQS', q, k, preferred_element_type=jnp.float32)
-
-
 def attention_weights(energies: jax.Array, mask: jax.Array) -> jax.Array:
     """softmax [B, Q, S] over the positions that the mask shows; equal weights where it shows none, never NaN."""
     return jax.nn.softmax(jnp.where(mask, energies, jnp.finfo(jnp.float32).min), axis=-1)
-
-
-def context_of(weights: jax.Array, values: jax.Array) -> jax.Array:
-    """Returns means [B, Q, C] of values [B, S, C] under weights [B, Q, S], in the dtype of the values."""
-    sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
-    return sums.astype(values.dtype)
 
 
 class Source(NamedTuple):
@@ -186,9 +175,11 @@ class Decoder(nn.Module):
         if self.config.attention == 'additive':
             energies = additive(self.query(h), source.keys, self.vector)
         else:
-            energies = multiplicative_energies(h, source.keys)
-        weights = attention_weights(energies, mask)
-        return context_of(weights, source.values), weights
+            # q . k (Luong et al. 2015, eq. 8)
+            energies = jnp.einsum('BQA,BSA->BQS', h, source.keys, preferred_element_type=jnp.float32)
+        weights, values = attention_weights(energies, mask), source.values
+        sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
+        return sums.astype(values.dtype), weights
 
     def start(self, source: Source) -> DecodeState:
         """The state before the first token."""

@@ -123,7 +123,7 @@ def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.
     is_same = asked[:, :, None] == segments[:, None, :]
     first = jnp.argmax(is_same, axis=2)
     last = segments.shape[1] - 1 - jnp.argmax(is_same[:, :, ::-1], axis=2)
-    # In float32: for the gradient adds up what all positions of a sentence read at its end.
+    # Kept in float32: the gradient adds up what all positions of a sentence read at its end.
     left, right = jnp.split(both.astype(jnp.float32), 2, axis=-1)
     ends = [jnp.take_along_axis(x, index[:, :, None], axis=1) for x, index in ((left, last), (right, first))]
     return jnp.concatenate(ends, axis=-1).astype(both.dtype)

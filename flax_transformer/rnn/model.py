@@ -4,7 +4,6 @@ It has the methods of `transformer.model.Transformer`.
 Shapes: B batch, S source tokens, T target tokens, D d_model, H hidden size, V vocabulary, N = B * beams.
 """
 
-from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -21,13 +20,10 @@ from flax_transformer.rnn.decoder import Decoder, Source
 from flax_transformer.rnn.layers import GATES, BidirectionalLayer
 
 
-class AttentionRNN(TiedEmbeddings, nn.Module):
+class AttentionRNN(TiedEmbeddings):
     """Bidirectional encoder, decoder with attention, embeddings and the projection to logits."""
 
     config: RecurrentConfig
-    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
-
-    supports_int8 = True  # parameters may be `Quantized`
     max_positions = None  # any length
 
     def setup(self) -> None:
@@ -73,10 +69,6 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         segments = self._segments(source) if segments is None else segments
         return self.decoder.read(self.encode(source, segments=segments, deterministic=deterministic), segments)
 
-    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Returns logits [B, T, V], float32, from what `hidden` takes."""
-        return self.project(self.hidden(source, target_in, **keywords))
-
     def hidden(
         self,
         source: jax.Array,
@@ -113,11 +105,6 @@ class AttentionRNN(TiedEmbeddings, nn.Module):
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self._read(source, None))
 
-    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
-        logits, _, state = self.decode_and_look(tokens, state)
-        return logits, state
-
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
         x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
@@ -128,11 +115,6 @@ def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
     """Returns fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(AttentionRNN(config).init)(key, tokens, tokens)['params']
-
-
-def parameter_shapes(config: RecurrentConfig) -> Any:
-    """Returns the parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_params, config), jax.random.key(0))
 
 
 def forward_flops(model: RecurrentConfig, source: int, target: int) -> Flops:

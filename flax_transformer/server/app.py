@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.server import deepl, libretranslate, native
 from flax_transformer.server.fields import Gone, Refused
 from flax_transformer.server.served import PAGE
@@ -102,7 +103,7 @@ def _endpoint(service: Service, api: Any, handler: Handler) -> Callable[[Request
 
     async def endpoint(request: Request) -> Response:
         given = request.headers.get('x-request-id', '')
-        headers = {'X-Request-ID': given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)}
+        headers = {**_HEADERS, 'X-Request-ID': given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)}
         try:
             status, body = 200, await handler(service, request)
             if timing := getattr(request.state, 'timing', ''):
@@ -113,6 +114,8 @@ def _endpoint(service: Service, api: Any, handler: Handler) -> Callable[[Request
                 headers['Connection'] = 'close'
             if status in (429, 503):
                 headers['Retry-After'] = '1'
+        except UserError as error:
+            status, body = 400, {api.ERROR: str(error)}
         except Gone:
             status, body = _CLIENT_LEFT, None
         except Exception as error:

@@ -18,7 +18,7 @@ class Job:
     """The lines of a request on their way through the queue."""
 
     def __init__(
-        self, lines: Sequence[str], slots: Sequence[int], call: Callable[[list[str]], Sequence[Any]], key: Hashable
+        self, lines: Sequence[Any], slots: Sequence[int], call: Callable[[list[Any]], Sequence[Any]], key: Hashable
     ) -> None:
         """
         Args:
@@ -86,17 +86,23 @@ class Batcher:
                     return batch
 
     def _take(self) -> list[_Item]:
-        """Takes the oldest line from the queue, and what fits into a batch with it; drops what nobody waits for."""
+        """Takes the oldest line from the queue, and those that fit into a batch with it; drops what nobody waits for.
+
+        It ends at the first line that would fit but for its length, so that no line waits for shorter ones.
+        """
         chosen: list[_Item] = []
-        rest: collections.deque[_Item] = collections.deque()
+        others: list[_Item] = []
         room = self._batch_tokens
-        for job, index in self._queue:
+        while self._queue and room > 0:
+            job, index = self._queue.popleft()
             if job.is_dropped:
                 continue
-            fits = not chosen or (job.key == chosen[0][0].key and job.slots[index] <= room)
-            (chosen if fits else rest).append((job, index))
-            room -= job.slots[index] if fits else 0
-        self._queue = rest
+            if chosen and job.key != chosen[0][0].key:
+                others.append((job, index))
+                continue
+            room -= job.slots[index]
+            (chosen if room >= 0 or not chosen else others).append((job, index))
+        self._queue.extendleft(reversed(others))
         return chosen
 
     def _translate(self, batch: list[_Item]) -> None:

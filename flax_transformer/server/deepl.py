@@ -1,12 +1,14 @@
 """The part of DeepL's API, version 2, that its own clients call to translate text."""
 
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 
 from flax_transformer.server.fields import Refused
 from flax_transformer.server.served import name_of
-from flax_transformer.server.service import Service
+from flax_transformer.server.service import Service, split_lines
+from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_xml
 
 ERROR = 'message'  # the field of an error's text
 # DeepL's client refuses EN and PT as targets: it asks for one of their variants.
@@ -15,34 +17,24 @@ _VARIANTS = {
     'PT': {'PT-BR': 'Portuguese (Brazilian)', 'PT-PT': 'Portuguese (European)'},
 }
 _LIMIT = 10**12  # characters; nobody is billed here
-_REFUSED = {  # what a field may not say, and the reason
-    'tag_handling': ('', 'this server translates plain text only'),
-    'glossary_id': ('', 'this server has no glossaries'),
-    'formality': ('default prefer_more prefer_less', 'no model here knows formality; send prefer_more'),
-}
 
 
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
     target, source = fields.text('target_lang'), fields.text('source_lang', '')
-    for name, (allowed, why) in _REFUSED.items():
-        if fields.text(name, '') not in ('', *allowed.split()):
-            raise Refused(400, f'{name}={fields.text(name)!r}: {why}')
+    if fields.text('glossary_id', ''):
+        raise Refused(400, 'glossary_id: this server has no glossaries')
+    fields.choice('formality', '', 'default', 'prefer_more', 'prefer_less')  # no model here knows any
+    form = fields.choice('tag_handling', '', 'html', 'xml')
+    tags = Tags(*map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')))
+    split = {'html': partial(split_html, tags=tags), 'xml': partial(split_xml, tags=tags), '': split_lines}[form]
     directions = [service.direction(text, source, target)[0] for text in texts]
-    replies = await service.translate(request, texts, directions)
+    replies = await service.translate(request, texts, directions, split=split)
     extra = {'model_type_used': 'quality_optimized'} if fields.has('model_type') else {}
-    return {
-        'translations': [
-            {
-                'detected_source_language': reply.direction.source.upper(),
-                'text': reply.text,
-                'billed_characters': len(text),
-                **extra,
-            }
-            for text, reply in zip(texts, replies, strict=True)
-        ]
-    }
+    found = [{'detected_source_language': reply.direction.source.upper(), 'text': reply.text} for reply in replies]
+    counts = [{'billed_characters': len(text)} | extra for text in texts]
+    return {'translations': [each | count for each, count in zip(found, counts, strict=True)]}
 
 
 async def usage(service: Service, request: Request) -> Any:

@@ -60,6 +60,16 @@ class Fields:
             raise Refused(400, f'{name}: expected one value, got {len(others) + 1}')
         return value
 
+    def choice(self, name: str, *allowed: str) -> str:
+        """The value of a field, the first one allowed if it is not there. Raises Refused."""
+        if (value := self.text(name, allowed[0])) not in allowed:
+            raise Refused(400, f'{name}={value[:20]!r}: expected {", ".join(filter(None, allowed))}')
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """Values that may be joined by commas; none if the field is not there."""
+        return ','.join(self.texts(name)).split(',') if self.has(name) else []
+
     def number(self, name: str, default: int) -> int:
         """A whole number, in JSON or as text. Raises Refused."""
         value = str(self._values.get(name, default))

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from flax_transformer.server.fields import Refused
 from flax_transformer.server.served import name_of
-from flax_transformer.server.service import Service
+from flax_transformer.server.service import Service, split_lines
+from flax_transformer.tasks.translation.documents.markup import split_html
 
 ERROR = 'error'  # the field of an error's text
 
@@ -15,12 +15,12 @@ async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
     source, target = fields.text('source'), fields.text('target')
-    if (form := fields.text('format', 'text')) != 'text':
-        raise Refused(400, f'format={form[:20]}: this server translates plain text only; send format=text')
+    split = {'text': split_lines, 'html': split_html}[fields.choice('format', 'text', 'html')]
     wanted = fields.number('alternatives', 0)
     is_auto = source == 'auto'
     found = [service.direction(text, '' if is_auto else source, target) for text in texts]
-    replies = await service.translate(request, texts, [direction for direction, _ in found], alternatives=wanted)
+    directions = [direction for direction, _ in found]
+    replies = await service.translate(request, texts, directions, split=split, alternatives=wanted)
     columns: dict[str, list[Any]] = {'translatedText': [reply.text for reply in replies]}
     if is_auto:
         columns['detectedLanguage'] = [

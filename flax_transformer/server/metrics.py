@@ -15,7 +15,5 @@ class Metrics:
         self.abandoned = Counter('abandoned_requests', 'Requests whose client left before the reply', **common)
         self.queue = Histogram('queue_seconds', 'From admission to the first batch', buckets=_SECONDS, **common)
         self.batch = Histogram('batch_seconds', 'Time of a batch', buckets=_SECONDS, **common)
-        self.lines = Histogram('batch_lines', 'Lines of a batch', buckets=[2**i for i in range(10)], **common)
-        self.slots = Histogram(
-            'batch_slots', 'Source slots of a batch', buckets=[16 * 2**i for i in range(10)], **common
-        )
+        self.lines = Histogram('batch_lines', 'Lines of a batch', buckets=_POWERS, **common)
+        self.slots = Histogram('batch_slots', 'Source slots of a batch', buckets=_POWERS, **common)

@@ -12,8 +12,9 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.find import read_run_config
 from flax_transformer.tasks.translation.inference.translator import Translator
 
-# Every Marian model in Hugging Face's format has this file, and no run.
-_is_marian = lambda reference: (Path(reference) / 'source.spm').is_file()
+# A model in Hugging Face's format has one of these files, and no run does.
+_FILES = ('source.spm', 'sentencepiece.bpe.model')
+_is_folder = lambda reference: any((Path(reference) / name).is_file() for name in _FILES)
 PAGE = Path(__file__).parent / 'page'
 _NAMES = json.loads((PAGE / 'languages.json').read_text(encoding='utf-8'))
 
@@ -69,22 +70,22 @@ def served_language(language: str, served: Sequence[str]) -> str | None:
 
 
 def check(references: Sequence[str]) -> None:
-    """Raises UserError for what is neither a translation run nor a Marian folder, before anything is loaded."""
+    """Raises UserError for neither a translation run nor a folder of Hugging Face's, before anything is loaded."""
     for reference in references:
-        if not _is_marian(reference):
+        if not _is_folder(reference):
             read_run_config(reference, 'translation')
 
 
 def load(references: Sequence[str], changes: dict[str, Any], parallel: ParallelConfig) -> list[Direction]:
-    """The directions of runs and of Marian folders; `changes` are fields of their decoding sections.
+    """The directions of runs and of Hugging Face's folders; `changes` are fields of their decoding sections.
 
     Raises UserError if one cannot be read, or if its languages are not known.
     """
     found: list[Direction] = []
     for reference in references:
-        if _is_marian(reference):
-            translator = Translator.from_marian(reference, parallel=parallel, **changes)
-            pairs = _marian_pairs(reference, translator)
+        if _is_folder(reference):
+            translator = Translator.from_huggingface(reference, parallel=parallel, **changes)
+            pairs = _pairs_of_folder(reference, translator)
         else:
             translator = Translator.from_run(reference, parallel=parallel, **changes)
             corpora = read_run_config(reference, 'translation').data.corpora
@@ -92,14 +93,18 @@ def load(references: Sequence[str], changes: dict[str, Any], parallel: ParallelC
         for source, target in pairs:
             best = translator
             if translator.tokenizer.languages:
-                best = translator.with_params(translator.params, target_language=target)
+                languages = {'source_language': source, 'target_language': target}
+                best = translator.with_decoding(replace(translator.decoding, **languages))
             every = best.with_decoding(replace(best.decoding, n_best=best.decoding.num_candidates))
             found.append(Direction(source, target, str(reference), best, every))
     return found
 
 
-def _marian_pairs(folder: str, translator: Translator) -> list[tuple[str, str]]:
+def _pairs_of_folder(folder: str, translator: Translator) -> list[tuple[str, str]]:
     settings = translator.tokenizer.settings
+    if translator.first_id is not None:  # it translates from one language into all others
+        source = translator.tokenizer.source_language
+        return [(source, target) for target in translator.tokenizer.languages if target != source]
     source, target = settings.get('source_lang'), settings.get('target_lang')
     targets = list(translator.tokenizer.languages) or [target]
     if not source or not all(targets):

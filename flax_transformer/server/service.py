@@ -10,16 +10,21 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.server.batcher import Batcher, Job
 from flax_transformer.server.fields import Fields, Gone, Refused, read_fields
 from flax_transformer.server.metrics import Metrics
 from flax_transformer.server.served import Direction, Served, served_language
+from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
+from flax_transformer.tasks.translation.documents.markup import Part
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
 from flax_transformer.tasks.translation.inference.result import Translation
 
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
+
+
+def split_lines(text: str) -> list[Part]:
+    return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
 
 
 @dataclass(frozen=True)
@@ -29,13 +34,14 @@ class Limits:
     max_requests: int = 256  # waiting or being translated at once; one more is answered with 429
     max_texts: int = 128  # texts in a request
     max_characters: int = 20_000  # characters in all texts of a request
+    max_lines: int = 1000  # lines in them
     max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.beam_width - 1
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'max_requests', 'max_texts', 'max_characters', 'max_wait', 'drain')
+        check_positive(self, 'max_requests', 'max_texts', 'max_characters', 'max_lines', 'max_wait', 'drain')
 
 
 class Reply(NamedTuple):
@@ -74,13 +80,14 @@ class Service:
 
     def texts(self, fields: Fields, name: str) -> list[str]:
         """The texts of a request. Raises Refused for more than it may have, before anything looks into them."""
-        texts, limits = fields.texts(name), self.limits
-        count = sum(map(len, texts))
-        if len(texts) > limits.max_texts:
-            raise Refused(413, f'{len(texts)} texts: this server takes {limits.max_texts} at once; send fewer')
-        if count > limits.max_characters:
-            raise Refused(413, f'{count} characters: this server takes {limits.max_characters} at once; send fewer')
+        texts = fields.texts(name)
+        self._refuse_more(len(texts), 'texts')
+        self._refuse_more(sum(map(len, texts)), 'characters')
         return texts
+
+    def _refuse_more(self, count: int, what: str) -> None:
+        if count > (most := getattr(self.limits, f'max_{what}')):
+            raise Refused(413, f'{count} {what}: this server takes {most} at once; send fewer')
 
     def direction(self, text: str, source: str, target: str) -> tuple[Direction, float]:
         """The direction between two languages, and the confidence that the text is in the first, 0 to 100.
@@ -102,37 +109,33 @@ class Service:
         texts: Sequence[str],
         directions: Sequence[Direction],
         *,
+        split: Callable[[str], list[Part]] = split_lines,
         alternatives: int = 0,
         alignment: bool = False,
     ) -> list[Reply]:
-        """A reply to each text; all are admitted or none. Raises Refused, or Gone."""
+        """A reply to each text; all are admitted or none. Raises Refused, Gone, or UserError."""
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
-        lines: dict[Direction, list[str]] = {direction: [] for direction in directions}
-        split = [_LINE_ENDS.split(text) for text in texts]
-        for parts, direction in zip(split, directions, strict=True):
-            lines[direction] += [line for line in parts[::2] if line.strip()]
-        jobs = {}
-        for direction, its_lines in lines.items():
+        parts_of = [split(text) for text in texts]
+        self._refuse_more(sum(isinstance(part, Marked) for parts in parts_of for part in parts), 'lines')
+        jobs = []
+        for parts, direction in zip(parts_of, directions, strict=True):
             translator = direction.every if alternatives else direction.best
-            call, key = partial(translator, alignment=alignment), (id(translator), alignment)
-            jobs[direction] = self._job(direction, its_lines, call, key)
-        await self._run(request, list(jobs.values()), sum(map(len, texts)))
-        done = {direction: iter(job.results) for direction, job in jobs.items()}
-        return [
-            _reply(parts, direction, done[direction], alternatives)
-            for parts, direction in zip(split, directions, strict=True)
-        ]
+            call, key = partial(translate_marked, translator, alignment=alignment), (id(translator), alignment)
+            jobs.append(self._job(direction, [part for part in parts if isinstance(part, Marked)], call, key))
+        await self._run(request, jobs, sum(map(len, texts)))
+        done = zip(parts_of, directions, (iter(job.results) for job in jobs), strict=True)
+        return [_reply(*each, alternatives) for each in done]
 
     async def call(self, request: Request, direction: Direction, line: str, call: Callable[[str], Any]) -> Any:
         """The result of a call with a line, made by the thread that owns the translators."""
-        job = self._job(direction, [line], lambda lines: [call(line) for line in lines], object())
+        job = self._job(direction, [Marked(line)], lambda lines: [call(each.text) for each in lines], object())
         await self._run(request, [job], len(line))
         return job.results[0]
 
-    def _job(self, direction: Direction, lines: list[str], call: Callable, key: Any) -> Job:
+    def _job(self, direction: Direction, lines: list[Marked], call: Callable, key: Any) -> Job:
         buckets = direction.best.decoding.buckets
-        slots = [bucket(len(ids), buckets) for ids in direction.best.tokenizer.encode(lines)]
+        slots = [bucket(len(ids), buckets) for ids in direction.best.tokenizer.encode([line.text for line in lines])]
         return Job(lines, slots, call, key)
 
     async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> None:
@@ -157,8 +160,6 @@ class Service:
                 raise Gone
             else:
                 raise Refused(503, f'No reply within {self.limits.max_wait:g} s: the server is busy; try again later')
-        except UserError as error:
-            raise Refused(400, str(error)) from None
         finally:
             self._num_waiting -= 1
             left.cancel()
@@ -184,17 +185,11 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _reply(parts: Sequence[str], direction: Direction, done: Iterator[Translation], alternatives: int) -> Reply:
-    """Puts the translations of a text's lines between its line ends; `parts` are both in turn."""
-    found = [next(done) if line.strip() else None for line in parts[::2]]
-    ends = [*parts[1::2], '']
-
-    def text(rank: int) -> str:
-        """Each line's translation of this rank, or the last that it has."""
-        ranked = [each and (each.n_best or (each,)) for each in found]
-        chosen = [each[min(rank, len(each) - 1)].text if each else '' for each in ranked]
-        return ''.join(a + b for a, b in zip(chosen, ends, strict=True))
-
-    most = max((len(each.n_best) for each in found if each), default=1)
-    first, *others = dict.fromkeys(text(rank) for rank in range(max(most, 1)))
-    return Reply(direction, first, others[:alternatives], [each for each in found if each])
+def _reply(parts: Sequence[Part], direction: Direction, done: Iterator[Translation], alternatives: int) -> Reply:
+    """Puts translations in the place of the parts of a text that were to be translated."""
+    found = [next(done) if isinstance(part, Marked) else part for part in parts]
+    ranked = [[each] if isinstance(each, str) else [one.text for one in each.n_best or (each,)] for each in found]
+    most = max(map(len, ranked), default=1)
+    texts = (''.join(each[min(rank, len(each) - 1)] for each in ranked) for rank in range(most))
+    first, *others = dict.fromkeys(texts)
+    return Reply(direction, first, others[:alternatives], [each for each in found if not isinstance(each, str)])

@@ -45,15 +45,6 @@ def check_examples(count: int) -> None:
         raise UserError(f'--examples {count}: expected at least 0')
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns a line for each row of a table: names in the first column, numbers in the others."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        '  '.join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
-        for name, *cells in rows
-    ]
-
-
 def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) -> tuple[float, float]:
     """Returns the interval with 95 % of the rates of samples drawn from N texts with replacement (Efron 1979).
 
@@ -73,11 +64,8 @@ def binomial_interval(count: int, total: int) -> tuple[float, float]:
     """Returns the exact 95 % interval of `count / total` (Clopper and Pearson 1934); 0 of 22: 0 to 0.154."""
     from scipy import stats  # which takes half a second to import
 
-    if not total:
-        return 0.0, 1.0
-    low = stats.beta.ppf(0.025, count, total - count + 1) if count else 0.0
-    high = stats.beta.ppf(0.975, count + 1, total - count) if count < total else 1.0
-    return float(low), float(high)
+    found = stats.binomtest(count, total).proportion_ci() if total else (0.0, 1.0)
+    return float(found[0]), float(found[1])
 
 
 def poisson_interval(count: int, amount: float) -> tuple[float, float]:

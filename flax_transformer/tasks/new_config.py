@@ -49,8 +49,8 @@ class Candidate:
     """A size of the model."""
 
     base: TaskConfig
-    steps: int  # as many as help, by what was measured; `fit` changes them
-    passes_of_a_step: float  # over the data
+    steps: int  # what was measured says that so many help; `fit` changes them
+    passes_of_a_step: float  # what a step makes of a pass over the data
     more: int = 1  # times as many steps may still help a little
     least_steps: int = 0  # a smaller candidate learns more where fewer fit
     evaluation: float = 1.0  # an evaluation's work, in training steps

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of
 
 _SETTINGS_FILE = 'lower_case.json'
-_MOST = 1 << 30  # bytes of a file that is read
 C = TypeVar('C')  # the config of the run's task
 
 
@@ -92,21 +91,15 @@ class Vocabulary:
     def load(cls, folder: Path) -> Self:
         """The vocabulary that `save` wrote. Raises UserError if a file is missing or damaged."""
         kind = kind_of(folder)
-        try:
+        with naming_damage(folder):
             lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True
             if kind not in cls.kinds:
                 return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
-            units = cls.read(read_limited(folder / cls.file, most=_MOST).decode('utf-8'))
+            units = cls.read(read_limited(folder / cls.file, MOST_WORDS).decode('utf-8'))
             found = cls(units, kind=kind, lower_case=lower_case)
-            if found.digest == parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
-                return found
-        except FileNotFoundError as error:
-            raise UserError(f'{error.filename} is missing: a run directory keeps its vocabulary there') from None
-        except UserError:
-            raise
-        except (ValueError, TypeError, AttributeError):
-            pass
-        raise UserError(f'{folder} holds a damaged vocabulary; copy it from the run again')
+            if found.digest != parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
+                raise ValueError('its checksum is another one')
+            return found
 
 
 def check_fits(size: int, vocab_size: int, what: str) -> None:

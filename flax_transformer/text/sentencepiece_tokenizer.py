@@ -4,7 +4,6 @@ Under identity normalization every valid UTF-8 line survives the round trip, exc
 uses for the space, comes back as a space. Language tags are control pieces such as `<2de>`, which no text produces.
 """
 
-import contextlib
 import hashlib
 import itertools
 import json
@@ -19,17 +18,17 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, kind_of
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(Tokenizer):
     """A Tokenizer whose two sides share one SentencePiece model."""
 
     def __init__(self, model: bytes) -> None:
@@ -49,23 +48,20 @@ class SentencePieceTokenizer:
     @classmethod
     def load(cls, folder: Path) -> 'SentencePieceTokenizer':
         """The tokenizer that `save` wrote. Raises UserError if a file is missing or is not a model."""
-        for name in (MODEL_FILE, DESCRIPTION_FILE):
-            if not (folder / name).is_file():
-                raise UserError(f'{folder / name} is missing: a run directory keeps its tokenizer there')
-        if (kind := kind_of(folder)) != KIND:
-            raise UserError(f'{folder / DESCRIPTION_FILE}: kind is {kind!r}, expected "{KIND}"')
-        model = read_model(folder / MODEL_FILE)
-        checksum = parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256')
-        # SentencePiece loads half a model as one with half of the pieces. Earlier versions stored no checksum.
-        if checksum in (None, hashlib.sha256(model).hexdigest()):
-            with contextlib.suppress(ValueError):
-                open_model(model)
-                tokenizer = cls(model)
-                tokenizer.encode([''])  # raises for a model without EOS
-                return tokenizer
-        raise UserError(
-            f'{folder / MODEL_FILE} is damaged, or is not a SentencePiece model; copy it from the run again'
-        )
+        file, description = folder / MODEL_FILE, folder / DESCRIPTION_FILE
+        with naming_damage(description):
+            described = dict(parse_json(read_limited(description)))
+        if (kind := described.get('kind')) != KIND:
+            raise UserError(f'{description}: kind is {kind!r}, expected "{KIND}"')
+        with naming_damage(file):
+            model = read_model(file)
+            # SentencePiece loads half a model as one with half of the pieces. Earlier versions stored no checksum.
+            if described.get('sha256') not in (None, hashlib.sha256(model).hexdigest()):
+                raise ValueError('its checksum is another one')
+            open_model(model)
+            tokenizer = cls(model)
+            tokenizer.encode([''])  # raises for a model without EOS
+            return tokenizer
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,8 +123,8 @@ class SentencePieceTokenizer:
         return self.piece(token_id)
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
-        lines = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
-        ids = self._processor.encode(lines, add_eos=True)
+        # Not a list at once, for which SentencePiece starts threads: they cost as much as 40 lines.
+        ids = [self._processor.encode(line.encode('utf-8', 'replace').decode(), add_eos=True) for line in lines]
         if target_language is None:
             return ids
         tag = self.tag_id(target_language)

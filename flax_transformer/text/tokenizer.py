@@ -1,16 +1,17 @@
 """Text to ids and back: what the package asks of a tokenizer, whichever library is inside, and its config."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import check, check_at_least, check_positive, check_types
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.fields import check_positive, check_range, check_types
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
@@ -23,15 +24,16 @@ class Portable(NamedTuple):
 
     source: bytes  # SentencePiece models of both sides
     target: bytes
-    source_ids: dict[str, int]  # by piece; any other is unk
-    target_pieces: list[str]  # by id; empty for ids that give no text
+    source_ids: dict[str, int]  # keyed by piece; any other is unk
+    target_pieces: list[str]  # indexed by id; empty for ids that give no text
 
 
 class Tokenizer(Protocol):
     """Text to ids and back; source and target may have vocabularies of their own.
 
     A model that translates into several languages has a tag for each, a piece that the source's ids begin with
-    (Johnson et al. 2017, section 3). Lone surrogates, which UTF-8 cannot hold, are encoded as question marks.
+    (Johnson et al. 2017, section 3), or the target's. Lone surrogates, which UTF-8 cannot hold, are encoded as question
+    marks.
     """
 
     vocab_size: int  # pieces of the source side
@@ -44,10 +46,18 @@ class Tokenizer(Protocol):
     tags_to_ban: tuple[int, ...]  # they must not appear in a translation
 
     def tag_id(self, language: str | None) -> int | None:
-        """The tag of a target language; None if no tag is to be added.
+        """The tag of a target language that begins sources; None if no tag is to be added.
 
         Raises UserError for a language without a tag, and for None where a language must be chosen.
         """
+
+    def first_id(self, language: str | None) -> int | None:
+        """The tag of a target language that begins targets; None if there is none."""
+        return None
+
+    def reading(self, language: str) -> Self:
+        """The tokenizer of sources in a language, for models whose sources name theirs; else this one."""
+        return self
 
     def default_language(self, language: str) -> str | None:
         """The target language to use when none is asked for; `language` is that of the training data."""
@@ -66,9 +76,11 @@ class Tokenizer(Protocol):
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids [tokens] int32 of all source lines end to end, each with EOS last, and their lengths [lines]."""
+        return _flat(self.encode(lines))
 
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The same for target lines."""
+        return _flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
@@ -76,6 +88,9 @@ class Tokenizer(Protocol):
         For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, how strongly likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
         """
+        raise UserError(
+            'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
+        )
 
     def has_piece_for(self, character: str) -> bool:
         """Whether a source character has a piece of its own."""
@@ -90,15 +105,18 @@ class Tokenizer(Protocol):
         """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 
 
+def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+
+
 def kind_of(folder: Path) -> str | None:
     """The kind of tokenizer that a folder describes; None if it describes none."""
     file = folder / DESCRIPTION_FILE
     if not file.is_file():
         return None
-    try:
+    with naming_damage(file):
         return parse_json(read_limited(file))['kind']
-    except (ValueError, TypeError, KeyError):
-        raise UserError(f'{file} is damaged: expected {{"kind": "sentencepiece"}}') from None
 
 
 @dataclass(frozen=True)
@@ -115,8 +133,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'max_sentences')
-        check(0.9 <= self.character_coverage <= 1.0, f'character_coverage={self.character_coverage}: expected 0.9 to 1')
-        check_at_least(0, self, 'unk_id')
+        check_range(self, 'character_coverage', least=0.9, most=1)
+        check_range(self, 'unk_id', least=0)
 
 
 def count_unspaced(text: str) -> int:

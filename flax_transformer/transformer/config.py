@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, check_vocabularies, setting
+from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
 
 GROUP_SIZE = 16  # features in a group of group norm: 32 groups at the base model's width, as in Wu and He 2018
 
@@ -33,6 +33,8 @@ class TransformerConfig:
     norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    position_offset: int = 0  # the first token's position in a table of sinusoids; 2 in fairseq
+    embedding_norm: bool = False  # normalize the sum of embedding and position, as BART does
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
     tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
@@ -43,7 +45,8 @@ class TransformerConfig:
     attention_score: Literal['scaled_dot', 'dot', 'additive'] = 'scaled_dot'
     attention_bias: bool = False  # biases in the query, key, value and output projections
     logits_bias: bool = False  # a bias on the logits
-    pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
+    pad_id: int = 0  # fills up after each sentence; its embedding is the zero vector
+    start_id: int | None = None  # the decoder's start; None: pad_id
     # What reads pad_id's row of the embedding. output: only the logits, if tied; neither: zeros there too, as in
     # Marian; both: like any other row, so that the decoder starts from it.
     pad_row: Literal['output', 'neither', 'both'] = 'output'
@@ -57,14 +60,10 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(
-            self, 'vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_encoder_layers', 'num_decoder_layers', 'max_length'
-        )
-        for name in ('num_encoder_layers', 'num_decoder_layers'):
-            check(getattr(self, name) <= 1000, f'{name}={getattr(self, name)}: expected at most 1,000')
-        for name in ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size'):
-            size = getattr(self, name)
-            check(size is None or size < 2**31, f'{name}={size}: expected less than 2^31')
+        check_range(self, 'num_encoder_layers', 'num_decoder_layers', least=1, most=1000)
+        sizes = ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size')
+        check_range(self, *sizes, least=1, below=2**31)
+        check_range(self, 'position_offset', least=0, below=2**31)
         if self.attention == 'cudnn':
             check(
                 self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
@@ -78,8 +77,7 @@ class TransformerConfig:
                 self.attention_dropout_rate == 0,
                 f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
             )
-        check_rates(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate')
-        check(self.head_dim is None or self.head_dim >= 1, f'head_dim={self.head_dim}: expected at least 1')
+        check_range(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', least=0, below=1)
         check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
             f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
@@ -100,12 +98,9 @@ class TransformerConfig:
             'group' not in (self.norm, self.norm_of_encoder) or self.d_model % GROUP_SIZE == 0,
             f'd_model={self.d_model} is not divisible by {GROUP_SIZE}, the features of a group of group norm',
         )
-        check(self.norm_epsilon > 0, f'norm_epsilon={self.norm_epsilon}: expected more than 0')
-        check(
-            self.target_vocab_size is None or self.target_vocab_size >= 1,
-            f'target_vocab_size={self.target_vocab_size}: expected at least 1, or None',
-        )
+        check_range(self, 'norm_epsilon', above=0)
         check_vocabularies(self)
+        check_range(self, 'start_id', least=0, below=self.vocab_size_of_target)
 
     @property
     def width_of_head(self) -> int:

@@ -53,6 +53,7 @@ class Positions(nn.Module):
     layout: str = 'interleaved'  # one of those of `sinusoids`, or 'learned'
     max_length: int = 256  # rows of a learned table
     dtype: jnp.dtype = jnp.float32
+    offset: int = 0  # the row of a fixed table that the first position reads
 
     @nn.compact
     def __call__(self, x: jax.Array, positions: jax.Array, length: int) -> jax.Array:
@@ -63,7 +64,7 @@ class Positions(nn.Module):
             init = nn.initializers.normal(self.d_model**-0.5)
             table = self.param('table', init, (self.max_length, self.d_model), jnp.float32)
         else:
-            table = jnp.asarray(sinusoids(length, self.d_model, self.layout))
+            table = jnp.asarray(sinusoids(self.offset + length, self.d_model, self.layout)[self.offset :])
         return add_to_rows(x, look_up(table, positions, jnp.float32))
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -21,21 +20,22 @@ from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.layers import Positions
+from flax_transformer.transformer.norms import make_norm
 
 
-def shift_right(target: jax.Array, pad_id: int, positions: jax.Array | None = None) -> jax.Array:
-    """Returns the decoder's input [B, T]: the target shifted by one, after pad_id (a zero vector) at each beginning.
+def shift_right(target: jax.Array, start_id: int, positions: jax.Array | None = None) -> jax.Array:
+    """Returns the decoder's input [B, T]: the target shifted by one, after start_id at each beginning.
 
     In packed rows a sentence begins where `positions` [B, T] is 0.
 
-    >>> shift_right(jnp.array([[5, 6, 1]]), pad_id=0).tolist()
+    >>> shift_right(jnp.array([[5, 6, 1]]), start_id=0).tolist()
     [[0, 5, 6]]
     >>> shift_right(jnp.array([[5, 1, 6, 1]]), 0, jnp.array([[0, 1, 0, 1]])).tolist()
     [[0, 5, 0, 6]]
     """
     shifted = jnp.roll(target, 1, axis=1)
     begins = jnp.arange(target.shape[1])[None] == 0 if positions is None else positions == 0
-    return jnp.where(begins, pad_id, shifted)
+    return jnp.where(begins, start_id, shifted)
 
 
 def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
@@ -45,13 +45,10 @@ def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> Tra
     return product.resolve_dtype(config, platform)
 
 
-class Transformer(TiedEmbeddings, nn.Module):
+class Transformer(TiedEmbeddings):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
-    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
-
-    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config
@@ -62,10 +59,14 @@ class Transformer(TiedEmbeddings, nn.Module):
             return Embedding(vocab_size, config.d_model, config.pad_id, config.scale_embedding, row, dtype)
 
         def positions() -> Positions:
-            return Positions(config.d_model, config.positions, config.max_length, dtype)
+            return Positions(config.d_model, config.positions, config.max_length, dtype, config.position_offset)
+
+        def embedding_norm() -> Any:
+            return make_norm(config.norm, config.norm_epsilon, dtype) if config.embedding_norm else None
 
         self.set_up_embeddings(embedding)
         self.source_positions, self.target_positions = positions(), positions()
+        self.source_norm, self.target_norm = embedding_norm(), embedding_norm()
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
         self.decoder = Decoder(config, self.remat)
@@ -75,13 +76,20 @@ class Transformer(TiedEmbeddings, nn.Module):
         """The longest source or target with learned positions; None: any length."""
         return self.config.max_positions
 
+    @property
+    def start_id(self) -> int:
+        """The decoder's first input."""
+        return self.config.pad_id if self.config.start_id is None else self.config.start_id
+
     def _embed(
         self, side: str, tokens: jax.Array, positions: jax.Array | None, length: int, deterministic: bool = True
     ) -> jax.Array:
         positions = jnp.arange(length)[None] if positions is None else positions
-        add_positions = self.source_positions if side == 'source' else self.target_positions
+        is_source = side == 'source'
+        add_positions = self.source_positions if is_source else self.target_positions
+        norm = self.source_norm if is_source else self.target_norm
         x = add_positions(self.embedding_of(side)(tokens), positions, length)
-        return self.dropout(x, deterministic=deterministic)
+        return self.dropout(x if norm is None else norm(x), deterministic=deterministic)
 
     def encode(
         self,
@@ -124,10 +132,6 @@ class Transformer(TiedEmbeddings, nn.Module):
         x = self._embed('target', target_in, target_positions, length, deterministic)
         return x, self_mask, memory_mask
 
-    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Returns logits [B, T, V], float32, from what `hidden` takes."""
-        return self.project(self.hidden(source, target_in, **keywords))
-
     def hidden(
         self,
         source: jax.Array,
@@ -158,11 +162,6 @@ class Transformer(TiedEmbeddings, nn.Module):
     def start(self, source: jax.Array) -> DecodeState:
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
-
-    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
-        logits, _, state = self.decode_and_look(tokens, state)
-        return logits, state
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""

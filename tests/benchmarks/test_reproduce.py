@@ -39,9 +39,6 @@ def configs_are_parsed_once():
         yield
 
 
-# ----------------------------------------------------------------------------------------- training and scoring
-
-
 def test_finished_seeds_are_not_trained_and_scored_runs_are_not_scored_again(tmp_path: Path, monkeypatch) -> None:
     fake = Fake()
     runs = Runs(TINY, tmp_path, run=fake)
@@ -106,9 +103,6 @@ def test_a_run_of_another_config_is_refused_and_nothing_is_noted(tmp_path: Path)
     assert not fake.asked
 
 
-# ------------------------------------------------------------------------------------------- derived corpora
-
-
 def _text(tmp_path: Path, pairs: int) -> str:
     """A config whose training text has so many pairs, `en 1` and `de 1` the first."""
     for language in ('en', 'de'):
@@ -160,9 +154,6 @@ def test_the_settings_of_a_student_are_also_those_of_its_teachers(tmp_path: Path
         assert Runs(replace(student, teachers=teachers), tmp_path).settings != settings
     assert json.loads(json.dumps(settings)) == settings
     assert 'data.train' not in settings
-
-
-# ------------------------------------------------------------------------------------------ names and documents
 
 
 def test_a_name_is_a_table_or_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command
     code, message = refuse(command, '--workdir', 'new')
     others = {
         'detect': 'RUN FILE ...',
-        'import-marian': 'FOLDER',
+        'import-huggingface': 'FOLDER',
         'new': 'MY_CONFIG.py',
         'compare': 'RUN|FILE RUN|FILE',
         'plot': 'KIND NAME ...',
@@ -210,7 +210,7 @@ def test_a_run_of_a_later_version_is_told_by_name(refuse, folder):
     Run('old').open(load_config('mine.py'))
     file = folder / 'old' / 'config.json'
     file.write_text(file.read_text().replace('"schema_version": 2', '"schema_version": 3'))
-    for command in COMMANDS.keys() - {'import-marian', 'new', *OF_NEITHER}:  # which read no run
+    for command in COMMANDS.keys() - {'import-huggingface', 'new', *OF_NEITHER}:  # which read no run
         first = ('mine.py', '--workdir') if command in OF_A_CONFIG else ('schedule',) if command == 'plot' else ()
         code, message = refuse(command, *first, 'old')
         assert code == 2

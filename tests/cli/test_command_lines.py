@@ -161,9 +161,6 @@ def test_an_ensemble_is_evaluated_with_several_references(copy_run, call, folder
     assert scores['perplexity'] < 3
 
 
-# --------------------------------------------------------------------------------- a process of its own
-
-
 NOTING = """
 import atexit, sys
 from pathlib import Path
@@ -178,7 +175,8 @@ def test_a_reader_that_leaves_ends_the_command_quietly_and_nothing_superfluous_w
     copy_run: Path, tmp_path: Path
 ) -> None:
     (tmp_path / 'in').write_text('a b c\n' * 20_000)
-    command = [sys.executable, '-c', NOTING, 'translate', str(copy_run), *GREEDY, str(tmp_path / 'modules')]
+    options = (*GREEDY, '--decoding.batch-tokens', '4096')
+    command = [sys.executable, '-c', NOTING, 'translate', str(copy_run), *options, str(tmp_path / 'modules')]
     with (tmp_path / 'in').open('rb') as lines:
         process = subprocess.Popen(command, stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout.readline() == b'a b c\n'

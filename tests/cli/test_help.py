@@ -125,9 +125,6 @@ def test_quiet_leaves_out_notes_and_bars_but_not_errors(capsys, monkeypatch) -> 
     assert 'a note' in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------- completion
-
-
 @pytest.fixture(scope='module')
 def complete(tmp_path_factory: pytest.TempPathFactory):
     """A function that presses tab after some words, in a bash, and returns what is offered."""
@@ -158,7 +155,8 @@ def test_bash_completes_commands_options_values_configs_and_files(complete) -> N
     assert complete('train', 'x', '--optimizer.name', 'ada') == ['adam', 'adamw', 'adafactor']
     assert complete('plan', 'x', '--format', '') == ['text', 'json']
     assert complete('completion', 'f') == ['fish']
-    assert 'my_config.py' in complete('translate', 'my_run', '--input', 'my_c')
+    assert complete('translate', 'my_run', '--input', 'my_c') == ['my_config.py']
+    assert set(complete('translate', 'my_run', '--input', '')) == {'my_config.py', 'my_run', 'script'}
 
 
 def test_completion_knows_the_fields_of_every_task_and_model(complete) -> None:

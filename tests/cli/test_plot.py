@@ -19,7 +19,9 @@ def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatc
 
     found = Translation('a b', -1.0, -1.0, 3, tokens=('▁a', '</s>'), token_log_probs=(-0.5, -0.5), alignment=((0, 1),))
     weights = np.full((1, 2, 2, 3), 1 / 3)
-    monkeypatch.setattr(Translator, '__call__', lambda *_, **__: [Translation('a b', 0, 0, 3, n_best=(found, found))])
+    sure = {'quality': 0.5, 'word_quality': (0.4, 0.6)}
+    best = Translation('a b', 0, 0, 3, n_best=(found, found), **sure)
+    monkeypatch.setattr(Translator, '__call__', lambda *_, **__: [best])
     monkeypatch.setattr(
         attention_map, 'attention_map', lambda *_: attention_map.AttentionMap([*'ab.'], [*'a.'], weights)
     )
@@ -27,7 +29,7 @@ def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatc
         file = tmp_path / f'{kind}.png'
         assert main(['plot', kind, str(copy_run), 'a b', '--output', str(file)]) == 0
         assert file.read_bytes().startswith(b'\x89PNG')
-    assert sorted(file.suffix for file in tmp_path.iterdir()) == ['.png'] * 5
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == ['.png'] * 6
 
 
 def test_schedules_positions_and_scores_by_length_are_drawn(tmp_path: Path, capsys) -> None:

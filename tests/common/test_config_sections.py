@@ -128,7 +128,7 @@ FRENCH = CorpusConfig('b', 'y', target_language='fr')
         (CorpusConfig, {'name': '', 'train': 'x'}, r'name is empty'),
         (CorpusConfig, {'name': 'a', 'train': ''}, r'train is empty'),
         (CorpusConfig, {'name': 'a', 'train': 'x', 'weight': 0.0}, r'weight=0.0: expected more than 0'),
-        (CheckConfig, {'copy': 1.5}, r'copy=1.5: expected a share from 0 to 1'),
+        (CheckConfig, {'copy': 1.5}, r'copy=1.5: expected at most 1'),
         (CheckConfig, {'max_length_ratio': 1.0}, r'max_length_ratio=1.0: expected more than 1'),
         (OptimizerConfig, {'learning_rate': 0.0}, r'learning_rate=0.0'),
         (OptimizerConfig, {'warmup_steps': 0}, r'warmup_steps=0.*noam'),

@@ -180,9 +180,6 @@ def test_a_proxy_of_the_environment_is_used(server: Server, file: Path, monkeypa
     assert server.asked == ['http://example.invalid/file bytes=0-']
 
 
-# --------------------------------------------------------------------------------- Multi30k
-
-
 @pytest.fixture
 def upstream_multi30k(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """The files of data/task1/raw and data/task1/tok, with other text."""
@@ -227,9 +224,6 @@ def test_without_a_network_it_is_said_what_to_put_where(
         assert 'Without a network, copy ' in message
         assert file in message
         assert f'into {folder} and run the command again' in message
-
-
-# --------------------------------------------------------------------------------- Tatoeba
 
 
 @pytest.fixture

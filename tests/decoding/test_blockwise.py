@@ -32,7 +32,8 @@ def test_the_largest_are_those_of_a_stable_sort(size, k):
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected(x, k), axis=1))
     np.testing.assert_array_equal(place, expected(x, 1)[:, 0])
     beams = x.reshape(-1, 5, size)
-    for values, places in (top_k_of_beams(beams, 2 * k), _top_k_by_beam(beams, 2 * k)):
+    both = jax.jit(lambda beams: (top_k_of_beams(beams, 2 * k), _top_k_by_beam(beams, 2 * k)))
+    for values, places in jax.device_get(both(beams)):
         np.testing.assert_array_equal(places, expected(beams.reshape(-1, 5 * size), 2 * k))
         np.testing.assert_array_equal(values, np.take_along_axis(beams.reshape(-1, 5 * size), places, axis=1))
 

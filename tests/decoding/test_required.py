@@ -22,7 +22,7 @@ from decoding_toys import (
 
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.problem import NONE, Hypotheses
-from flax_transformer.decoding.required import make_required
+from flax_transformer.decoding.required import banks, make_required
 from flax_transformer.decoding.transforms import ban
 
 # Phrases of alternatives; the toys' words are 2 and 3.
@@ -103,3 +103,13 @@ def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one(se
         possible += any(each.is_finished and has_all(each.tokens, case) for each in every)
         found += bool(finished)
     assert found >= 0.95 * possible
+
+
+def test_every_token_of_a_phrase_fills_a_bank() -> None:
+    """Else a word of many pieces is begun again and again where that is more probable than its next piece."""
+    required = make_required(phrases_of([[[[2, 3, 2]], [[4]]]]))
+    counts, begun = (np.zeros((1, 5, 3, 2), np.int32) for _ in range(2))
+    begun[0, 1:3, 0, 0] = 1, 2
+    counts[0, 3:, 0, 0] = 1
+    counts[0, 4, 1, 0] = 1
+    assert banks(required, counts, begun).tolist() == [[0, 1, 2, 5, 10]]

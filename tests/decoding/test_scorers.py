@@ -148,9 +148,6 @@ def test_an_unknown_mean_is_refused():
         ensemble([toy_step], mean='median')
 
 
-# -------------------------------------------------------------------------------------------------- diverse groups
-
-
 def reference_groups(model, max_length: int, width: int, groups: int, diversity: float) -> list[Found]:
     """Vijayakumar et al. 2018, algorithm 1, over lists, with a Hamming penalty and finished hypotheses kept."""
     size = width // groups

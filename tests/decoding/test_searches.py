@@ -68,9 +68,6 @@ def beam(toys: Toys, alpha: float, *, width: int, length: int = LENGTH, penalty:
     return compiled_beam(toys, *args, length=length, width=width)
 
 
-# ------------------------------------------------------------------------------------------------ length penalty
-
-
 @pytest.mark.parametrize('alpha', [0.0, 0.6, 1.0, 2.0])
 def test_length_penalties_equal_their_formulas(alpha):
     lengths = np.arange(1, 101)
@@ -90,9 +87,6 @@ def test_an_unknown_length_penalty_is_refused_by_name(search):
         search(toy_step, toy_state(toys), problem_of(toys, scorer=length_normalized('brevity')))
 
 
-# -------------------------------------------------------------------------------------------------------- greedy
-
-
 @pytest.mark.parametrize(
     ('penalty', 'alpha', 'banned'),
     [('power', 1.0, (PAD,)), ('none', 0.6, (PAD, 3)), ('gnmt', 2.0, (EOS,))],
@@ -104,9 +98,6 @@ def test_greedy_search_equals_a_plain_loop(penalty, alpha, banned):
     check(result, toys, lambda model, n: reference_greedy(model, n, penalty, alpha, banned))
     both = {True, False} if EOS not in banned else {False}
     assert set(np.asarray(result.is_finished).ravel().tolist()) == both, 'the toys are too tame to test anything'
-
-
-# ---------------------------------------------------------------------------------------------------------- beam
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from flax_transformer.cli import export as export_command
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
-from flax_transformer.interop import export_loader, marian_runs
+from flax_transformer.interop import export_loader, huggingface_runs
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
 from flax_transformer.tasks.translation.loading import load_run
@@ -34,7 +34,7 @@ from flax_transformer.transformer.model import parameter_shapes
 HERE = TESTS
 PAGE = HERE.parent / 'docs' / 'how-to' / 'export.md'
 RUN, MARIAN = HERE / 'golden' / 'number_words', HERE / 'fixtures' / 'marian'
-NUMBERS = [['one'], ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
+NUMBERS = [['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six']]
 TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']]
 # What the loader says that it needs is there; nothing else can be imported.
 PROCESS = """
@@ -52,11 +52,11 @@ print(json.dumps(found))
 
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Exports of a trained model, weights beside it, and of one from Marian, weights inside."""
+    """Exports of a trained model, weights beside it, and of one from Marian, weights inside, that takes phrases."""
     folder = tmp_path_factory.mktemp('exports')
     assert main(['export', str(RUN), str(folder / 'exported')]) == 0
     marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
-    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'])
+    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'], phrases=True)
     return folder / 'exported', folder / 'marian'
 
 
@@ -93,7 +93,7 @@ def assert_same(found: list, translator: Translator, batches: list[list[str]]) -
 def test_the_loader_gives_the_translators_tokens(translated) -> None:
     found, printed = translated
     assert_same(found[0], Translator.from_run(RUN), NUMBERS)
-    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) > 3
+    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) == 3
     assert printed == 'zweiundvierzig'
 
 
@@ -104,6 +104,19 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translat
     found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found[1]]
     assert_same(found, translator, TEXTS)
     assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
+
+
+def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple[Path, Path]) -> None:
+    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12), TEXTS[0]
+    required = [['no', ['x', 'house']], [], None, None]
+    plain, expected = translator(lines), translator(lines, required=required)
+    found = export_loader.load(folders[1])(lines, required)
+    assert [tuple(ids) for _, ids, _ in found] == [each.token_ids for each in expected]
+    assert [a.token_ids == b.token_ids for a, b in zip(plain, expected, strict=True)] == [False, True, True, True]
+    with pytest.raises(ValueError, match='takes no phrases; export it with --phrases'):
+        export_loader.load(folders[0])(['one'], [['zwei']])
+    with pytest.raises(ValueError, match='expected at most 16'):
+        export_loader.load(folders[1])(['no'], [['no ' * 30]])
 
 
 def needs_of_the_loader() -> set[str]:
@@ -133,7 +146,8 @@ def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:
     assert beside['format'] == 1
     assert beside['platforms'] == list(PLATFORMS)
     assert beside['jax'] == jax.__version__
-    assert (len(beside['arguments']), len(inside['arguments'])) == (2, 1)
+    assert [text.partition(':')[0] for text in beside['arguments']] == ['weights', 'source']
+    assert [text.partition(':')[0] for text in inside['arguments']] == ['source', 'required']
     assert sorted(beside['sha256']) == sorted(file.name for file in folders[0].iterdir() if file.name != 'export.json')
     assert 'weights.npz' not in inside['sha256']
     assert all(
@@ -254,7 +268,7 @@ def test_parameters_that_are_not_finite_are_not_exported(tmp_path: Path, monkeyp
     expected = 'decoder/.* holds numbers that are not finite'
     with pytest.raises(UserError, match=expected):
         export_run(Translator(loaded.config.model, params, loaded.tokenizer), tmp_path / 'export')
-    monkeypatch.setattr(marian_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
+    monkeypatch.setattr(huggingface_runs, 'load_run', lambda *_, **__: loaded._replace(params=params))
     with pytest.raises(UserError, match=expected):
-        marian_runs.export_marian(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
+        huggingface_runs.export_huggingface(RUN, tmp_path / 'marian', DecodingConfig(length_penalty='power'))
     assert not list(tmp_path.iterdir())

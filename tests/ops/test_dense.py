@@ -1,5 +1,7 @@
 """Dense layers against Linen's and NumPy, and side by side."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -27,9 +29,9 @@ class Two(nn.Module):
 
 
 def test_names_and_draws_are_linens():
-    x, key = jnp.ones((2, 6)), jax.random.key(3)
-    ours = Dense(6, 4).init(key, x)
-    linens = nn.Dense(4, kernel_init=nn.initializers.glorot_uniform()).init(key, x)
+    x, key = np.ones((2, 6), np.float32), jax.random.key(3)
+    ours = jax.jit(Dense(6, 4).init)(key, x)
+    linens = jax.jit(nn.Dense(4, kernel_init=nn.initializers.glorot_uniform()).init)(key, x)
     assert jax.tree.structure(ours) == jax.tree.structure(linens)
     jax.tree.map(np.testing.assert_array_equal, ours, linens)
 
@@ -38,24 +40,26 @@ def test_names_and_draws_are_linens():
 def test_values_are_x_w_plus_b(shape):
     rng = np.random.default_rng(0)
     x, kernel, bias = rng.normal(size=shape), rng.normal(size=(6, 4)), rng.normal(size=4)
-    params = {'kernel': jnp.asarray(kernel, jnp.float32), 'bias': jnp.asarray(bias, jnp.float32)}
-    y = Dense(6, 4).apply({'params': params}, jnp.asarray(x, jnp.float32))
+    params = {'kernel': np.float32(kernel), 'bias': np.float32(bias)}
+    y = jax.jit(Dense(6, 4).apply)({'params': params}, np.float32(x))
     np.testing.assert_allclose(y, x @ kernel + bias, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(('use_bias', 'dtype'), [(False, jnp.bfloat16), (True, jnp.float32)])
 def test_side_by_side_is_one_after_the_other(use_bias, dtype):
-    x = jax.random.normal(jax.random.key(0), (2, 3, 6))
+    x = np.random.default_rng(0).normal(size=(2, 3, 6)).astype(np.float32)
     params = drawn(jax.eval_shape(Two(use_bias, dtype).init, jax.random.key(1), x))
-    loss = lambda params, x, together: sum(
-        (y * (n + 1)).sum() for n, y in enumerate(Two(use_bias, dtype, together).apply(params, x))
-    )
-    values = [Two(use_bias, dtype, together).apply(params, x) for together in (True, False)]
-    gradients = [jax.grad(loss, argnums=(0, 1))(params, x, together) for together in (True, False)]
+
+    def loss(params, x, together):
+        values = Two(use_bias, dtype, together).apply(params, x)
+        return sum((y * (n + 1)).sum() for n, y in enumerate(values)), values
+
+    compute = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True), static_argnums=2)
+    gradients, values = zip(*(jax.device_get(compute(params, x, together)) for together in (True, False)), strict=True)
     tolerance = {'rtol': 1e-5, 'atol': 1e-5} if dtype == jnp.float32 else {'rtol': 2e-2, 'atol': 2e-2}
     assert all(y.dtype == dtype for y in values[0])
     for ours, theirs in (values, gradients):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **tolerance), ours, theirs)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), **tolerance), ours, theirs)
 
 
 def test_features_that_lie_on_many_devices_stay_there():
@@ -76,10 +80,10 @@ def test_products_with_the_rows_of_a_table(shape, size):
     """In blocks for few rows, where the table can be cut."""
     rng = np.random.default_rng(0)
     x, table = rng.normal(size=shape), rng.normal(size=(size, 6))
-    found = product(jnp.asarray(x, jnp.float32), jnp.asarray(table, jnp.float32), axis=1)
+    found = jax.jit(partial(product, axis=1))(np.float32(x), np.float32(table))
     np.testing.assert_allclose(found, x @ table.T, atol=1e-5)
-    halves = jnp.asarray(x, jnp.bfloat16), jnp.asarray(table, jnp.bfloat16)
-    assert product(*halves, axis=1, dtype=jnp.float32).dtype == jnp.float32
+    halves = x.astype(jnp.bfloat16), table.astype(jnp.bfloat16)
+    assert jax.eval_shape(partial(product, axis=1, dtype=jnp.float32), *halves).dtype == jnp.float32
 
 
 @pytest.mark.parametrize(
@@ -87,9 +91,10 @@ def test_products_with_the_rows_of_a_table(shape, size):
 )
 def test_a_single_row_is_the_same_as_among_others(inputs, features, dtype):
     """It is multiplied in blocks, where the kernel can be cut."""
-    x, layer = jax.random.normal(jax.random.key(1), (3, inputs)), Dense(inputs, features, dtype=dtype)
+    x = np.random.default_rng(1).normal(size=(3, inputs)).astype(np.float32)
+    layer = Dense(inputs, features, dtype=dtype)
     variables = drawn(jax.eval_shape(layer.init, jax.random.key(0), x))
-    alone = layer.apply(variables, x[1:2])
+    alone, among = (np.asarray(jax.jit(layer.apply)(variables, rows)) for rows in (x[1:2], x))
     assert alone.dtype == dtype
     rounding = 1e-5 if dtype == jnp.float32 else 0.05
-    np.testing.assert_allclose(np.float32(alone[0]), np.float32(layer.apply(variables, x)[1]), atol=rounding)
+    np.testing.assert_allclose(np.float32(alone[0]), np.float32(among[1]), atol=rounding)

@@ -1,6 +1,7 @@
 """Weights in eight bits: how far from what they stand for, and translations with them."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -13,28 +14,32 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import TransformerConfig
 from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.ops import int8
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.int8 import Quantized, int8_product, quantize, to_int8
+from flax_transformer.ops.int8 import Quantized, quantize, to_int8
 from flax_transformer.tasks.translation.evaluation import analyse
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
+int8_product = jax.jit(int8.int8_product, static_argnames='axis')
 
-def random(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 @pytest.mark.parametrize('axis', [0, 1])
 def test_an_integer_is_at_most_half_a_step_away(axis):
-    x = random(7, 5).at[2].set(0).at[:, 3].set(0)
-    integers, scale = quantize(x, axis)
+    x = random(7, 5)
+    x[2] = x[:, 3] = 0
+    integers, scale = map(np.asarray, quantize(x, axis))
     assert integers.dtype == jnp.int8
-    back = integers * jnp.expand_dims(scale, axis)
-    assert (jnp.abs(back - x) <= jnp.expand_dims(scale, axis) * 0.5001).all()
+    back = integers * np.expand_dims(scale, axis)
+    assert (np.abs(back - x) <= np.expand_dims(scale, axis) * 0.5001).all()
     # The largest of each column, or row, is 127 or -127, but where all are zero.
-    largest = np.abs(np.asarray(integers)).max(axis=axis)
+    largest = np.abs(integers).max(axis=axis)
     assert set(largest.tolist()) <= {0, 127}
-    assert (largest == 127).sum() == (np.abs(np.asarray(x)).max(axis=axis) > 0).sum()
+    assert (largest == 127).sum() == (np.abs(x).max(axis=axis) > 0).sum()
 
 
 @pytest.mark.parametrize('shape', [(6,), (1, 6), (5, 6), (2, 3, 6)])
@@ -48,12 +53,12 @@ def test_a_product_is_that_of_the_integers(shape):
     np.testing.assert_allclose(found, expected.reshape(*shape[:-1], 4), rtol=1e-5, atol=1e-6)
     turned = int8_product(x, Quantized(integers.T, scale), axis=1)
     np.testing.assert_array_equal(found, turned)
-    assert float(jnp.abs(found - x @ weight).max()) < 0.1
+    assert np.abs(found - x @ weight).max() < 0.1
 
 
 def test_a_row_does_not_depend_on_its_company():
     """The largest number of another row does not change its scale, and integers are summed exactly."""
-    x, weight = random(4, 6) * jnp.asarray([[1.0], [1e4], [1e-4], [0.0]]), quantize(random(6, 4), 0)
+    x, weight = random(4, 6) * np.float32([[1.0], [1e4], [1e-4], [0.0]]), quantize(random(6, 4), 0)
     together = int8_product(x, weight)
     for row in range(4):
         np.testing.assert_array_equal(together[row], int8_product(x[row], weight))
@@ -61,17 +66,18 @@ def test_a_row_does_not_depend_on_its_company():
 
 def test_layers_take_either_kind_of_weight():
     x, layer = random(3, 6), Dense(6, 4)
-    params = layer.init(jax.random.key(0), x)['params'] | {'bias': random(4)}
+    params = {'kernel': random(6, 4, seed=1), 'bias': random(4)}
     small = to_int8(params)
     assert small['kernel'].values.dtype == jnp.int8
     assert small['bias'] is params['bias']
-    np.testing.assert_allclose(layer.apply({'params': small}, x), layer.apply({'params': params}, x), atol=0.05)
+    np.testing.assert_allclose(layer.apply({'params': small}, x), x @ params['kernel'] + params['bias'], atol=0.1)
     table = Embedding(9, 6, pad_id=0)
-    params = table.init(jax.random.key(0), jnp.array([1]))['params']
+    params = drawn(jax.eval_shape(table.init, jax.random.key(0), np.array([1]))['params'])
     small = to_int8(params)
-    ids = jnp.array([[0, 3, 8]])
+    ids = np.array([[0, 3, 8]])
     for method, given in (('__call__', ids), ('logits', x)):
-        found, expected = (table.apply({'params': of}, given, method=method) for of in (small, params))
+        apply = jax.jit(partial(table.apply, method=method))
+        found, expected = (apply({'params': of}, given) for of in (small, params))
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, atol=0.05)
 

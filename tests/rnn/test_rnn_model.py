@@ -14,7 +14,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer
-from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, parameter_shapes, resolve_dtype
+from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, init_params, resolve_dtype
 
 V = 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -45,29 +45,35 @@ def small(**changes):
     return RecurrentConfig(**{'vocab_size': V, 'd_model': 8, 'hidden_size': 6, 'dtype': 'float32'} | changes)
 
 
+def parameter_shapes(config):
+    return jax.eval_shape(functools.partial(init_params, config), jax.random.key(0))
+
+
 @functools.cache
 def variables(config):
     """Random values everywhere, large enough for attention to be far from uniform."""
     rng = np.random.default_rng(0)
     width = lambda leaf: leaf.shape[0] if leaf.ndim == 2 else 3
-    draw = lambda leaf: jnp.asarray(1.5 * rng.normal(size=leaf.shape) * width(leaf) ** -0.5, jnp.float32)
+    draw = lambda leaf: np.float32(1.5 * rng.normal(size=leaf.shape) * width(leaf) ** -0.5)
     return {'params': jax.tree.map(draw, parameter_shapes(config))}
 
 
 @functools.cache
 def jitted(config, method):
-    return jax.jit(functools.partial(AttentionRNN(config).apply, method=method))
+    """Returns NumPy arrays."""
+    program = jax.jit(functools.partial(AttentionRNN(config).apply, method=method))
+    return lambda *args, **rest: jax.device_get(program(*args, **rest))
 
 
 @pytest.mark.parametrize('name', CONFIGS)
 def test_packed_rows_give_the_logits_of_loops_in_numpy(name) -> None:
     config = small(**CONFIGS[name])
     logits = jitted(config, '__call__')(variables(config), **PACKED)
-    plain = jax.tree.map(np.asarray, variables(config)['params'])
     for row in range(2):
         for segment in (1, 2):
             source, target = (PACKED[f'{side}_segments'][row] == segment for side in ('source', 'target'))
-            expected = numpy_rnn.forward(plain, config, PACKED['source'][row][source], PACKED['target_in'][row][target])
+            rows = PACKED['source'][row][source], PACKED['target_in'][row][target]
+            expected = numpy_rnn.forward(variables(config)['params'], config, *rows)
             np.testing.assert_allclose(logits[row][target], expected, **CLOSE)
 
 
@@ -77,7 +83,7 @@ def test_one_token_at_a_time_is_all_at_once(name) -> None:
     config = small(**CONFIGS[name])
     params, step = variables(config), jitted(config, 'decode_and_look')
     state = jitted(config, 'start')(params, SOURCE)
-    state = state._replace(cache=jax.tree.map(lambda x: jnp.repeat(x, 2, axis=0), state.cache))
+    state = state._replace(cache=jax.tree.map(lambda x: np.repeat(x, 2, axis=0), state.cache))
     targets = np.stack([TARGET_IN, TARGET_IN[:, ::-1]], axis=1).reshape(6, -1)
     targets[:, 0] = 0
     logits, seen = [], []
@@ -92,7 +98,7 @@ def test_one_token_at_a_time_is_all_at_once(name) -> None:
     sources = np.pad(np.repeat(SOURCE, 2, axis=0), ((0, 0), (0, 2)))
     model = AttentionRNN(config)
     at_once = jax.jit(lambda *args: (model.apply(*args), model.apply(*args, method='cross_attention')))
-    expected, attention = at_once(params, sources, targets)
+    expected, attention = jax.device_get(at_once(params, sources, targets))
     np.testing.assert_allclose(np.stack(logits, 1), expected, **CLOSE)
     assert attention.shape == (1, 6, 1, 5, 8)
     np.testing.assert_allclose(np.stack(seen, 1), attention[0, :, 0, :, :6], **CLOSE)
@@ -102,7 +108,7 @@ def test_one_token_at_a_time_is_all_at_once(name) -> None:
 def test_a_fresh_layer_keeps_the_length_of_its_state() -> None:
     """The recurrent weights of each gate are orthogonal."""
     layer = RecurrentLayer(4, 3, 'gru')
-    params = layer.init(jax.random.key(0), jnp.ones((1, 1, 4)), jnp.ones((1, 1)))['params']
+    params = jax.jit(layer.init)(jax.random.key(0), np.ones((1, 1, 4), np.float32), np.ones((1, 1)))['params']
     gates = np.asarray(params['recurrent']['kernel']).reshape(3, 3, 3)
     np.testing.assert_allclose(np.einsum('HGE,HGF->GEF', gates, gates), [np.eye(3)] * 3, atol=1e-5)
 

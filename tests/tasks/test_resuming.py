@@ -19,7 +19,11 @@ from flax_transformer.tasks.find import make_trainer, open_run
 
 @pytest.mark.parametrize(
     ('name', 'stop'),
-    [('tiny_classifier', 41), ('tiny_detector', 71), pytest.param('tiny_transcriber', 104, marks=pytest.mark.slow)],
+    [
+        ('tiny_classifier', 41),
+        pytest.param('tiny_detector', 71, marks=pytest.mark.slow),
+        pytest.param('tiny_transcriber', 104, marks=pytest.mark.slow),
+    ],
 )
 def test_steps_in_pieces_equal_steps_at_once(name: str, stop: int, request, tmp_path: Path, monkeypatch) -> None:
     """From the last checkpoint but one, with a stop; dropout, scenes, noise and masks are drawn again the same."""

@@ -30,6 +30,8 @@ from flax_transformer.transformer.model import Transformer
 from flax_transformer.transformer.variants import additive, fused_attention
 
 B, T, S, H, K, D = 2, 5, 7, 3, 4, 16
+attend = jax.jit(attention, static_argnames='score')
+weights_of = jax.jit(lambda q, k, mask=None: masked_softmax(scaled_dot(q, k), mask))
 SUMS = {'rtol': 1e-5, 'atol': 1e-6}  # float32 against float64: sums of some ten products of size 1
 
 
@@ -82,7 +84,7 @@ def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
     visible = np.random.default_rng(3).random((B, H, T, S)) < (0.6 if masked else 2.0)
     visible[..., 0] = True  # every query sees something
-    got = np.asarray(attention(q, k, v, jnp.asarray(visible) if masked else None, score=SCORES[kind]))
+    got = np.asarray(attend(q, k, v, visible if masked else None, score=SCORES[kind]))
     for b in range(B):
         for h in range(H):
             args = [x[b, :, h].astype(np.float64) for x in (q, k, v)]
@@ -91,14 +93,12 @@ def test_attention_equals_equation_1_by_each_kind_of_score(masked, kind):
             )
 
 
-@pytest.mark.parametrize(
-    'mask', [None, jnp.arange(7)[None, None, None] < 5, jnp.tril(jnp.ones((7, 7), bool))[None, None]]
-)
+@pytest.mark.parametrize('mask', [None, np.arange(7)[None, None, None] < 5, np.tril(np.ones((7, 7), bool))[None, None]])
 def test_attention_by_parts_equals_attention_at_once(mask):
-    q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 7, 4, 8))
+    q, k, v = normal(3, 2, 7, 4, 8)
     for width in (1, 3, 7):
-        by_parts = attention_by_parts(q, k, v, mask, width, scaled_dot)
-        np.testing.assert_allclose(by_parts, attention(q, k, v, mask), rtol=1e-5, atol=1e-6)  # another order of sums
+        by_parts = jax.jit(partial(attention_by_parts, width=width, score=scaled_dot))(q, k, v, mask)
+        np.testing.assert_allclose(by_parts, attend(q, k, v, mask), rtol=1e-5, atol=1e-6)  # another order of sums
 
 
 def test_a_long_row_never_holds_all_of_its_scores():
@@ -111,7 +111,7 @@ def test_a_long_row_never_holds_all_of_its_scores():
 
 def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
     mask = padding_mask(jnp.array([[5, 5, 5, 0, 0, 0, 0], [5, 5, 5, 5, 5, 5, 5]]), pad_id=0)
-    weights = np.asarray(masked_softmax(scaled_dot(normal(B, T, H, K), normal(B, S, H, K, seed=1)), mask))
+    weights = np.asarray(weights_of(normal(B, T, H, K), normal(B, S, H, K, seed=1), mask))
     np.testing.assert_allclose(weights.sum(-1), np.ones((B, H, T)), rtol=1e-6)  # one rounding a key
     assert (weights[0, ..., 3:] == 0).all()
     assert (weights[0, ..., :3] > 0).all()
@@ -119,25 +119,26 @@ def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
 
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
 def test_query_that_sees_nothing_gives_equal_weights_and_finite_gradients(dtype):
-    q, k, v = (jnp.asarray(normal(1, 2, 1, K, seed=i), dtype) for i in range(3))
-    mask = jnp.array([[False, False], [True, False]])[None, None]
-    np.testing.assert_array_equal(masked_softmax(scaled_dot(q, k), mask)[0, 0], [[0.5, 0.5], [1.0, 0.0]])
+    q, k, v = (normal(1, 2, 1, K, seed=i).astype(dtype) for i in range(3))
+    mask = np.array([[False, False], [True, False]])[None, None]
+    np.testing.assert_array_equal(np.asarray(weights_of(q, k, mask))[0, 0], [[0.5, 0.5], [1.0, 0.0]])
     total = lambda *qkv: attention(*qkv, mask).astype(jnp.float32).sum()
-    assert all(jnp.isfinite(g).all() for g in jax.grad(total, argnums=(0, 1, 2))(q, k, v))
+    gradients = jax.jit(jax.grad(total, argnums=(0, 1, 2)))(q, k, v)
+    assert all(np.isfinite(np.asarray(g, np.float32)).all() for g in gradients)
 
 
 def test_huge_scores_do_not_overflow():
     q = 1e4 * normal(1, T, 1, K)
-    weights = np.asarray(masked_softmax(scaled_dot(q, q)))
+    weights = np.asarray(weights_of(q, q))
     assert np.isfinite(weights).all()
     np.testing.assert_array_equal(weights.sum(-1), np.ones((1, 1, T)))
 
 
 def test_bfloat16_inputs_get_float32_weights():
     """Point 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
-    q, k = jnp.asarray(4 * normal(1, T, 1, K), jnp.bfloat16), jnp.asarray(normal(1, S, 1, K, seed=1), jnp.bfloat16)
-    weights = masked_softmax(scaled_dot(q, k))
-    assert weights.dtype == jnp.float32
+    q, k = (4 * normal(1, T, 1, K)).astype(jnp.bfloat16), normal(1, S, 1, K, seed=1).astype(jnp.bfloat16)
+    weights = np.asarray(weights_of(q, k))
+    assert weights.dtype == np.float32
     scores = np.einsum('TK,SK->TS', *(np.asarray(x, np.float64)[0, :, 0] for x in (q, k))) / np.sqrt(K)
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
@@ -145,20 +146,20 @@ def test_bfloat16_inputs_get_float32_weights():
 
 def test_additive_scores_of_bfloat16_are_computed_in_float32():
     """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: point 7."""
-    q, k = jnp.asarray(normal(1, T, H, K), jnp.bfloat16), jnp.asarray(normal(1, S, H, K, seed=1), jnp.bfloat16)
-    scores = SCORES['additive'](q, k)
+    q, k = normal(1, T, H, K).astype(jnp.bfloat16), normal(1, S, H, K, seed=1).astype(jnp.bfloat16)
+    scores = jax.jit(SCORES['additive'])(q, k)
     assert scores.dtype == jnp.float32
-    q, k = (np.asarray(x, np.float64) for x in (q, k))
-    expected = np.einsum('BTSHK,HK->BHTS', np.tanh(q[:, :, None] + k[:, None]), WEIGHT)
+    exact_q, exact_k = (np.asarray(x, np.float64) for x in (q, k))
+    expected = np.einsum('BTSHK,HK->BHTS', np.tanh(exact_q[:, :, None] + exact_k[:, None]), WEIGHT)
     np.testing.assert_allclose(scores, expected, **SUMS)
-    v = jnp.asarray(normal(1, S, H, K, seed=2), jnp.bfloat16)
-    assert attention(q, k, v, score=SCORES['additive']).dtype == jnp.bfloat16
+    assert jax.eval_shape(partial(attention, score=SCORES['additive']), q, k, k).dtype == jnp.bfloat16
 
 
 def test_the_gradient_of_additive_attention_is_that_of_its_formula():
     """Computed one query at a time; here all at once, by JAX."""
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)
-    mask = jnp.asarray(np.random.default_rng(3).random((B, 1, T, S)) < 0.6).at[..., 0].set(True)
+    mask = np.random.default_rng(3).random((B, 1, T, S)) < 0.6
+    mask[..., 0] = True
     factor = normal(B, T, H, K, seed=4)
 
     def formula(q, k, v, mask, *, weight):
@@ -196,17 +197,17 @@ def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
     module, variables = layer
     rng = np.random.default_rng(0)
     decode = jax.jit(lambda *args: module.apply(variables, *args, method='decode'))
-    cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), KVCache.empty(B, T * width, H, K, jnp.float32))
+    cache = jax.tree.map(lambda x: np.full_like(x, 50.0), KVCache.empty(B, T * width, H, K, jnp.float32))
+    seen = jax.jit(partial(visible_slots, T, width=width))
     full = jax.jit(lambda x: module.apply(variables, x, x, causal_mask(T)))
     past = np.zeros((B, width, T, D), np.float32)
     ancestry = np.full((B, width, T), -1)
     for t in range(T):
         x = normal(B, width, D, seed=t)
         past[:, :, t] = x
-        visible = visible_slots(T, jnp.int32(t), jnp.asarray(ancestry), width)
-        got, cache = decode(x, cache, jnp.int32(t), visible)
+        got, cache = decode(x, cache, np.int32(t), seen(np.int32(t), ancestry))
         for w in range(width):
-            expected = full(past[:, w])[:, t]
+            expected = np.asarray(full(past[:, w]))[:, t]
             np.testing.assert_allclose(np.asarray(got)[:, w], expected, rtol=1e-5, atol=1e-5)
         ancestry[:, :, t] = np.arange(width)
         parents = rng.integers(0, width, (B, width))
@@ -220,9 +221,9 @@ def test_fused_attention_is_attention(kind, monkeypatch):
     fused = jax.nn.dot_product_attention
     monkeypatch.setattr(jax.nn, 'dot_product_attention', lambda *args, implementation, **rest: fused(*args, **rest))
     q, k, v = (normal(B, T, H, K, seed=seed) for seed in range(3))
-    numbers = jnp.asarray([[1] * 3 + [2] * (T - 4) + [0]] * B)
-    mask = causal_mask(T) & segment_mask(numbers, numbers) if kind == 'segments' else None
-    found, expected = (attend(q, k, v, mask) for attend in (fused_attention, attention))
+    numbers = np.array([[1] * 3 + [2] * (T - 4) + [0]] * B)
+    mask = np.asarray(causal_mask(T) & segment_mask(numbers, numbers)) if kind == 'segments' else None
+    found, expected = (np.asarray(each(q, k, v, mask)) for each in (jax.jit(fused_attention), attend))
     # What padding sees means nothing.
     np.testing.assert_allclose(found[:, :-1], expected[:, :-1], atol=1e-5)
 

@@ -1,8 +1,9 @@
 """Equation 1 is what runs: a function that replaces it, or a part of it, changes whatever attends.
 
-Everything runs without `jit`, whose programs would keep the functions they were traced with.
+Programs are compared as they are traced: nothing needs to be computed.
 """
 
+import re
 from functools import partial
 
 import jax
@@ -30,19 +31,28 @@ def params():
 def state(params):
     """After one token of two sentences, whose memory no replacement has touched."""
     apply = partial(Transformer(MODEL).apply, {'params': params})
-    state = with_room(apply(BATCH.source[:2], method='start'), 2, 1)
-    return apply(BATCH.target[:2, 0], state, method='decode')[1]
+
+    def first_step(source, target):
+        return apply(target, with_room(apply(source, method='start'), 2, 1), method='decode')[1]
+
+    return jax.eval_shape(first_step, BATCH.source[:2], BATCH.target[:2, 0])
 
 
 def results(params, state):
-    """What a tiny model computes by attention, and how many legs a notebook's animals have."""
+    """What a tiny model computes by attention, as traced, and how many legs a notebook's animals have."""
     model = Transformer(MODEL)
-    apply = partial(model.apply, {'params': params})
+    loss = lambda params: loss_sums(params, BATCH, jax.random.key(0), model=model, label_smoothing=0.1)
+
+    def traced(function, *arguments):
+        return re.sub('0x[0-9a-f]+', '', str(jax.make_jaxpr(function)(*arguments)))
+
+    of_model = lambda method, *rest: traced(partial(model.apply, method=method), {'params': params}, *rest)
+
     return {
-        'training loss': loss_sums(params, BATCH, jax.random.key(0), model=model, label_smoothing=0.1)[0],
-        'encoding': apply(BATCH.source[:2], method='encode'),
-        'map of attention': apply(BATCH.source[:2], BATCH.target[:2], method='cross_attention'),
-        'cached step': apply(BATCH.target[:2, 1], state, method='decode')[0],
+        'training loss': traced(loss, params),
+        'encoding': of_model('encode', BATCH.source[:2]),
+        'map of attention': of_model('cross_attention', BATCH.source[:2], BATCH.target[:2]),
+        'cached step': of_model('decode', BATCH.target[:2, 1], state),
         'notebook': legs(),
     }
 

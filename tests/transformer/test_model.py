@@ -1,10 +1,7 @@
-"""The whole model: against NumPy, by its gradients, packed, cached. Points: docs/explanation/paper_and_code.md.
+"""The whole model: against NumPy, by its gradients, packed, cached. Points: docs/explanation/paper_and_code.md."""
 
-Models run eagerly: operations on small shapes are compiled once and serve every configuration.
-"""
-
-import functools
 import itertools
+from functools import cache, partial
 
 import flax.linen as nn
 import jax
@@ -50,7 +47,7 @@ def small(**changes):
     return TransformerConfig(**values | {'num_encoder_layers': 1, 'num_decoder_layers': 1} | changes)
 
 
-@functools.cache
+@cache
 def random_variables(config):
     """Random values everywhere, norms and biases too, large enough for attention to be far from uniform."""
     tokens = jnp.zeros((1, 2), jnp.int32)
@@ -65,14 +62,20 @@ def random_variables(config):
             values *= leaf.shape[1] ** -0.5
         else:
             values = 0.3 * values + (name == 'scale') if name != 'variance' else np.exp(values)
-        return jnp.asarray(values, jnp.float32)
+        return jnp.asarray(np.float32(values))
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
 
 
-@functools.cache
+@cache
+def jitted(config, method='__call__'):
+    """A method of the model with those: its operations one by one would be hundreds of programs."""
+    return partial(jax.jit(partial(Transformer(config).apply, method=method)), random_variables(config))
+
+
+@cache
 def full_logits(config):
-    return np.asarray(Transformer(config).apply(random_variables(config), SOURCE, TARGET_IN))
+    return np.asarray(jitted(config)(SOURCE, TARGET_IN))
 
 
 # Several options in each: the NumPy model takes them all.
@@ -125,10 +128,11 @@ def test_logits_equal_the_numpy_reference(config):
     ]
 )
 def test_logits_of_packed_rows_equal_the_numpy_reference(config):
-    variables = random_variables(config)
-    got = Transformer(config).apply(variables, PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
+    got = jitted(config)(PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
     packing = (SOURCE_SEGMENTS, TARGET_SEGMENTS, SOURCE_POSITIONS, TARGET_POSITIONS)
-    expected = numpy_transformer.logits(variables['params'], config, PACKED_SOURCE, PACKED_TARGET_IN, packing)
+    expected = numpy_transformer.logits(
+        random_variables(config)['params'], config, PACKED_SOURCE, PACKED_TARGET_IN, packing
+    )
     real = TARGET_SEGMENTS > 0
     np.testing.assert_allclose(np.asarray(got)[real], expected[real], **REFERENCE)
     assert np.isfinite(got).all()
@@ -186,12 +190,12 @@ def test_gradients_of_packed_logits_vanish_at_other_sentences():
 
 def decode_all(config, source, target_in, width=1, length=T):
     """Logits [N, T, V] of `decode`, token by token, with room for `width` hypotheses of each sentence."""
-    model, variables = Transformer(config), random_variables(config)
-    state = with_room(model.apply(variables, source, method='start'), length, width)
+    start = jitted(config, 'start')
+    state = jax.jit(lambda source: with_room(start(source), length, width))(source)
     logits = []
     for t in range(target_in.shape[1]):
         assert int(state.position) == t
-        step, state = model.apply(variables, target_in[:, t], state, method='decode')
+        step, state = jitted(config, 'decode')(target_in[:, t], state)
         assert step.dtype == jnp.float32
         logits.append(np.asarray(step))
     return np.stack(logits, axis=1)
@@ -216,7 +220,7 @@ def test_cached_decode_of_several_hypotheses_equals_full_forward(config):
     target_in = np.random.default_rng(0).integers(1, V, (B, width, T))
     got = decode_all(config, SOURCE, target_in.reshape(B * width, T), width).reshape(B, width, T, V)
     for w in range(width):
-        expected = Transformer(config).apply(random_variables(config), SOURCE, target_in[:, w])
+        expected = jitted(config)(SOURCE, target_in[:, w])
         np.testing.assert_allclose(got[:, w], expected, **REORDERED)
 
 
@@ -280,8 +284,7 @@ def test_initial_values_are_those_of_the_paper():
 
 def test_cross_attention_rows_are_distributions_over_the_real_source():
     config = small(num_decoder_layers=3)
-    model, variables = Transformer(config), random_variables(config)
-    weights = np.asarray(model.apply(variables, SOURCE, TARGET_IN, method='cross_attention'))
+    weights = np.asarray(jitted(config, 'cross_attention')(SOURCE, TARGET_IN))
     assert weights.shape == (3, B, 4, T, S)
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-6)  # one rounding a key
     hidden = np.broadcast_to((SOURCE == 0)[None, :, None, None], weights.shape)
@@ -298,12 +301,15 @@ def test_cross_attention_is_what_the_decoder_uses():
     def record(next_function, args, kwargs, context):
         out = next_function(*args, **kwargs)
         if context.module.name == 'cross_attention' and context.method_name == 'attend':
-            seen['value'], seen['output'] = np.asarray(args[2]), np.asarray(out)
+            seen['value'], seen['output'] = args[2], out
         return out
 
-    with nn.intercept_methods(record):
-        model.apply(variables, SOURCE, TARGET_IN)
-    weights = np.asarray(model.apply(variables, SOURCE, TARGET_IN, method='cross_attention'))[0]
+    def attended(source, target_in):
+        with nn.intercept_methods(record):
+            model.apply(variables, source, target_in)
+        return seen, model.apply(variables, source, target_in, method='cross_attention')[0]
+
+    seen, weights = jax.device_get(jax.jit(attended)(SOURCE, TARGET_IN))
     heads = np.einsum('BHTS,BSHK->BTHK', weights, seen['value']).reshape(B, T, -1)
     kernel = np.asarray(variables['params']['decoder']['layers_0']['cross_attention']['output']['kernel'])
     np.testing.assert_allclose(heads @ kernel, seen['output'], **REORDERED)

@@ -39,7 +39,7 @@ def draw(seed=0):
 def applied(kind, x, dtype=jnp.float32, params=PARAMS, **keywords):
     norm = make_norm(kind, EPSILON, dtype)
     params = {name: params[name] for name in ('scale', 'bias', *(('mean', 'variance') if kind == 'batch' else ()))}
-    return norm.apply({'params': params}, x, SEGMENTS, **keywords)
+    return jax.jit(partial(norm.apply, **keywords))({'params': params}, x, SEGMENTS)
 
 
 def in_training(x, params=PARAMS):
@@ -118,8 +118,9 @@ def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
     rows = {name: getattr(batch, name) for name in ('source_segments', 'source_positions')}
     rows |= {name: getattr(batch, name) for name in ('target_segments', 'target_positions')}
     look = partial(model.apply, {'params': state.params}, mutable=['statistics'], method='hidden', **rows)
-    _, sown = look(batch.source, batch.target, deterministic=False)  # without dropout: the same as in the step
-    assert jax.tree.leaves(look(batch.source, batch.target)[1]) == []
+    # Without dropout: the same as in the step.
+    _, sown = jax.jit(partial(look, deterministic=False))(batch.source, batch.target)
+    assert jax.tree.leaves(jax.eval_shape(look, batch.source, batch.target)[1]) == []
     seen = sown['statistics']
     assert seen['encoder']['layers_0']['self_residual']['norm']['sums'].count == (batch.source_segments > 0).sum()
     expected = dict(named_leaves(with_running_statistics(state.params, seen)))
@@ -133,7 +134,7 @@ def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
         assert (found[path] != before[path]).all()
         assert [np.asarray(leaf).any() for name, leaf in moments if name.endswith(path)] == [False, False]
 
-    encode = lambda params: model.apply({'params': params}, batch.source, method='encode')
+    encode = jax.jit(lambda params: model.apply({'params': params}, batch.source, method='encode'))
     before = encode(new.params)
     new.params['encoder']['final_norm']['mean'] += 1.0
     assert (encode(new.params) != before).any()
@@ -143,7 +144,7 @@ def test_a_recomputed_encoder_returns_x_alone_and_sows_the_same_statistics():
     """`nn.remat` cuts each layer out; what its norms sow must come out with it, and no gradient flows through it."""
     config = replace(MODEL, encoder_norm='batch', norm_first=True, num_encoder_layers=2, dtype='float32')
     x, mask = draw(), jnp.ones((1, 1, 1, 1), bool)
-    variables = Encoder(config).init(jax.random.key(0), x, mask, SEGMENTS)
+    variables = drawn(jax.eval_shape(Encoder(config).init, jax.random.key(0), x, mask, SEGMENTS))
 
     def trained(remat):
         training = {'deterministic': False, 'mutable': ['statistics']}

@@ -68,8 +68,8 @@ class Logits(nn.Module):
 
 def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
     """A module and its inputs, in which parameters are used COUNT times."""
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(1, COUNT, 16)), jnp.bfloat16).astype(dtype)
-    token = jnp.full((1, COUNT), 5)
+    x = np.random.default_rng(0).normal(size=(1, COUNT, 16)).astype(jnp.bfloat16).astype(dtype)
+    token = np.full((1, COUNT), 5)
     return {
         'embedding': lambda: (Embedding(24, 16, pad_id=0, dtype=dtype), (token,)),
         'positions': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
@@ -88,13 +88,14 @@ def test_gradient_of_what_occurs_2000_times(name) -> None:
 
     def gradients(dtype: jnp.dtype) -> Any:
         module, inputs = case_of(name, dtype)
+        apply = lambda variables: module.apply(variables, *inputs)
         shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), *inputs))
         rng = np.random.default_rng(1)
-        rounded = lambda shape: jnp.asarray(rng.normal(size=shape), jnp.bfloat16).astype(jnp.float32)
+        rounded = lambda shape: rng.normal(size=shape).astype(jnp.bfloat16).astype(np.float32)
         variables = jax.tree.map(lambda leaf: rounded(leaf.shape), shapes)
-        shape = jax.eval_shape(lambda: module.apply(variables, *inputs)).shape
-        weights = (rounded(shape) + 1).astype(jnp.bfloat16).astype(jnp.float32)
-        return jax.grad(lambda variables: (module.apply(variables, *inputs) * weights).sum())(variables)
+        shape = jax.eval_shape(apply, variables).shape
+        weights = (rounded(shape) + 1).astype(jnp.bfloat16).astype(np.float32)
+        return jax.jit(jax.grad(lambda variables: (apply(variables) * weights).sum()))(variables)
 
     exact, found = gradients(jnp.float32), gradients(jnp.bfloat16)
     for expected, got in zip(jax.tree.leaves(exact), jax.tree.leaves(found), strict=True):

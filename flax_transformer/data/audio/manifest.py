@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
+from flax_transformer.common.quiet import duration
 from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
-from flax_transformer.data.audio.reading import Audio, Header, read_audio, read_header
+from flax_transformer.data.audio.reading import Audio, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
+from flax_transformer.data.audio.wav import Header
 
 _SLACK = 0.1  # seconds by which a segment may reach beyond its recording: manifests round
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
@@ -100,10 +102,7 @@ def read_all(utterances: Iterable[Utterance], rate: int, *, say: Say) -> list[np
 
 def _read(utterance: Utterance, rate: int) -> Audio:
     try:
-        with utterance.source.open() as opened:
-            return read_audio(opened, rate, name=utterance.source.name, segment=utterance.segment)
-    except OSError as error:
-        raise BadInput(f'{utterance.place}: {utterance.source.name} could not be read: {error.strerror}') from None
+        return read_audio(utterance.source, rate, segment=utterance.segment)
     except BadInput as error:
         raise BadInput(f'{utterance.place}: {error}') from None
 
@@ -150,11 +149,8 @@ def _header(row: Row, source: Source | str) -> Header:
             raise BadInput(f'{row.place}: {row.name} is a folder, expected a recording')
         raise BadInput(f'{row.place}: {row.name} is {source}')
     try:
-        with source.open() as opened:
-            header = read_header(opened, name=source.name)
-    except OSError as error:
-        raise BadInput(f'{row.place}: {source.name} could not be read: {error.strerror}') from None
-    except UserError as error:
+        header = read_header(source)
+    except BadInput as error:
         raise BadInput(f'{row.place}: {error}') from None
     if header.missing:
         promised = header.seconds + header.missing / header.rate
@@ -197,7 +193,7 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     at = ', '.join(f'{rate:,} Hz' + f' ({count:,})' * (len(rates) > 1) for rate, count in sorted(rates.items()))
     parts = sum(utterance.segment is not None for utterance in utterances)
     segments = f' ({parts:,} are segments, by offset and duration)' if parts else ''
-    say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {_duration(seconds)} at {at}')
+    say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {duration(seconds)} at {at}')
     places: dict[tuple[str, tuple[float, float] | None], str] = {}
     repeated = []
     for utterance in utterances:
@@ -206,10 +202,3 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
             repeated.append(f'{utterance.place} as {first}')
     if repeated:
         say(f'{spec}: {len(repeated):,} recordings are listed again (the first: {repeated[0]})')
-
-
-def _duration(seconds: float) -> str:
-    """Such as 1.5 h, 22 min or 7.3 s."""
-    if seconds >= 5400:
-        return f'{seconds / 3600:,.1f} h'
-    return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import open_regular
 from flax_transformer.common.installing import install_command
-from flax_transformer.data.audio.wav import Wav, decoded, read_wav_header
+from flax_transformer.data.audio.archive import Source
+from flax_transformer.data.audio.wav import Header, Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
@@ -28,20 +28,6 @@ _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
 
 
-class Header(NamedTuple):
-    """What a recording's header says, as far as the file holds it."""
-
-    frames: int  # samples of each channel
-    rate: int  # Hz
-    channels: int
-    missing: int = 0  # frames that it promises and the file does not hold
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        return self.frames / self.rate
-
-
 class Audio(NamedTuple):
     """A recording, mono."""
 
@@ -51,7 +37,11 @@ class Audio(NamedTuple):
 
 
 def read_audio(
-    file: Path | str | BinaryIO, rate: int, *, name: str = '', segment: tuple[float, float] | None = None
+    file: Path | str | Source | BinaryIO,
+    rate: int,
+    *,
+    name: str = '',
+    segment: tuple[float, float] | None = None,
 ) -> Audio:
     """The samples of a recording at `rate` Hz, and remarks.
 
@@ -62,7 +52,7 @@ def read_audio(
     BadInput, in one line with the name, for a file that is missing, empty, damaged, not audio, longer than MOST_HOURS
     or MOST_SAMPLES, and for samples that are not finite.
     """
-    if file == '':  # as a Path it would be the folder
+    if file == '':  # a Path of it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")
     with _opened(file, name) as (opened, name):
         header, blocks = _open_audio(opened)
@@ -79,7 +69,7 @@ def read_audio(
     return Audio(resampled(samples, header.rate, rate), tuple(remarks))
 
 
-def read_header(file: Path | BinaryIO, *, name: str = '') -> Header:
+def read_header(file: Path | Source | BinaryIO, *, name: str = '') -> Header:
     """What the header says, without decoding the samples. Raises BadInput as `read_audio` does."""
     with _opened(file, name) as (opened, name):
         return _open_audio(opened)[0]
@@ -96,19 +86,20 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(file: Path | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
+def _opened(file: Path | str | Source | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
     """The file, which can seek, and its name; errors from inside get the name."""
-    is_path = isinstance(file, str | Path)
-    name = name or str(file if is_path else getattr(file, 'name', file))
+    if isinstance(file, str | Path):
+        file = Source(Path(file), str(file))
+    name = name or str(getattr(file, 'name', file))
     try:
         with contextlib.ExitStack() as stack:
-            if is_path:
-                opened = stack.enter_context(open_regular(Path(file)))
+            if isinstance(file, Source):
+                opened = stack.enter_context(file.open())
             else:
                 opened = file if file.seekable() else io.BytesIO(file.read())
             yield opened, name
     except FileNotFoundError:
-        raise BadInput(no_such_file(Path(file))) from None
+        raise BadInput(no_such_file(file.path)) from None
     except OSError as error:
         raise BadInput(f'{name} could not be read: {error.strerror or error}') from None
     except BadInput as error:
@@ -130,8 +121,7 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
     if start[:4] in (b'RIFF', b'RF64') and start[8:] == b'WAVE':
         wav = read_wav_header(file)
     if wav is not None:
-        header = Header(wav.frames, wav.rate, wav.channels, wav.missing, wav.remarks)
-        blocks = partial(_wav_blocks, file, wav)
+        header, blocks = wav.header, partial(_wav_blocks, file, wav)
     else:
         header, blocks = _open_soundfile(file, start)
     if header.rate not in RATES:
@@ -142,9 +132,10 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
 
 
 def _wav_blocks(file: BinaryIO, wav: Wav, first: int, frames: int) -> Iterator[np.ndarray]:
-    size = wav.channels * wav.width
+    channels = wav.header.channels
+    size = channels * wav.width
     file.seek(wav.start + first * size)
-    most = _most_frames(wav.channels)
+    most = _most_frames(channels)
     for done in range(0, frames, most):
         yield decoded(file.read(min(most, frames - done) * size), wav)
 
@@ -245,7 +236,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         samples[size : size + len(block)] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide)
         size += len(block)
     if not_finite:
-        raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected numbers: write the file again')
+        raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected floats in -1..1: write the file again')
     samples = samples[:size]
     if not size:
         raise BadInput('holds no samples; expected a recording')

@@ -16,17 +16,27 @@ _UNKNOWN_SIZE = 0x7FFFF000  # what writes into a pipe cannot know the size: it d
 _MOST_BYTES = 1 << 16  # read at a time; whatever has come is passed on at once
 
 
-class Wav(NamedTuple):
-    """The header of a WAV file that this module decodes."""
+class Header(NamedTuple):
+    """What a recording's header says, as far as the file holds it."""
 
+    frames: int  # samples of each channel
     rate: int  # Hz
     channels: int
+    missing: int = 0  # frames that it promises and the file does not hold
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        return self.frames / self.rate
+
+
+class Wav(NamedTuple):
+    """Where a WAV file that this module decodes has its samples, and how they are coded."""
+
+    header: Header
     width: int  # bytes of a sample
     is_float: bool
     start: int  # byte where the samples begin
-    frames: int  # samples of each channel that the file holds
-    missing: int  # frames that the header promises and the file does not hold
-    remarks: tuple[str, ...]
 
 
 def read_wav_header(file: BinaryIO) -> Wav | None:
@@ -67,7 +77,8 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     elif declared >= _UNKNOWN_SIZE or (declared == 0 and riff_size in (0, 0xFFFFFFFF)):
         declared = size - start
     frames = min(declared, max(size - start, 0)) // block
-    return Wav(rate, channels, width, tag == FLOAT, start, frames, declared // block - frames, remarks)
+    header = Header(frames, rate, channels, declared // block - frames, remarks)
+    return Wav(header, width, tag == FLOAT, start)
 
 
 def _format(content: bytes) -> tuple[int, int, int, int, int]:
@@ -81,13 +92,10 @@ def _format(content: bytes) -> tuple[int, int, int, int, int]:
 
 
 def decoded(content: bytes, wav: Wav) -> np.ndarray:
-    """Samples as float32 [frames, channels]: integers scaled to -1..1, floats as they are. Raises BadInput for floats
-    that float32 has no room for."""
+    """Samples as float32 [frames, channels]: integers scaled to -1..1, floats as they are."""
     if wav.is_float:
-        samples = np.frombuffer(content, f'<f{wav.width}')
-        if wav.width == 8 and np.any(np.isfinite(samples) & (np.abs(samples) > np.finfo(np.float32).max)):
-            raise BadInput('holds samples beyond 3.4e38; expected floats in -1..1: scale them down')
-        samples = samples.astype(np.float32)
+        with np.errstate(over='ignore'):  # infinities are found later
+            samples = np.frombuffer(content, f'<f{wav.width}').astype(np.float32)
     elif wav.width == 1:  # the only one without a sign
         samples = (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
     elif wav.width == 3:
@@ -96,7 +104,7 @@ def decoded(content: bytes, wav: Wav) -> np.ndarray:
         samples = wide.view('<i4')[:, 0].astype(np.float32) / 2**31
     else:
         samples = np.frombuffer(content, f'<i{wav.width}').astype(np.float32) / 2 ** (8 * wav.width - 1)
-    return samples.reshape(-1, wav.channels)
+    return samples.reshape(-1, wav.header.channels)
 
 
 def pcm_chunks(stream: BinaryIO, say: Callable[[str], None] = lambda _: None) -> Iterator[np.ndarray]:

@@ -4,6 +4,7 @@ import functools
 import html.entities
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,13 @@ SCRIPTS = (
     *('TAMIL', 'TELUGU', 'KANNADA', 'MALAYALAM', 'SINHALA', 'THAI', 'LAO', 'TIBETAN', 'MYANMAR', 'GEORGIAN'),
     *('ETHIOPIC', 'KHMER', 'HANGUL', 'CJK'),
 )
+# By Unicode's category, or its first letter.
+_BITS = {'L': LETTER, 'Nd': DIGIT, 'M': COMBINING, 'Z': ODD_SPACE, 'Cc': CONTROL, 'Cf': CONTROL, 'Co': CONTROL}
 LAST = 0xFFFF  # stands for all characters beyond (emoji, historic scripts); it has no bits and no script
 
+_QUOTED = re.compile('"(?:[^"]|"")*"')
 _JOINERS = '\u200c\u200d'  # legitimate in Indic scripts, Persian and emoji
+_LONE_JOINER = re.compile(f'(?<![\u0590-\U0010ffff])[{_JOINERS}]')
 _ENTITY = re.compile(r'&(?:#\d{2,7}|#[xX][0-9a-fA-F]{2,6}|[A-Za-z][A-Za-z0-9]{1,30});')
 _TAG = re.compile(
     r'</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|sub|sup|table|td|tr|u|ul)(?=[\s/>])[^<>\n]*>',
@@ -71,20 +76,12 @@ def bits_of_characters() -> np.ndarray:
     for code in range(LAST):
         character = chr(code)
         category = unicodedata.category(character)
-        if category[0] == 'L':
-            bits[code] |= LETTER
-        elif category == 'Nd':
-            bits[code] |= DIGIT
-        elif category[0] == 'M':
-            bits[code] |= COMBINING
-        elif category in ('Cc', 'Cf', 'Co'):
-            bits[code] |= CONTROL
-        elif category[0] == 'Z' and code != 0x20:
-            bits[code] |= ODD_SPACE
+        bits[code] = _BITS.get(category, _BITS.get(category[0], 0))
         if code > 0x7F and (parts := unicodedata.decomposition(character)) and parts[0] != '<' and ' ' in parts:
             bits[code] |= COMPOSED
     bits[[0x09, 0x0D]] = ODD_SPACE
-    bits[0x0A] = 0  # ends each line of a Text
+    bits[[0x0A, 0x20]] = 0  # ends each line of a Text; the space
+    bits[list(map(ord, _JOINERS))] = 0
     bits[0x600:0x606] = 0  # signs of Arabic, though format characters
     return bits
 
@@ -102,18 +99,8 @@ def scripts_of_characters() -> np.ndarray:
 
 def lines_with_controls(text: Text, bits: np.ndarray) -> np.ndarray:
     """The lines with control, zero-width or private characters; a joiner between characters that it joins is fine."""
-    found = np.flatnonzero(text.any(bits) & CONTROL)
-    return np.array([line for line in found if _has_control(text.lines[line])], np.int64)
-
-
-def _has_control(line: str) -> bool:
-    bits = bits_of_characters()
-    for i, character in enumerate(line):
-        if ord(character) < LAST and bits[ord(character)] & CONTROL:
-            before = line[i - 1] if i else 'a'
-            if character not in _JOINERS or ord(before) < 0x590:
-                return True
-    return False
+    lone = text.lines_at([match.start() for match in _LONE_JOINER.finditer(text.joined)])
+    return np.union1d(np.flatnonzero(text.any(bits) & CONTROL), lone)
 
 
 def lines_with_entities(text: Text) -> np.ndarray:
@@ -133,6 +120,16 @@ def lines_with_mojibake(text: Text) -> np.ndarray:
     if text.joined.isascii():
         return np.zeros(0, np.int64)
     return text.lines_at([match.start() for match in _MOJIBAKE.finditer(text.joined)])
+
+
+def quoted_rows(*columns: Sequence[str]) -> list[int]:
+    """The rows that a writer of CSV has quoted: all their cells, or one with quotes of its own, which it doubles."""
+    found = []
+    for number, row in enumerate(zip(*columns, strict=True)):
+        quoted = [cell for cell in row if cell[:1] == '"' and _QUOTED.fullmatch(cell)]
+        if quoted and (len(quoted) == len(row) > 1 or any('""' in cell[1:-1] for cell in quoted)):
+            found.append(number)
+    return found
 
 
 def lines_with_odd_spaces(text: Text, bits: np.ndarray) -> np.ndarray:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from flax_transformer.common.files import sha256_of
-from flax_transformer.data.audit.chunks import EXAMPLES, FORMS
+from flax_transformer.data.audit.chunks import FORMS
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import KINDS, Kind
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read_facts
-from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
+from flax_transformer.data.audit.report import EXAMPLES, Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.sources import open_corpus, read_corpus
@@ -29,8 +29,8 @@ def audit(
 ) -> Report:
     """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
-    Each corpus is read once to its end (and again as far as the examples reach). Memory: 24 bytes a pair, twice that
-    while pairs are compared, and the first 65,536 pairs of each corpus. More than one of `processes`, which inspect a
+    Each corpus is read once to its end (and again as far as the examples reach). Memory: 25 bytes a pair, twice that
+    while pairs are compared, and the first 65,536 pairs of one corpus. More than one of `processes`, which inspect a
     larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
 
     `recorded` is as in `changed_since`. Raises UserError if a corpus cannot be read at all.
@@ -45,21 +45,12 @@ def read_all(
     vocabulary: Vocabulary,
     *,
     processes: int = 1,
-    keep_reasons: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> list[CorpusFacts]:
     """The facts of every corpus, before they are compared."""
     corpora = list(_open_all(data))  # all of them first: a wrong name is reported before the training corpus is read
     for facts in corpora:
-        read_facts(
-            facts,
-            data,
-            check,
-            vocabulary,
-            processes=processes,
-            keep_reasons=keep_reasons and facts.role == 'train',
-            progress=progress,
-        )
+        read_facts(facts, data, check, vocabulary, processes=processes, progress=progress)
     return corpora
 
 
@@ -110,14 +101,13 @@ def weigh(
     kinds = {name: kind._replace(share=getattr(check, name, 0.0)) for name, kind in KINDS.items()}
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))
     details = find_overlaps(corpora)
-    for number, facts in enumerate(corpora):
+    for facts in corpora:
+        facts.read_examples()
         findings += _of_sides(facts)
-        hits = itertools.chain.from_iterable(facts.examples.values())
-        texts = facts.texts(hit.index for hit in hits if not hit.source + hit.target)
         for kind in kinds:
             if facts.counts[kind]:
-                examples = _examples(facts, kind, texts)
-                detail = details.get((number, kind)) or _detail(facts, kind)
+                examples = itertools.starmap(facts.example, facts.examples[kind])
+                detail = details.get((facts.name, kind)) or _detail(facts, kind)
                 findings += findings_of(kinds[kind], facts.name, facts.counts[kind], len(facts), examples, detail)
     findings += _normalization(kinds['normalization'], corpora)
     findings += _vocabulary(check, vocabulary, training)
@@ -127,18 +117,13 @@ def weigh(
 
 def _detail(facts: CorpusFacts, kind: str) -> str:
     """A sentence about the first pair of a kind, if there is one to say."""
-    hit = facts.examples[kind][0]
+    index, side = facts.examples[kind][0]
     if kind == 'missing_side':
-        return facts.corpus.missing(hit.side, hit.index)
+        return facts.corpus.missing(side, index)
     if kind == 'invalid_utf8':
-        byte = re.search(r'\\x([0-9a-f]{2})', hit.target if hit.side else hit.source)
-        return f'{facts.place(hit)}: byte 0x{byte[1]} is not valid UTF-8' if byte else ''
+        byte = re.search(r'\\x([0-9a-f]{2})', facts.texts[index][side])
+        return f'{facts.corpus.place(index, side)}: byte 0x{byte[1]} is not valid UTF-8' if byte else ''
     return ''
-
-
-def _examples(facts: CorpusFacts, kind: str, texts: dict[int, tuple[str, str]]) -> Iterator[Example]:
-    for hit in facts.examples[kind]:
-        yield Example(facts.place(hit), *((hit.source, hit.target) if hit.source + hit.target else texts[hit.index]))
 
 
 def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
@@ -151,8 +136,7 @@ def _of_sides(facts: CorpusFacts) -> Iterator[Finding]:
     (source, _), (target, _) = facts.languages_found
     first, second = facts.languages
     size = len(facts)
-    texts = facts.texts(range(min(EXAMPLES, size)))
-    examples = [tuple(Example(facts.corpus.place(i, side), *texts[i]) for i in texts) for side in (0, 1)]
+    examples = [tuple(facts.example(i, side) for i in range(min(EXAMPLES, size))) for side in (0, 1)]
     if is_language(source, second) and is_language(target, first) and not is_language(source, first):
         detail = f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
         yield Finding(KINDS['swapped_corpus'], 'error', facts.name, size, size, examples[0], detail)
@@ -172,11 +156,7 @@ def _normalization(kind: Kind, corpora: list[CorpusFacts]) -> Iterator[Finding]:
         counts = {form: sum(facts.counts[f'{form}:{side}'] for facts, side in sides) for form in FORMS}
         rarer = min(FORMS, key=lambda form: (counts[form], form == 'composed'))
         total = sum(len(facts) for facts, _ in sides)
-        examples = (
-            Example(facts.place(hit), hit.source, hit.target)
-            for facts, side in sides
-            for hit in facts.examples.get(f'{rarer}:{side}', [])
-        )
+        examples = (facts.example(*each) for facts, side in sides for each in facts.examples.get(f'{rarer}:{side}', []))
         detail = f'{counts["composed"]:,} lines are composed, {counts["decomposed"]:,} decomposed'
         yield from findings_of(kind, f'language {language}', counts[rarer], total, examples, detail)
 
@@ -193,14 +173,15 @@ def _vocabulary(check: CheckConfig, vocabulary: Vocabulary, training: list[Corpu
         yield Finding(KINDS['few_pairs'], 'warning', 'training', total, total, detail=detail)
     uncovered = vocabulary.uncovered(tally)
     if uncovered:
+        shown = sorted(uncovered.items(), key=lambda item: (-item[1], item[0]))[:EXAMPLES]
+        places = {}
+        for facts in reversed(training):
+            found = facts.first_seen({character for character, _ in shown})
+            places |= {character: facts.corpus.place(*where) for character, where in found.items()}
         examples = []
-        for character, count in sorted(uncovered.items(), key=lambda item: (-item[1], item[0])):
-            facts = next((facts for facts in training if character in facts.first_seen), None)
-            if facts is not None and len(examples) < EXAMPLES:
-                index, side = facts.first_seen[character]
-                times = 'once' if count == 1 else f'{count:,} times'
-                text = f'U+{ord(character):04X} {character} {times}'
-                examples.append(Example(facts.corpus.place(index, side), text))
+        for character, count in shown:
+            times = 'once' if count == 1 else f'{count:,} times'
+            examples.append(Example(places[character], f'U+{ord(character):04X} {character} {times}'))
         severity = 'note' if vocabulary.config.byte_fallback else 'warning'
         detail = f'{len(uncovered):,} characters, {uncovered.total():,} times in {characters:,}'
         yield Finding(KINDS['uncovered'], severity, 'training', len(uncovered), 0, tuple(examples), detail)

@@ -10,9 +10,9 @@ import numpy as np
 from flax_transformer.data.audit import characters, language
 from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
+from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import SideModel
 from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
-from flax_transformer.data.audit.report import EXAMPLES
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -21,6 +21,7 @@ _SMOOTHING = 10  # characters added to both lengths: short lines often have larg
 FORMS = ('composed', 'decomposed')
 Note = Callable[..., None]  # kind, indices of lines, side: adds them to what was found
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f ]\d{3}(?!\d)|[.,:]\d+)*")
+_NOT_UTF8 = re.compile('[\udc80-\udcff]')  # bytes that surrogateescape has made characters
 _SEPARATORS = re.compile(r'\D')
 SPELLED = 12  # numbers up to this are often spelled out on one side only
 
@@ -33,41 +34,25 @@ class Model(NamedTuple):
     usual_ratio: float  # target characters per source character
     max_ratio: float
     slots: tuple[int, int]  # tokens of each side that a row holds
-    common: np.ndarray  # [LAST + 1] bool: characters too frequent to be left out of a vocabulary
     tokenizer: Tokenizer | None
 
 
-class Hit(NamedTuple):
-    """A pair that shows a fault."""
-
-    index: int  # in its chunk, or its corpus
-    side: int
-    source: str
-    target: str
-
-
 class PairFacts(NamedTuple):
-    """What is kept of each pair, so that pairs can be compared: 24 bytes."""
+    """What is kept of each pair, so that pairs can be compared: 25 bytes."""
 
     keys: np.ndarray  # [2, pairs] uint64
     exact: np.ndarray  # [pairs] uint32
     lengths: np.ndarray  # [2, pairs] uint8
-    signs: np.ndarray  # [2, pairs] uint8
-
-
-NO_PAIRS = PairFacts(
-    np.zeros((2, 0), np.uint64), np.zeros(0, np.uint32), np.zeros((2, 0), np.uint8), np.zeros((2, 0), np.uint8)
-)
+    ends: np.ndarray  # [2, pairs] uint8: codes of the last marks
+    reasons: np.ndarray  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
 
 
 class Facts(NamedTuple):
     """What one chunk shows."""
 
     pairs: PairFacts
-    found: dict[str, np.ndarray]  # the pairs of each kind, as indices in the chunk
-    examples: dict[str, list[Hit]]
+    found: dict[str, dict[int, int]]  # the pairs that show a kind, as indices in the chunk, each with the side
     characters: Counter[str]
-    first_seen: dict[str, tuple[int, int]]  # pair and side of each character that is not common
 
 
 def learn(records: Sequence[Records], languages: tuple[str | None, str | None], **settings: object) -> Model:
@@ -83,29 +68,27 @@ def learn(records: Sequence[Records], languages: tuple[str | None, str | None], 
         lines = [(line or b'').decode('utf-8', 'replace') for line in chosen]
         sides.append(lay_out([line for line in lines if line.strip()] or ['']))
     lengths = [text.starts[-1] - len(text.lines) for text in sides]
-    tallies = [np.bincount(text.codes, minlength=LAST + 1) for text in sides]
-    coverage = settings.pop('character_coverage')
     return Model(
         sides=tuple(map(language.learn_side, sides)),
         languages=tuple(code if code and language.is_known(code) else None for code in languages),
         usual_ratio=float(max(lengths[1], 1) / max(lengths[0], 1)),
-        common=sum(tallies) > (1 - coverage) * sum(lengths),
         **settings,
     )
 
 
 def inspect(records: Records, model: Model) -> Facts:
     """The facts of a chunk."""
-    found: dict[str, list[tuple[np.ndarray, int]]] = {}
+    found: dict[str, dict[int, int]] = {}
 
     def note(kind: str, lines: np.ndarray | list[int], side: int = 0) -> None:
-        if len(lines):
-            found.setdefault(kind, []).append((np.asarray(lines, np.int64), side))
+        for line in np.asarray(lines).tolist():
+            found.setdefault(kind, {}).setdefault(line, side)
 
     texts = []
     for side, lines in enumerate(records):
         note('missing_side', [i for i, line in enumerate(lines) if line is None], side)
-        decoded, invalid = _decoded(lines)
+        decoded = [(line or b'').decode('utf-8', 'surrogateescape') for line in lines]
+        invalid = [i for i, line in enumerate(decoded) if not line.isascii() and _NOT_UTF8.search(line)]
         note('invalid_utf8', invalid, side)
         note('blank', [i for i, line in enumerate(decoded) if lines[i] is not None and not line.strip()], side)
         for i in invalid:
@@ -123,6 +106,7 @@ def inspect(records: Records, model: Model) -> Facts:
         for form, lines in zip(FORMS, characters.composed_and_decomposed(text, bits[side]), strict=True):
             note(f'{form}:{side}', lines, side)
         note('too_long', _too_long(text, model.slots[side], model.tokenizer), side)
+    note('quoted', characters.quoted_rows(*(text.lines for text in texts)))
     has_letter = (line_bits[0] & LETTER) != 0
     note('copy', np.flatnonzero(present & (keys[0] == keys[1]) & has_letter))
     lengths = np.stack([np.diff(text.starts) - 1 for text in texts])
@@ -130,36 +114,20 @@ def inspect(records: Records, model: Model) -> Facts:
     note('length_ratio', np.flatnonzero(present & (np.abs(ratio) > np.log(model.max_ratio))))
     _note_languages(texts, model, present & (keys[0] != keys[1]), note)
 
-    signs = np.stack([_last_signs(text) for text in texts])
-    with_digits = np.flatnonzero((line_bits[0] | line_bits[1]) & DIGIT)
-    note('numbers', [i for i in _differing_numbers(texts, with_digits, signs) if present[i]])
-    tally, first_seen = _characters(texts, model.common)
+    with_digits = np.flatnonzero(present & ((line_bits[0] | line_bits[1]) & DIGIT != 0))
+    note('numbers', [i for i in with_digits if numbers_differ(*(numbers_of(text.lines[i]) for text in texts))])
     raw = ([line or b'' for line in side] for side in records)
     lengths = np.where(lengths > 0, length_byte(lengths), 0).astype(np.uint8)
-    return Facts(
-        PairFacts(keys, exact_keys(*raw), lengths, signs),
-        {kind: np.unique(np.concatenate([lines for lines, _ in parts])) for kind, parts in found.items()},
-        {kind: _examples(parts, records) for kind, parts in found.items()},
-        tally,
-        first_seen,
-    )
+    reasons = np.zeros(len(present), np.uint8)
+    for number, kind in reversed([*enumerate(REJECTED, start=1)]):
+        reasons[list(found.get(kind, ()))] = number
+    pairs = PairFacts(keys, exact_keys(*raw), lengths, np.stack([_ends(text) for text in texts]), reasons)
+    return Facts(pairs, found, _characters(texts))
 
 
 def shown(line: bytes | None) -> str:
     """A line for people to read, with escapes for what is not UTF-8."""
     return (line or b'').decode('utf-8', 'backslashreplace')
-
-
-def _decoded(lines: Sequence[bytes | None]) -> tuple[list[str], list[int]]:
-    """The lines as text, and those that are not UTF-8."""
-    decoded, invalid = [], []
-    for i, line in enumerate(lines):
-        try:
-            decoded.append((line or b'').decode())
-        except UnicodeDecodeError:
-            decoded.append('?')
-            invalid.append(i)
-    return decoded, invalid
 
 
 def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray:
@@ -172,19 +140,6 @@ def _too_long(text: Text, slots: int, tokenizer: Tokenizer | None) -> np.ndarray
     space = (text.codes == 0x20) | (text.codes == 0x0A)
     begins = ~space & np.concatenate([[True], space[:-1]])
     return np.flatnonzero(text.count(begins) + 1 > slots)
-
-
-def _differing_numbers(texts: list[Text], with_digits: np.ndarray, signs: np.ndarray) -> list[int]:
-    """The pairs whose numbers differ; adds a hash of each line's numbers to its sign."""
-    differ = []
-    for i in with_digits.tolist():
-        both = [numbers_of(text.lines[i]) for text in texts]
-        for side, numbers in enumerate(both):
-            if numbers:
-                signs[side, i] += 4 * (1 + hash(tuple(sorted(map(int, numbers)))) % 63)
-        if numbers_differ(*both):
-            differ.append(i)
-    return differ
 
 
 def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, note: Note) -> None:
@@ -210,43 +165,21 @@ def _note_languages(texts: list[Text], model: Model, comparable: np.ndarray, not
         note('wrong_language', sorted(foreign), side)
 
 
-def _last_signs(text: Text) -> np.ndarray:
+def _ends(text: Text) -> np.ndarray:
     """[lines] uint8: a code of the last character of each line: 1 full stop, 2 question mark, 3 exclamation mark."""
     last = text.codes[np.maximum(text.starts[1:] - 2, 0)]
     return sum((last == ord(sign)).astype(np.uint8) * np.uint8(code) for code, sign in enumerate('.?!', start=1))
 
 
-def _characters(texts: list[Text], common: np.ndarray) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
-    """How often each character occurs, and where each uncommon one occurs first."""
-    tally: Counter[str] = Counter()
-    first_seen: dict[str, tuple[int, int]] = {}
-    for side, text in enumerate(texts):
-        counts = np.bincount(text.codes, minlength=LAST + 1)
-        counts[[0x0A, LAST]] = 0
-        present = np.flatnonzero(counts)
-        tally.update({chr(code): int(counts[code]) for code in present})
-        rare = np.flatnonzero(~common[text.codes])
-        codes, positions = np.unique(text.codes[rare], return_index=True)
-        lines = np.searchsorted(text.starts, rare[positions], side='right') - 1
-        for code, line in zip(codes.tolist(), lines.tolist(), strict=True):
-            if code not in (0x0A, LAST):
-                first_seen[chr(code)] = min((line, side), first_seen.get(chr(code), (line, side)))
+def _characters(texts: list[Text]) -> Counter[str]:
+    """How often each character occurs."""
+    counts = sum(np.bincount(text.codes, minlength=LAST + 1) for text in texts)
+    counts[[0x0A, LAST]] = 0
+    tally = Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts)})
+    for text in texts:
         for line in text.lines_at(np.flatnonzero(text.codes == LAST)):
-            beyond = [character for character in text.lines[line] if ord(character) >= LAST]
-            tally.update(beyond)
-            for character in beyond:
-                first_seen[character] = min((int(line), side), first_seen.get(character, (int(line), side)))
-    return tally, first_seen
-
-
-def _examples(parts: list[tuple[np.ndarray, int]], records: Records) -> list[Hit]:
-    """The first pairs of a kind, each once."""
-    hits: dict[int, int] = {}
-    for lines, side in parts:
-        for line in lines[:EXAMPLES].tolist():
-            hits.setdefault(line, side)
-    first = sorted(hits.items())[:EXAMPLES]
-    return [Hit(i, side, shown(records.sources[i]), shown(records.targets[i])) for i, side in first]
+            tally.update(character for character in text.lines[line] if ord(character) >= LAST)
+    return tally
 
 
 def numbers_of(line: str) -> Counter[str]:

@@ -17,7 +17,7 @@ from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.reading import CorpusFacts
 from flax_transformer.data.audit.report import Report
-from flax_transformer.data.bitext.config import DataConfig, is_made
+from flax_transformer.data.bitext.config import CorpusConfig, DataConfig, is_made
 
 GUARD = 50  # pairs on either side of a shifted stretch that are dropped with it
 
@@ -27,7 +27,7 @@ class Cleaned:
     """The outcome for one training corpus."""
 
     name: str
-    corpus: str  # in the form of data.train
+    corpus: str  # named as data.train would be
     rejected_file: Path
     kept: int  # pairs
     rejected: dict[str, int]  # pairs by the first kind of fault they show
@@ -53,36 +53,25 @@ def clean(
 
     Raises UserError, before anything is read, if a file exists and `overwrite` is False.
     """
-    planned = _planned(data, output)
+    planned = [_paths(output, part) for part in data.corpora]
     paths = [path for paths in planned for path in paths]
+    if len(set(paths)) < len(paths):
+        raise UserError('two corpora would be written to the same files; give them other names')
     existing = [path for path in paths if path.exists()]
     if existing and not overwrite:
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = read_all(data, check, vocabulary, processes=processes, keep_reasons=True, progress=progress)
+    corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
         if any(file == path.resolve() for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')
     report = weigh(check, vocabulary, corpora)
-    for facts in corpora:
-        if facts.reasons is not None:
-            _widen_shifts(facts.reasons)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
+    for facts in filter(len, training):
+        _widen_shifts(facts.pairs.reasons)
     return [_write(facts, paths, spaces) for facts, paths in zip(training, planned, strict=True)], report
-
-
-def _planned(data: DataConfig, output: Path) -> list[tuple[Path, Path, Path]]:
-    """The files of each training corpus. Raises UserError if one is generated, or if two have the same files."""
-    for part in data.corpora:
-        if is_made(part.train):
-            raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')
-    planned = [_paths(output, part.name, (part.source_language, part.target_language)) for part in data.corpora]
-    if len({path for paths in planned for path in paths}) < 3 * len(planned):
-        names = ', '.join(part.name for part in data.corpora)
-        raise UserError(f'two of the corpora {names} would be written to the same files; give them other names')
-    return planned
 
 
 def _widen_shifts(reasons: np.ndarray) -> None:
@@ -94,10 +83,13 @@ def _widen_shifts(reasons: np.ndarray) -> None:
         reasons[nearby[reasons[nearby] == 0]] = REJECTED.index('shifted') + 1
 
 
-def _paths(output: Path, name: str, languages: tuple[str, str]) -> tuple[Path, Path, Path]:
-    """The files of the sources, the targets and the rejected pairs."""
+def _paths(output: Path, part: CorpusConfig) -> tuple[Path, Path, Path]:
+    """The files of the sources, the targets and the rejected pairs. Raises UserError for a corpus that is generated."""
+    if is_made(part.train):
+        raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')
+    languages = part.source_language, part.target_language
     first, second = languages if languages[0] != languages[1] else ('source', 'target')
-    name = name.replace(os.sep, '_')
+    name = part.name.replace(os.sep, '_')
     return output / f'{name}.{first}', output / f'{name}.{second}', output / f'{name}.rejected.tsv'
 
 
@@ -108,7 +100,7 @@ def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path], spaces: bool) -> 
         sources, targets, rejected = (stack.enter_context(written_whole(path)) for path in paths)
         for chunk in facts.corpus.records():
             for source, target in zip(*chunk, strict=True):
-                number = int(facts.reasons[index])
+                number = int(facts.pairs.reasons[index])
                 if number:
                     kind = REJECTED[number - 1]
                     counts[kind] += 1

@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.common.fields import check_positive, check_range, check_types
+from flax_transformer.data.audit.kinds import QUOTED
 from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 
@@ -26,6 +27,7 @@ class CheckConfig:
     numbers: float = 0.05  # warn from this share of pairs: digits that differ
     control: float = 0.001  # warn from this share of pairs: lines with control or zero-width characters
     entity: float = 0.001  # warn from this share of pairs: lines with HTML entities or tags
+    quoted: float = QUOTED[-1]  # warn from this share of pairs: quoted as in CSV
     mojibake: float = 0.001  # warn from this share of pairs: lines decoded by the wrong encoding
     normalization: float = 0.001  # warn from this share of pairs: lines in the rarer Unicode form
     duplicate: float = 0.1  # warn from this share of pairs: repeats of an earlier pair
@@ -36,11 +38,9 @@ class CheckConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'characters_per_piece')
-        check(self.max_length_ratio > 1, f'max_length_ratio={self.max_length_ratio}: expected more than 1')
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is float and field.name != 'max_length_ratio':
-                check(0 <= value <= 1, f'{field.name}={value}: expected a share from 0 to 1')
+        check_range(self, 'max_length_ratio', above=1)
+        shares = [field.name for field in fields(self) if field.type is float and field.name != 'max_length_ratio']
+        check_range(self, *shares, least=0, most=1)
 
 
 class Vocabulary(NamedTuple):

@@ -22,6 +22,43 @@ class Kind(NamedTuple):
         return 'warning' if count >= self.share * total else 'note'
 
 
+QUOTED = (
+    'quoted',
+    'share',
+    'rows of a table with all cells in double quotes, or a cell with quotes of its own doubled, as CSV has them',
+    'takes the quotes for part of the text',
+    'write the table again with csv.QUOTE_NONE of Python, or clean the corpus',
+    0.01,
+)
+OF_LINES = (  # whatever the task
+    (
+        'control',
+        'share',
+        'lines with control, zero-width or private-use characters',
+        'trains on them as they are; a word with one is another word',
+        'delete the characters, or, for translation, set tokenizer.normalization to nmt_nfkc',
+        0.001,
+    ),
+    (
+        'entity',
+        'share',
+        'lines with HTML entities or tags',
+        'trains on them as they are; a tag next to a word makes it another word',
+        'unescape the text (html.unescape in Python), or clean the corpus',
+        0.001,
+    ),
+    QUOTED,
+    (
+        'mojibake',
+        'share',
+        'lines with UTF-8 that was once read as Latin-1 or Windows-1252, or with U+FFFD',
+        'trains on them as they are',
+        'convert the original again, or clean the corpus',
+        0.001,
+    ),
+)
+
+
 def table(*rows: tuple) -> dict[str, Kind]:
     """The kinds of a task by name, from rows of the fields of Kind."""
     return {name: Kind(name, gravity, *rest) for name, gravity, *rest in rows}
@@ -100,27 +137,7 @@ KINDS = table(
         'trains on them as they are',
         'look at the examples; dates, times and units may rightly differ',
     ),
-    (
-        'control',
-        'share',
-        'lines with control, zero-width or private-use characters',
-        'trains on them as they are; each takes a piece of the vocabulary, or several bytes',
-        'clean the corpus, or set tokenizer.normalization to nmt_nfkc',
-    ),
-    (
-        'entity',
-        'share',
-        'lines with HTML entities or tags',
-        'trains on them as they are, and translations will contain them',
-        'unescape the text (html.unescape in Python), or clean the corpus',
-    ),
-    (
-        'mojibake',
-        'share',
-        'lines with UTF-8 that was once read as Latin-1 or Windows-1252, or with U+FFFD',
-        'trains on them as they are',
-        'convert the original again, or clean the corpus',
-    ),
+    *OF_LINES,
     (
         'normalization',
         'share',

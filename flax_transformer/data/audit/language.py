@@ -14,6 +14,7 @@ import numpy as np
 
 from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import LAST, LETTER, SCRIPTS, Text, scripts_of_characters
+from flax_transformer.text.languages import two_letters
 
 SLOTS = 1 << 17  # size of the table into which trigrams are hashed
 MARGIN = 12.0  # nats by which a line must look like the other side
@@ -119,8 +120,8 @@ def identifier_of(languages: Sequence[str]) -> Any:
 
 
 def code_of(language: str) -> str:
-    """`de_AT` or `de-AT` as `de`."""
-    return language.replace('_', '-').partition('-')[0].lower()
+    """`de_AT`, `de-AT` or `deu_Latn` as `de`."""
+    return two_letters(language)
 
 
 def is_known(language: str) -> bool:

@@ -1,4 +1,4 @@
-"""A corpus read once, in chunks, by one process or several; then corpora compared by the 24 bytes kept of each pair."""
+"""A corpus read once, in chunks, by one process or several; then corpora compared by the 25 bytes kept of each pair."""
 
 import copy
 import itertools
@@ -12,16 +12,18 @@ import numpy as np
 
 from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.audit.alignment import Stretch, shifted_stretches
-from flax_transformer.data.audit.chunks import EXAMPLES, NO_PAIRS, Facts, Hit, Model, PairFacts, inspect, learn, shown
+from flax_transformer.data.audit.chunks import Facts, Model, PairFacts, inspect, learn, shown
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
 from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
+from flax_transformer.data.audit.report import EXAMPLES, Example
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.named_corpora import NumberWords
 
-HEAD = 65_536  # first pairs, kept in memory: they teach what the corpus is like, and most examples are among them
+HEAD = 65_536  # first pairs, which teach what the corpus is like
+MADE = 1  # chunks read of a corpus that is made: generating all of it takes longer than its check is worth
 _MODEL: list[Model] = []  # set in each inspecting process
 _MEMORISED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
 
@@ -34,17 +36,15 @@ class CorpusFacts:
     role: str  # train, validation or test
     corpus: Corpus
     languages: tuple[str, str]
-    head: list[Records] = field(default_factory=list)  # its first pairs
     languages_found: tuple[tuple[str, float] | None, ...] = (None, None)  # each side's, and in what fraction of lines
-    pairs: PairFacts = NO_PAIRS
-    reasons: np.ndarray | None = None  # [pairs] uint8, for clean: the first kind that rejects a pair, from 1; 0: none
+    pairs: PairFacts | None = None  # None: there are none
     counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[Hit]] = field(default_factory=dict)
+    examples: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # the first pairs of a kind, and sides
+    texts: dict[int, tuple[str, str]] = field(default_factory=dict)  # source and target of the examples
     characters: Counter[str] = field(default_factory=Counter)
-    first_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.pairs.exact)
+        return 0 if self.pairs is None else len(self.pairs.exact)
 
     @property
     def is_made(self) -> bool:
@@ -52,27 +52,36 @@ class CorpusFacts:
 
     def reject(self, kind: str, indices: np.ndarray) -> None:
         """Marks pairs, for `clean`, as rejected by a kind, if it is one that rejects."""
-        if self.reasons is not None and kind in REJECTED:
-            unmarked = indices[self.reasons[indices] == 0]
-            self.reasons[unmarked] = 1 + REJECTED.index(kind)
+        if kind in REJECTED:
+            unmarked = indices[self.pairs.reasons[indices] == 0]
+            self.pairs.reasons[unmarked] = 1 + REJECTED.index(kind)
 
-    def place(self, hit: Hit) -> str:
-        """File and line of a fault."""
-        return self.corpus.place(hit.index, hit.side)
+    def example(self, index: int, side: int) -> Example:
+        """A pair of `texts` as an example of a fault on one of its sides."""
+        return Example(self.corpus.place(index, side), *self.texts[index])
 
-    def texts(self, indices: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """Source and target of some pairs. Reads the corpus again if they are not among the first."""
-        wanted, found, first = sorted(set(indices)), {}, 0
-        again = copy.copy(self.corpus)  # so that self.corpus still knows the places of what it read last
-        in_head = not wanted or wanted[-1] < sum(len(chunk.sources) for chunk in self.head)
-        for chunk in self.head if in_head else again.records():
-            last = first + len(chunk.sources)
-            for index in itertools.takewhile(lambda i, last=last: i < last, wanted[len(found) :]):
-                found[index] = shown(chunk.sources[index - first]), shown(chunk.targets[index - first])
-            first = last
+    def pairs_read(self) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
+        """Reads the corpus again: each pair with its index."""
+        # A copy, so that self.corpus still knows the places of what it read last.
+        chunks = itertools.islice(copy.copy(self.corpus).records(), MADE if self.is_made else None)
+        return enumerate(itertools.chain.from_iterable(zip(*chunk, strict=True) for chunk in chunks))
+
+    def first_seen(self, wanted: set[str]) -> dict[str, tuple[int, int]]:
+        """Pair and side in which each of some characters occurs first."""
+        wanted, found = wanted & self.characters.keys(), {}
+        for index, pair in self.pairs_read() if wanted else ():
+            for side, line in enumerate(pair):
+                found |= dict.fromkeys((wanted - found.keys()).intersection(shown(line)), (index, side))
             if len(found) == len(wanted):
                 break
         return found
+
+    def read_examples(self) -> None:
+        """Reads the texts of all examples, and of the first pairs."""
+        wanted = {index for each in self.examples.values() for index, _ in each}
+        wanted.update(range(min(EXAMPLES, len(self))))
+        pairs = itertools.islice(self.pairs_read(), max(wanted, default=-1) + 1)
+        self.texts = {index: (shown(source), shown(target)) for index, (source, target) in pairs if index in wanted}
 
 
 def read_facts(
@@ -82,48 +91,43 @@ def read_facts(
     vocabulary: Vocabulary,
     *,
     processes: int,
-    keep_reasons: bool,
     progress: Callable[[int], object] | None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
-    # Generating all text of a corpus that is made takes longer than its check is worth.
-    records = itertools.islice(facts.corpus.records(), 1 if facts.is_made else None)
-    count = 0
+    records = itertools.islice(facts.corpus.records(), MADE if facts.is_made else None)
+    head, count = [], 0
     for chunk in records:
-        facts.head.append(chunk)
+        head.append(chunk)
         count += len(chunk.sources)
         if count >= HEAD:
             break
     if not count:
         return
-    model = _model(facts, data, check, vocabulary)
+    model = _model(facts, head, data, check, vocabulary)
     kept: list[PairFacts] = []
-    reasons: list[np.ndarray] = []
     first = 0
-    for part in _inspected(itertools.chain(facts.head, records), model, processes if count >= HEAD else 1):
+    for part in _inspected(itertools.chain(head, records), model, processes if count >= HEAD else 1):
         _add_chunk(facts, part, first)
         kept.append(part.pairs)
-        if keep_reasons:
-            reasons.append(_reasons(part))
         first += len(part.pairs.exact)
         if progress is not None:
             progress(len(part.pairs.exact))
     facts.pairs = PairFacts(*(np.concatenate(arrays, axis=-1) for arrays in zip(*kept, strict=True)))
-    facts.reasons = np.concatenate(reasons) if keep_reasons else None
 
 
-def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary: Vocabulary) -> Model:
+def _model(
+    facts: CorpusFacts, head: list[Records], data: DataConfig, check: CheckConfig, vocabulary: Vocabulary
+) -> Model:
     """What the pairs are compared with; finds the languages of the corpus on the way."""
     model = learn(
-        facts.head,
+        head,
         facts.languages if facts.corpus.files else (None, None),  # generated text is in the language asked for
         max_ratio=check.max_length_ratio,
         slots=(data.source_length - data.language_tags, data.target_length),
         tokenizer=vocabulary.tokenizer,
-        character_coverage=vocabulary.config.character_coverage,
     )
     if all(model.languages):
-        sides = ([line for chunk in facts.head for line in chunk[side] if line] for side in (0, 1))
+        sides = ([line for chunk in head for line in chunk[side] if line] for side in (0, 1))
         facts.languages_found = tuple(language_of_side([shown(line) for line in lines]) for lines in sides)
     for found, expected in zip(facts.languages_found, facts.languages, strict=True):
         if found is not None and not (found[1] > 0.5 and is_language(found[0], expected)):
@@ -133,23 +137,11 @@ def _model(facts: CorpusFacts, data: DataConfig, check: CheckConfig, vocabulary:
 
 def _add_chunk(facts: CorpusFacts, part: Facts, first: int) -> None:
     """Adds what a chunk shows; `first` is the index of its first pair."""
-    for kind, lines in part.found.items():
-        facts.counts[kind] += len(lines)
-        hits = facts.examples.setdefault(kind, [])
-        room = EXAMPLES - len(hits)
-        hits += [hit._replace(index=first + hit.index) for hit in part.examples[kind][: max(room, 0)]]
+    for kind, sides in part.found.items():
+        facts.counts[kind] += len(sides)
+        examples = facts.examples.setdefault(kind, [])
+        examples += [(first + line, side) for line, side in sorted(sides.items())[: EXAMPLES - len(examples)]]
     facts.characters.update(part.characters)
-    for character, (line, side) in part.first_seen.items():
-        facts.first_seen.setdefault(character, (first + line, side))
-
-
-def _reasons(part: Facts) -> np.ndarray:
-    """[pairs] uint8: the first kind that rejects each pair, as in CorpusFacts."""
-    reasons = np.zeros(len(part.pairs.exact), np.uint8)
-    for number, kind in reversed(list(enumerate(REJECTED, start=1))):
-        if kind in part.found:
-            reasons[part.found[kind]] = number
-    return reasons
 
 
 def _inspected(chunks: Iterable[Records], model: Model, processes: int) -> Iterator[Facts]:
@@ -179,14 +171,15 @@ def _inspect_here(chunk: tuple) -> Facts:
     return inspect(Records(*chunk), _MODEL[0])
 
 
-def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[int, str], str]:
+def find_overlaps(corpora: list[CorpusFacts]) -> dict[tuple[str, str], str]:
     """Adds what comparing shows to the corpora's counts and examples; returns details by corpus and kind."""
     details = {}
-    for number, facts in enumerate(corpora):
-        if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.signs):
+    corpora = [facts for facts in corpora if len(facts)]
+    for facts in corpora:
+        if stretches := shifted_stretches(facts.pairs.lengths, facts.pairs.ends):
             indices = np.concatenate([np.arange(stretch.first, stretch.last + 1) for stretch in stretches])
             _add(facts, 'shifted', indices, [stretch.first for stretch in stretches])
-            details[number, 'shifted'] = '; '.join(map(_described, stretches[:EXAMPLES]))
+            details[facts.name, 'shifted'] = '; '.join(map(_described, stretches[:EXAMPLES]))
     _compare_training([facts for facts in corpora if facts.role == 'train'])
     _compare_held_out(corpora)
     return details
@@ -200,11 +193,11 @@ def _described(stretch: Stretch) -> str:
 
 
 def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None) -> None:
-    """Counts pairs, the first of them as examples; their text is read later."""
+    """Counts pairs, the first of them as examples."""
     if len(indices):
         facts.counts[kind] += len(indices)
         first = indices[:EXAMPLES].tolist() if shown is None else shown[:EXAMPLES]
-        facts.examples.setdefault(kind, []).extend(Hit(index, 0, '', '') for index in first)
+        facts.examples.setdefault(kind, []).extend((index, 0) for index in first)
         facts.reject(kind, indices)
 
 
@@ -238,8 +231,7 @@ def _compare_held_out(corpora: list[CorpusFacts]) -> None:
                 if other.role == 'validation' and other.languages == facts.languages:
                     _add(facts, 'validation_is_test', shared_pairs(*facts.pairs.keys, other.pairs.keys))
     for facts in training:
-        if facts.reasons is not None:
-            facts.reject('leaked', _found_in(facts, held_out))
+        facts.reject('leaked', _found_in(facts, held_out))
 
 
 def _found_in(facts: CorpusFacts, others: list[CorpusFacts]) -> np.ndarray:

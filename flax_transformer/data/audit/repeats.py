@@ -37,11 +37,9 @@ def _mixed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 def _firsts(values: np.ndarray) -> np.ndarray:
     """[values] bool: whether a value occurs for the first time."""
-    order = np.argsort(values, kind='stable')
-    ordered = values[order]
-    first = np.ones(len(values), bool)
-    first[order[1:]] = ordered[1:] != ordered[:-1]
-    return first
+    is_first = np.zeros(len(values), bool)
+    is_first[np.unique(values, return_index=True)[1]] = True
+    return is_first
 
 
 def repeated_pairs(sources: np.ndarray, targets: np.ndarray, exact: np.ndarray) -> np.ndarray:

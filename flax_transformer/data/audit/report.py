@@ -21,10 +21,6 @@ class Example:
     source: str
     target: str = ''
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return self.source, self.target
-
 
 @dataclass(frozen=True)
 class TextExample:
@@ -32,10 +28,6 @@ class TextExample:
 
     place: str
     text: str
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
 
 
 @dataclass(frozen=True)
@@ -61,8 +53,8 @@ class Finding:
         if self.detail:
             lines.append(f'  {self.detail}')
         for example in self.examples:
-            lines.append(f'    {example.place}')
-            lines += [f'      {visible(text)}' for text in example.texts if text]
+            place, *texts = vars(example).values()
+            lines += [f'    {place}', *(f'      {visible(text)}' for text in texts if text)]
         lines.append(f'  Training {kind.training}. Remedy: {kind.remedy}.')
         return '\n'.join(lines)
 

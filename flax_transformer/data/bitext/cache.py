@@ -29,7 +29,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose
+from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose, tags_of
 from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -142,12 +142,12 @@ def _write(
     """Writes the files of a corpus into a folder; returns their meta.json."""
     before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
-    tag = tokenizer.tag_id(settings.target_language)
+    tags = tags_of(tokenizer, settings.target_language)
     with ThreadPoolExecutor(1) as background:
         digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         arrays = _Arrays(folder)
         for pairs in corpus.pairs():
-            chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tag=tag)
+            chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tags=tags)
             _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=tokenizer.vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]

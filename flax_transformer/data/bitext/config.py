@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_at_least, check_positive, check_rates, check_types, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, setting
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
@@ -29,7 +29,7 @@ class CorpusConfig:
         check_types(self)
         for name in ('name', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
-        check(self.weight is None or self.weight > 0, f'weight={self.weight}: expected more than 0, or None')
+        check_range(self, 'weight', above=0)
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -58,8 +58,8 @@ class DataConfig:
     Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
     """
 
-    source_language: str = 'en'  # to translate from; stands for {lang} in paths
-    target_language: str = 'de'  # to translate into; likewise
+    source_language: str = 'en'  # the language to translate from; stands for {lang} in paths
+    target_language: str = 'de'  # the language to translate into; likewise
     train: str = DEFAULT_TRAIN  # what to train on, such as folder/train.{lang}.gz or pairs.tsv
     validation: str = DEFAULT_VALIDATION  # what the best checkpoint is chosen by; empty: none
     test: str = setting('number_words:test', 'resumable')  # what `evaluate` scores; empty: none
@@ -69,7 +69,7 @@ class DataConfig:
         *('flores101', 'flores200', 'spBLEU-1K', 'spm'),
     ] = setting('auto', 'resumable')
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
-    mixture_temperature: float = 1.0  # without weights, corpora are mixed by number of pairs ^ (1 / temperature)
+    mixture_temperature: float = 1.0  # corpora without weights are mixed by number of pairs ^ (1 / temperature)
     language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages
     # Where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
@@ -80,7 +80,7 @@ class DataConfig:
     block_size: int = 2048  # sentences packed together
     # Processes that plan training batches, 0: none; None: for half of the cores, none for a small corpus.
     workers: int | None = setting(None, 'resumable', 'cosmetic')
-    # For algorithm bpe: rate of merges dropped in training, as in SentencePiece; 0.05 splits like 0.1 in the paper
+    # Rate of merges dropped in training with algorithm bpe, as in SentencePiece; 0.05 splits like 0.1 in the paper
     # (Provilkov et al. 2020).
     bpe_dropout: float = 0.0
     unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram
@@ -91,15 +91,14 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
-        check_rates(self, 'bpe_dropout')
-        check(self.workers is None or self.workers >= 0, f'workers={self.workers}: expected at least 0, or None')
+        check_range(self, 'bpe_dropout', least=0, below=1)
+        check_range(self, 'workers', 'unigram_alpha', least=0)
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
         for name in ('source_language', 'target_language'):  # the language becomes part of a file's name
             language = getattr(self, name)
             check(bool(re.match(r'\w[^/\\]*$', language)), f'{name}={language!r}: expected a language, such as en')
-        check_at_least(0, self, 'unigram_alpha')
-        check(self.numbers_below <= 10**15, f'numbers_below={self.numbers_below}: expected at most 10^15')
+        check_range(self, 'numbers_below', most=10**15)
         needed = self.numbers_train + 2 * self.numbers_held_out
         check(
             self.numbers_below >= needed,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.lines import not_utf8
+from flax_transformer.data.lines import utf8_fault
 
 References = list[str | None]  # one for each sentence; None: it has no more
 
@@ -85,5 +85,5 @@ class Corpus(ABC):
         except AttributeError:
             raise UserError(self.missing(side, first + len(texts))) from None
         except UnicodeDecodeError as error:
-            raise not_utf8(self.place(first + len(texts), side), error) from None
+            raise UserError(f'{self.place(first + len(texts), side)}: {utf8_fault(error)}') from None
         return texts

@@ -119,7 +119,7 @@ class Sampling(NamedTuple):
 
     tokenizer: Tokenizer
     alpha: float  # see Tokenizer.sample_flat
-    tags: Sequence[int | None]  # per corpus: what its sources begin with
+    tags: Sequence[int | None]  # what each corpus's sources begin with
 
 
 class PackingPlan:

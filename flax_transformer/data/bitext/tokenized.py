@@ -67,9 +67,9 @@ def tokenize(
 ) -> TokenizedPairs:
     """Ids of all pairs except those with a blank side or, given slots, with more tokens than slots.
 
-    Given a target language, its tag begins each source.
+    Given a target language, its tag begins each source, or each target.
     """
-    chosen = choose(pairs, tokenizer, source_slots, target_slots, tag=tokenizer.tag_id(target_language))
+    chosen = choose(pairs, tokenizer, source_slots, target_slots, tags=tags_of(tokenizer, target_language))
     return TokenizedPairs(*(Side(ids, offsets(lengths)) for ids, lengths in chosen.sides), *chosen.left_out)
 
 
@@ -81,14 +81,22 @@ class Chosen(NamedTuple):
     left_out: tuple[int, int]  # how many pairs are blank, and too long
 
 
+Tags = tuple[int | None, int | None]  # what begins each source, and each target
+
+
+def tags_of(tokenizer: Tokenizer, target_language: str | None) -> Tags:
+    return tokenizer.tag_id(target_language), tokenizer.first_id(target_language)
+
+
 def choose(
-    pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tag: int | None
+    pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tags: Tags
 ) -> Chosen:
-    """Ids of the pairs that have no blank side and fit the slots; `tag`, if any, begins each source."""
+    """Ids of the pairs that have no blank side and fit the slots, with `tags`, if any."""
     sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
-    if tag is not None:
-        ids, lengths = sides[0]
-        sides[0] = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
+    for number, tag in enumerate(tags):
+        if tag is not None:
+            ids, lengths = sides[number]
+            sides[number] = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
     filled = np.array([bool(s.strip() and t.strip()) for s, t in zip(pairs.sources, pairs.targets, strict=True)], bool)
     fits = np.ones(len(pairs), bool)
     for (_, lengths), slots in zip(sides, (source_slots, target_slots), strict=True):

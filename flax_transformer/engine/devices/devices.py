@@ -34,6 +34,7 @@ from flax_transformer.engine.devices.sharding import (
 _EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
 _PACKAGES = {'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'), 'tpu': ('libtpu',)}  # an extra brings one of them
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
+NO_MESH = Mesh(np.empty((), object), ())
 
 
 def prepare_devices(num_devices: int) -> None:
@@ -62,6 +63,17 @@ def get_devices(config: ParallelConfig) -> list[jax.Device]:
             'ask for fewer (CPU devices can be simulated only before JAX starts: set JAX_NUM_CPU_DEVICES)'
         )
     return devices[:wanted]
+
+
+def jit_alone(function: Callable) -> Callable:
+    """The function of positional arguments, compiled, whatever mesh and promotion of types the caller has set."""
+    compiled = jax.jit(jax.numpy_dtype_promotion('standard')(function))
+
+    def call(*args: Any) -> Any:
+        with jax.set_mesh(NO_MESH):  # the caller's may have more devices than the arguments are on
+            return compiled(*args)
+
+    return call
 
 
 class Devices:
@@ -186,9 +198,8 @@ class Devices:
             return jax.jit(step, **settings)
 
         def step_on_mesh(*args: Any) -> Any:
-            with jax.sharding.use_abstract_mesh(
-                self.mesh.abstract_mesh
-            ):  # the step has sharding constraints of its own
+            # The step has sharding constraints of its own.
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
                 return step(*args)
 
         return jax.jit(step_on_mesh, **settings)

@@ -35,16 +35,10 @@ def store() -> Any:
     return global_state.client
 
 
-def find_cluster(
-    coordinator: str | None, num_processes: int | None, process_id: int | None, timeout: float
-) -> tuple[str | None, int | None, int | None, Any]:
-    """Returns coordinator, number of processes, this one's number and its devices.
-
-    Values that are None are detected from SLURM and the like. Raises RuntimeError, ValueError or KeyError if
-    detection fails; undetected values stay None.
-    """
-    given = coordinator, num_processes, process_id
-    return ClusterEnv.auto_detect_unset_distributed_params(*given, None, None, timeout)
+# It takes coordinator, number of processes, this one's number, its devices, a method and seconds, returns the first
+# four, and detects those that are None from SLURM and the like, or leaves them None. Raises RuntimeError, ValueError or
+# KeyError.
+find_cluster = ClusterEnv.auto_detect_unset_distributed_params
 
 
 def is_first() -> bool:
@@ -58,7 +52,7 @@ def say(text: str) -> None:
         quiet.say(text)
 
 
-def share(name: str, value: str | None = None) -> str:
+def broadcast(name: str, value: str | None = None) -> str:
     """Broadcasts the value that process 0 passes; the others wait as long as it lives. Use each name once."""
     if not is_first():
         return _wait_for(f'shared/{name}')
@@ -71,9 +65,9 @@ def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]
     """`first()` in process 0 and, once it has returned, `others()` in the rest. Use each name once."""
     if is_first():
         result = first()
-        share(name, '')
+        broadcast(name, '')
         return result
-    share(name)
+    broadcast(name)
     return others()
 
 
@@ -110,11 +104,6 @@ class SharedStop:
         last, _, name = asked.partition(' ')
         self._step = int(last)
         return name if step >= self._step else None
-
-
-def is_stopping() -> bool:
-    """Whether the processes have agreed, by their SharedStop, to stop after the same step."""
-    return found('stop') is not None
 
 
 def found(key: str) -> str | None:

@@ -60,10 +60,10 @@ def _join(config: ParallelConfig, facts: Facts) -> None:
         count,
         number,
         local_device_ids=local_devices,
-        # By default JAX's service, which checks nobody, listens on all interfaces.
+        # JAX's service, which checks nobody, would listen on all interfaces.
         coordinator_bind_address=address if is_local else None,
         initialization_timeout=timeout,
-        # After this much silence JAX aborts the process. Our watch is earlier and says which one is lost.
+        # JAX aborts a process after this much silence. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,
     )
 
@@ -72,7 +72,7 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
     """Coordinator, number of processes, this one's number and its devices; JAX finds what the config leaves out."""
     given = config.coordinator or None, config.num_processes or None, config.process_id
     try:
-        address, count, number, local = multihost.find_cluster(*given, config.process_timeout)
+        address, count, number, local = multihost.find_cluster(*given, None, None, config.process_timeout)
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(f'parallel.num_processes={config.num_processes}: {error}') from None
     for name, value in (('coordinator', address), ('num_processes', count), ('process_id', number)):
@@ -109,14 +109,18 @@ def together() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        if not multihost.is_stopping():  # only this process stops, as during preparation; the others wait for it
+        if multihost.found('stop') is None:  # only this process stops, as during preparation; the others wait for it
             _fail(str(stopped), EXIT_CODE)
         _watch.end()
         jax.distributed.shutdown()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         if not isinstance(error, UserError):
-            _await_verdict(error)
+            first = first_line(error)[:200]
+            if any(word in first for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
+                note = f'communication with other processes failed: {first}'
+                print(f'flax-transformer: {note}', file=sys.stderr, flush=True)
+                time.sleep(_watch.timeout + 10)  # the watch finds the lost process, and ends this one
             traceback.print_exc()
         _fail(str(error) or first_line(error), 2)
     except BaseException as error:
@@ -126,14 +130,6 @@ def together() -> Iterator[None]:
         multihost.store().key_value_set(f'done/{multihost.number()}', '')
         _watch.end()
         jax.distributed.shutdown()  # waits until the others leave too
-
-
-def _await_verdict(error: Exception) -> None:
-    """After a failed exchange, gives the watch time to find the lost process and end this one."""
-    first = first_line(error)[:200]
-    if any(word in first for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
-        print(f'flax-transformer: communication with other processes failed: {first}', file=sys.stderr, flush=True)
-        time.sleep(_watch.timeout + 10)
 
 
 class _Watch(threading.Thread):

@@ -98,7 +98,8 @@ def lay_out(devices: Sequence[jax.Device], shape: tuple[int, int, int]) -> np.nd
 
     Raises UserError if the slices differ in size and some fsdp x tensor group would not fit inside one.
     """
-    counts = [len(each) for each in _by_slice(devices)]
+    # Devices without slices, such as CPUs, form one.
+    counts = list(Counter(getattr(device, 'slice_index', 0) for device in devices).values())
     if len(set(counts)) > 1:
         group = math.prod(shape[1:])
         if any(count % group for count in counts):
@@ -140,14 +141,6 @@ def rows_of_process(devices: np.ndarray, process: int, rows: int) -> np.ndarray:
     is_own = np.vectorize(lambda device: device.process_index == process, otypes=[bool])(devices)
     parts = is_own.any(axis=2).reshape(-1)
     return np.flatnonzero(np.repeat(parts, rows // len(parts)))
-
-
-def _by_slice(devices: Sequence[jax.Device]) -> list[list[jax.Device]]:
-    """The devices of each slice; those without slices, such as CPUs, form one."""
-    slices: dict[int, list[jax.Device]] = {}
-    for device in devices:
-        slices.setdefault(getattr(device, 'slice_index', 0), []).append(device)
-    return list(slices.values())
 
 
 def _across_slices(shape: tuple[int, ...], slices: int) -> tuple[int, ...]:

@@ -163,12 +163,10 @@ class TimeLeft:
         """Seconds from now to the end; None before a step has been timed."""
         if not self._counted:
             return None
-        left = (self._steps - self._step) * self._seconds / self._counted
+        step, steps = self._step, self._steps
+        left = (steps - step) * self._seconds / self._counted
         for phase, every in self._every.items():
-            left += self._took.get(phase, 0.0) * _phases_left(self._step, self._steps, every)
+            # Each multiple of `every` has one after it, and so has the last step.
+            times = steps // every - step // every + (steps % every > 0 and step < steps)
+            left += self._took.get(phase, 0.0) * times
         return left
-
-
-def _phases_left(step: int, steps: int, every: int) -> int:
-    """Multiples of `every` after `step` up to `steps`, and one after the last step."""
-    return steps // every - step // every + (steps % every > 0 and step < steps)

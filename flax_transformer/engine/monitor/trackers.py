@@ -12,7 +12,7 @@ from typing import Any
 
 from flax_transformer.common.config_json import flat_table
 from flax_transformer.common.errors import UserError, first_line
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.monitor.append_file import AppendFile
@@ -47,9 +47,9 @@ class Tracker:
         if name == 'none':
             return
         check_installed(name)
-        known = _read_ids(folder)
+        known, fields = _read(folder / ID_FILE), flat_table(_read(folder / 'config.json'))
         try:
-            self._client = CLIENTS[name](folder.absolute().name, known.get(name), _fields(folder))
+            self._client = CLIENTS[name](folder.absolute().name, known.get(name), fields)
         except Exception as error:  # their client may raise anything
             raise UserError(f'training.report_to={name!r}: {first_line(error)}') from None
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
@@ -133,21 +133,12 @@ class _Mlflow:
 CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 
-def _read_ids(folder: Path) -> dict[str, str]:
-    try:
-        return {str(name): str(run) for name, run in parse_json(read_limited(folder / ID_FILE)).items()}
-    except FileNotFoundError:
+def _read(file: Path) -> dict[str, Any]:
+    """The table in a JSON file; {} without the file."""
+    if not file.exists():
         return {}
-    except (ValueError, AttributeError):
-        raise UserError(f'{folder / ID_FILE} is damaged; remove it to begin another run there') from None
-
-
-def _fields(folder: Path) -> dict[str, Any]:
-    """The fields of the run's config, {'model.d_model': 512, ...}."""
-    try:
-        return flat_table(parse_json(read_limited(folder / 'config.json')))
-    except FileNotFoundError:
-        return {}
+    with naming_damage(file, 'remove it to begin another run there'):
+        return {} | parse_json(read_limited(file))
 
 
 class TensorBoardFile:

@@ -13,7 +13,6 @@ import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
-from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
@@ -97,47 +96,31 @@ def _choose(
 def load_named(
     kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
 ) -> tuple[R, Any, Params, list[dict[str, Any]]]:
-    """The run that a reference names, its config, `named_params` on the first device of this process, and the scores
+    """The run that a reference names, its config, its parameters on the first device of this process, and the scores
     of each checkpoint that they come from: one, or several for a mean.
 
-    `init` makes parameters of a config and a key.
+    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
+    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. `init` makes
+    parameters of a config and a key. Raises UserError if both name a checkpoint, or if there is no such checkpoint.
     """
-    run = kind(split_reference(reference)[0])
+    path, which = split_reference(reference)
+    run = kind(path)
     config = run.read_config()
+    if step is not None:
+        if which is not None:
+            raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')
+        which = int(step) if str(step).isdecimal() else step
+    average_last = config.training.average_last
+    if which is None and average_last > 1:
+        which = 'average'
     like = shapes_on_one_device(jax.eval_shape(partial(init, config), jax.random.key(0)))
-    params, steps, checkpoints = _named(reference, run, config.training, like, step)
+    checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
+    if which == 'average':
+        params, steps = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
+    else:
+        params, *steps = checkpoints.restore_params(like, None if which == 'best' else which)
     scores = []
     for each in steps:
         with contextlib.suppress(FileNotFoundError):  # training has deleted it meanwhile
             scores.append(checkpoints.metrics(each))
     return run, config, params, scores
-
-
-def named_params(
-    reference: Path | str, run: RunDirectory, training: LoopConfig, like: Params, *, step: int | None = None
-) -> Params:
-    """The parameters, shaped as `like`, of `run` at the checkpoint that `reference` or `step` names.
-
-    Without either: the best checkpoint (training.best_by), or the mean of the newest if training.average_last is above
-    1. `@average` is that mean, or the mean of all kept checkpoints. Raises UserError if both name one, or if there is
-    no such checkpoint.
-    """
-    return _named(reference, run, training, like, step)[0]
-
-
-def _named(
-    reference: Path | str, run: RunDirectory, training: LoopConfig, like: Params, step: int | None
-) -> tuple[Params, Sequence[int], CheckpointReader]:
-    _, which = split_reference(reference)
-    if step is not None:
-        if which is not None:
-            raise UserError(f'{reference} names a checkpoint, and so does step={step}; expected one of them')
-        which = int(step) if str(step).isdecimal() else step
-    average_last = training.average_last
-    if which is None and average_last > 1:
-        which = 'average'
-    checkpoints = CheckpointReader(run.checkpoints, best_by=training.best_by)
-    if which == 'average':
-        return *checkpoints.restore_average(like, average_last if average_last > 1 else 0), checkpoints
-    params, step = checkpoints.restore_params(like, None if which == 'best' else which)
-    return params, [step], checkpoints

@@ -61,12 +61,6 @@ class Room(NamedTuple):
         return f'{human_size(self.size)} in {self.files} files and folders'
 
 
-def room_for_checkpoint(least: int, checkpoints: Path) -> Room:
-    """The room that a checkpoint of at least so many bytes takes, as far as those that are there show."""
-    rooms = [_room_of(folder) for folder in checkpoints.iterdir()]
-    return Room(max([least, *(room.size for room in rooms)]), max((room.files for room in rooms), default=0))
-
-
 def _room_of(folder: Path) -> Room:
     size = files = 0
     with contextlib.suppress(FileNotFoundError):  # Orbax may remove files meanwhile
@@ -116,7 +110,7 @@ class Checkpoints(CheckpointReader):
         self._manager = None
         if read_only:
             return
-        multihost.share('damaged checkpoints', self._clean_up() if multihost.is_first() else None)
+        multihost.broadcast('damaged checkpoints', self._clean_up() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
         best = {'get_metric_fn': self._rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
         # max_to_keep with best_fn would delete the newest checkpoint whenever its score is poor.
@@ -153,7 +147,7 @@ class Checkpoints(CheckpointReader):
             if self._saving_step in self._manager.all_steps():
                 if multihost.is_first():
                     set_aside(self.folder / str(self._saving_step))
-                multihost.share(f'checkpoint {self._saving_step} is set aside', '')
+                multihost.broadcast(f'checkpoint {self._saving_step} is set aside', '')
                 self._manager.reload()
             self._manager.save(self._saving_step, args=args, metrics=metrics or None)
 
@@ -229,8 +223,9 @@ class Checkpoints(CheckpointReader):
         except (OSError, ValueError, RuntimeError) as error:
             if not is_full_disk(error):
                 raise
-            room = room_for_checkpoint(self._needed, self.folder)
+            # The checkpoints that are there, and the parts of this one, show what is needed at least.
+            size, files = map(max, zip((self._needed, 0), *map(_room_of, self.folder.iterdir()), strict=True))
             remove_unfinished(self.folder)
             self._settle()
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
-            raise no_space_left(self._saving_step, room, self.folder, error) from None
+            raise no_space_left(self._saving_step, Room(size, files), self.folder, error) from None

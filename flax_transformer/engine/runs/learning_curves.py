@@ -9,6 +9,7 @@ from typing import Any
 from flax_transformer.common.config_json import changed_fields, flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import marked
+from flax_transformer.common.quiet import aligned
 from flax_transformer.engine.monitor.progress import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.run_directory import RunDirectory
@@ -32,11 +33,11 @@ def table(runs: Sequence[RunDirectory]) -> str:
     units = {unit for each in records if (unit := _counted(each).rpartition('_')[2])}
     header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
     rows = [header, *([str(run.path), *_row(each, scores)] for run, each in zip(runs, records, strict=True))]
-    lines = [_aligned(rows)]
+    lines = aligned(rows)
     lines += _signatures(runs, records, scores)
     differing = _differences(configs)
     if differing:
-        lines += ['', _aligned([['field', *(str(run.path) for run in runs)], *differing])]
+        lines += ['', *aligned([['field', *(str(run.path) for run in runs)], *differing])]
     elif len(runs) > 1:
         lines += ['', 'their configs are the same']
     return '\n'.join(lines)
@@ -134,16 +135,6 @@ def _differences(configs: Sequence[Any]) -> list[list[str]]:
         values = ['-' if each.get(name) is None else repr(each[name]) for each in fields]
         rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
     return rows
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    """Columns, the first aligned left and the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append('  '.join([row[0].ljust(widths[0]), *cells[1:]]))
-    return '\n'.join(lines)
 
 
 @contextlib.contextmanager

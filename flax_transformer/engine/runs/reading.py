@@ -208,13 +208,8 @@ class CheckpointReader:
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:
-            lines = [
-                f'  {name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names
-            ]
-            raise UserError(
-                f'checkpoint {step} in {self.folder} was made {how}:\n'
-                + '\n'.join(lines[:5] + ['  ...'] * (len(lines) > 5))
-            )
+            lines = [f'{name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names]
+            raise UserError(f'checkpoint {step} in {self.folder} was made {how}:\n{format_faults(lines)}')
 
 
 def _read(checkpoint: Path, **items: Any) -> Any:

@@ -21,10 +21,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from flax_transformer.common.config_json import changed_fields, from_json, to_json
+from flax_transformer.common.config_json import from_json, refused_fields, to_json
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.fields import marked
-from flax_transformer.common.files import LOCK_FILE, read_limited, write_whole
+from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.shipped import find_run
 from flax_transformer.engine.runs.trust import remember
@@ -82,19 +81,11 @@ class RunDirectory(Generic[C]):
                 f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
                 'where there is room (--workdir)'
             )
-        if refused := self.conflicts(config):
+        if refused := '' if is_new else refused_fields(self.read_config(), config, 'resumable'):
             raise UserError(
                 f'{self.path} holds a run of another config:\n{refused}\n'
                 'Give another --workdir, or use the values there'
             )
-
-    def conflicts(self, config: Any) -> str:
-        """The fields that keep the run here from being resumed with this config, a line each."""
-        if not self.exists():
-            return ''
-        changed, resumable = changed_fields(self.read_config(), config), marked(config, 'resumable')
-        different = {name: values for name, values in changed.items() if name not in resumable}
-        return '\n'.join(f'  {name}: {old!r} there, {new!r} here' for name, (old, new) in different.items())
 
     def _check_path(self) -> None:
         """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
@@ -149,10 +140,8 @@ def read_config_text(path: Path) -> str:
     if not file.is_file():
         what = f'has no {CONFIG_FILE}' if path.is_dir() else 'is a file' if path.is_file() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
-    try:
+    with naming_damage(file):
         return read_limited(file).decode('utf-8')
-    except UnicodeDecodeError as error:
-        raise UserError(f'{file}: {error}') from None
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:

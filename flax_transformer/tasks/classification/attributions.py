@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.engine.devices.devices import NO_MESH
 from flax_transformer.tasks.classification.classifier import Classifier, slots_for
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel
@@ -83,11 +84,12 @@ def _by_gradient(classifier: Classifier, ids: Sequence[int], number: int) -> np.
     is that of the tokens even where a word occurs twice."""
     slots = slots_for(len(ids))
     params = classifier.params
-    table = jnp.asarray(params['encoder']['embedding']['table'])
-    rows = jnp.concatenate([table[PAD_ID][None], table[padded([ids], slots)[0]]])
+    table = np.asarray(params['encoder']['embedding']['table'])
+    rows = np.concatenate([table[[PAD_ID]], table[padded([ids], slots)[0]]])
     row_numbers = padded([range(1, len(ids) + 1)], slots)
     config = replace(classifier.config, vocab_size=slots + 1)
-    products = _gradient_times_rows(rows, params, row_numbers, number=number, config=config)
+    with jax.set_mesh(NO_MESH):
+        products = _gradient_times_rows(rows, params, row_numbers, number=number, config=config)
     return np.asarray(products)[1 : len(ids) + 1]
 
 

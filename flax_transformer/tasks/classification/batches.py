@@ -55,7 +55,7 @@ class TrainingBatches(NumberedBatches):
         super().__init__()
         self.name, self.fingerprint = name, texts.fingerprint
         self._texts, self._rows, self._own_rows = texts, batch_size, own_rows
-        # With fewer texts than rows, each comes once in a batch, and the other rows are empty.
+        # If there are fewer texts than rows, each comes once in a batch, and the other rows are empty.
         self._order = Order([len(texts)], [Fraction(1)], block_size=batch_size, seed=seed)
 
     def numbers(self, batch: int) -> np.ndarray:
@@ -65,8 +65,8 @@ class TrainingBatches(NumberedBatches):
         found = self._texts.batch(self.numbers(number), self._rows)
         return found if self._own_rows is None else Batch(*(x[self._own_rows] for x in found))
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        return {'texts': [self._texts.places[i] for i in self.numbers(place['batch']).tolist()]}
+    def describe(self, position: Any) -> dict[str, Any]:
+        return {'texts': [self._texts.places[i] for i in self.numbers(position['batch']).tolist()]}
 
-    def epoch(self, place: Any) -> float:
-        return self._order.sentences_before(place['batch']) / len(self._texts)
+    def epoch(self, position: Any) -> float:
+        return self._order.sentences_before(position['batch']) / len(self._texts)

@@ -12,6 +12,7 @@ import numpy as np
 from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
+from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.tasks.classification.config import ClassifierConfig
 from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
 from flax_transformer.tasks.classification.run import Labels, load_run
@@ -23,7 +24,7 @@ from flax_transformer.text.tokenizer import as_text
 class Classification:
     label: str  # the most probable
     probability: float  # that label's
-    probabilities: dict[str, float]  # by label; they sum to 1
+    probabilities: dict[str, float]  # each label's; they sum to 1
     # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
     # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not
     # valid UTF-8, and U+FFFD stands for the rest.
@@ -53,7 +54,7 @@ class Predictor:
     def __init__(self, config: ClassifierConfig) -> None:
         self.num_classes = config.num_classes
         self._config = config
-        self._compute = jax.jit(partial(probabilities, model=ClassifierModel(config)))
+        self._compute = jit_alone(partial(probabilities, model=ClassifierModel(config)))
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
         return type(self), (self._config,)
@@ -97,7 +98,7 @@ class Classifier(Streams):
         use_compilation_cache()
         run = load_run(path, step=step)
         # Logits are linear in the last layer, so dividing that calibrates whatever is computed from the parameters.
-        params = run.params | {'output': jax.tree.map(lambda x: x / run.temperature, run.params['output'])}
+        params = run.params | {'output': jax.tree.map(lambda x: np.asarray(x) / run.temperature, run.params['output'])}
         return cls(run.config.model, params, run.vocabulary, run.labels, max_length=run.config.data.max_length)
 
     @overload

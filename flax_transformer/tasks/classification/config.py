@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -28,8 +28,8 @@ class ClassifierConfig:
     num_heads: int = 4  # transformer
     d_ff: int = 256  # transformer: inner width of the feed-forward network
     pool: Literal['mean', 'max'] = 'mean'  # recurrent and transformer: over positions
-    dropout_rate: float = setting(0.5, 'transferable')  # before the dense layer
-    encoder_dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder, and on the embeddings
+    dropout_rate: float = setting(0.5, 'transferable')  # acts before the dense layer
+    encoder_dropout_rate: float = setting(0.1, 'transferable')  # acts inside of the encoder, and on the embeddings
     word_dropout_rate: float = setting(0.0, 'transferable')  # how often training replaces a token by unk
     # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
@@ -37,8 +37,8 @@ class ClassifierConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'd_model', 'num_maps', 'num_layers', 'hidden_size', 'num_heads', 'd_ff')
-        check(self.num_classes >= 2, f'num_classes={self.num_classes}: expected at least 2')
-        check(self.vocab_size >= 3, f'vocab_size={self.vocab_size}: expected at least 3')
+        check_range(self, 'num_classes', least=2)
+        check_range(self, 'vocab_size', least=3)
         check(
             bool(self.widths) and min(self.widths) >= 1 and len(set(self.widths)) == len(self.widths),
             f'widths={self.widths}: expected one or more, of at least 1, each once',
@@ -47,7 +47,7 @@ class ClassifierConfig:
             self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
             f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
         )
-        check_rates(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate')
+        check_range(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate', least=0, below=1)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class VocabularyConfig:
     algorithm: Literal['words_and_punctuation', 'words', 'bpe', 'unigram'] = 'words_and_punctuation'
     lower_case: bool = True  # lower the text before anything else
     min_count: int = 1  # words that occur less often become unk
-    # Of words; 2: pairs of neighbors are tokens, too; 3: and triples. For an average, which knows no order (Joulin et
+    # 2: pairs of neighboring words are tokens, too; 3: and triples. Helps an average, which knows no order (Joulin et
     # al. 2017).
     ngrams: int = 1
 
@@ -114,21 +114,16 @@ class ClassificationTrainingConfig(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, 'batch_size')
-        check_rates(self, 'label_smoothing')
+        check_range(self, 'label_smoothing', least=0, below=1)
         labels = [entry.rpartition('=')[0] for entry in self.class_weights]
         check(len(set(labels)) == len(labels), f'class_weights={self.class_weights}: expected each label once')
         for entry in self.class_weights if self.class_weights != ('balanced',) else ():
-            check(
-                _is_weight(entry), f'class_weights={entry!r}: expected balanced alone, or LABEL=WEIGHT, as in spam=0.5'
-            )
-
-
-def _is_weight(entry: str) -> bool:
-    label, _, weight = entry.rpartition('=')
-    try:
-        return bool(label) and 0 < float(weight) < float('inf')
-    except ValueError:
-        return False
+            label, _, weight = entry.rpartition('=')
+            try:
+                is_weight = bool(label) and 0 < float(weight) < float('inf')
+            except ValueError:
+                is_weight = False
+            check(is_weight, f'class_weights={entry!r}: expected balanced alone, or LABEL=WEIGHT, as in spam=0.5')
 
 
 @dataclass(frozen=True, kw_only=True)

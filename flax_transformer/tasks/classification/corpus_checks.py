@@ -1,9 +1,10 @@
 """What is wrong with labelled texts, before the first step."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,29 +30,16 @@ class LabelledExample:
     label: str
     text: str
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return f'{self.label}: {self.text}', ''
-
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
     """The examples of those corpora, of `names`, that the config has."""
     return {name: read_examples(source, data) for name in names if (source := getattr(data, name))}
 
 
-def report_of(
-    config: ClassificationConfig,
-    workdir: Path | None,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> Report:
+def report_of(config: ClassificationConfig, workdir: Path | None, **_: Any) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose vocabulary decides what is too long."""
     vocabulary = None if workdir is None else Run(workdir).read_vocabulary()
-    corpora = read_corpora(config.data)
-    if progress is not None:
-        progress(sum(len(examples.texts) for examples in corpora.values()))
-    return audit(corpora, config, vocabulary)
+    return audit(read_corpora(config.data), config, vocabulary)
 
 
 def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary | None = None) -> Report:
@@ -152,6 +140,7 @@ def _of_texts(name: str, examples: Examples, max_length: int, vocabulary: Vocabu
     keys, labels = keys_of(examples.texts), keys_of(examples.labels)
     yield from _finding('contradiction', name, examples, contradictions(keys, labels))
     yield from _finding('duplicate', name, examples, repeated_pairs(keys, labels, np.zeros(len(keys), np.uint32)))
+    yield from _finding('quoted', name, examples, characters.quoted_rows(examples.labels, examples.texts))
     yield from _finding('mojibake', name, examples, characters.lines_with_mojibake(texts))
     yield from _finding('control', name, examples, characters.lines_with_controls(texts, bits))
     yield from _finding('entity', name, examples, characters.lines_with_entities(texts))

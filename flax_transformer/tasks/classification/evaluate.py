@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import visible
-from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
+from flax_transformer.common.quiet import aligned
+from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
-from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, test_set
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
 and the texts that it got most wrong. Without --test the test set of its config is used."""
 
-_MOST_LABELS = 12  # in a printed confusion matrix; with more labels, the most frequent confusions are listed
+_MOST_LABELS = 12  # a printed confusion matrix has no more; the most frequent confusions are listed instead
 _WIDTH = 12  # characters of a label there
 
 
@@ -31,10 +32,6 @@ class EvaluateOptions:
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead
     data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
-
-
-def defaults(config: ClassificationConfig) -> EvaluateOptions:
-    return EvaluateOptions(data=config.data)
 
 
 def evaluate(

@@ -1,6 +1,6 @@
 """Every kind of fault that labelled texts are checked for: how serious it is, and what to do about it."""
 
-from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.kinds import OF_LINES, table
 
 FEW_EXAMPLES = 10  # fewer are few for a label
 IMBALANCE = 10  # examples of the most frequent label for each of the rarest
@@ -124,28 +124,5 @@ KINDS = table(
         'name another validation set',
         0.01,
     ),
-    (
-        'mojibake',
-        'share',
-        'texts with UTF-8 that was once read as Latin-1 or Windows-1252, or with U+FFFD',
-        'trains on them as they are',
-        'convert the original again',
-        0.001,
-    ),
-    (
-        'control',
-        'share',
-        'texts with control, zero-width or private-use characters',
-        'trains on them as they are; a word with one is another word',
-        'delete the characters',
-        0.001,
-    ),
-    (
-        'entity',
-        'share',
-        'texts with HTML entities or tags',
-        'trains on them as they are; a tag next to a word makes it another word',
-        'unescape the text (html.unescape in Python), and remove the tags',
-        0.001,
-    ),
+    *OF_LINES,
 )

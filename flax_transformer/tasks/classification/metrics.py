@@ -6,7 +6,7 @@ import numpy as np
 
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
-BINS = 15  # for the calibration error
+BINS = 15  # bins of the calibration error
 _TEMPERATURES = (0.05, 20.0)  # the least and the greatest that is looked for
 
 
@@ -42,7 +42,8 @@ def scores(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]
         accuracy_high=high,
         macro_f1=macro_f1(confusion),
         calibration_error=calibration_error(probabilities, labels),
-        nll=negative_log_likelihood(probabilities, labels),
+        # A text costs at most 87 nats, the logarithm of the smallest float32.
+        nll=float(-np.log(np.maximum(probability_of(probabilities, labels), np.finfo(np.float32).tiny)).mean()),
         num_texts=len(labels),
         labels=names,
         confusion=tuple(map(tuple, confusion.tolist())),
@@ -94,11 +95,6 @@ def fitted_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
         expected = (scaled * logits).sum(axis=1) @ (1 / scaled.sum(axis=1))
         low, high = (middle, high) if expected > wanted else (low, middle)
     return float(np.exp((low + high) / 2))
-
-
-def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """The mean of -log p(true class), in nats; at most 87 of a text, the logarithm of the smallest float32."""
-    return float(-np.log(np.maximum(probability_of(probabilities, labels), np.finfo(np.float32).tiny)).mean())
 
 
 def probability_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The classifier: tokens in, logits of the labels out."""
 
-from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -55,7 +54,7 @@ class ConvolutionEncoder(nn.Module):
         return jnp.concatenate([self._responses(x, is_token, width) for width in config.widths], axis=-1)
 
     def _responses(self, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
-        """[B, maps] of filters over `width` tokens, at every place where they cover at least one."""
+        """[B, maps] of filters over `width` tokens, at every position where they cover at least one."""
         edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
         x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
         windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
@@ -137,11 +136,6 @@ def init_params(config: ClassifierConfig, key: jax.Array) -> Any:
         return params | {'encoder': params['encoder'] | {'embedding': embedding}}
 
     return jax.jit(init)(key)
-
-
-def parameter_shapes(config: ClassifierConfig) -> Any:
-    """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
-    return jax.eval_shape(partial(init_params, config), jax.random.key(0))
 
 
 def probabilities(params: Any, tokens: jax.Array, *, model: nn.Module) -> jax.Array:

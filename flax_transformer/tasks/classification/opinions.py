@@ -131,7 +131,8 @@ def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[
         if len(texts) == SIZES[split]:
             return texts, labels
         text, label = opinion(index, negated=negated)
-        if text not in seen and _split_of(text) == split:
+        own = {0: 'validation', 1: 'test'}.get(zlib.crc32(text.encode()) % 10, 'train')  # a tenth each is held out
+        if text not in seen and own == split:
             seen.add(text)
             texts.append(text)
             labels.append(label)
@@ -150,11 +151,6 @@ def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str
     clauses = [_clause(draw, is_praise, negated) for _ in range(2 if draw.chance(0.3) else 1)]
     text = draw.one((' and ', ' , ')).join(clauses)
     return f'{draw.one(ASIDES)} {text}' if draw.chance(0.15) else text, POSITIVE if is_praise else NEGATIVE
-
-
-def _split_of(text: str) -> str:
-    """The split of a text, by a checksum: a tenth each for validation and test."""
-    return {0: 'validation', 1: 'test'}.get(zlib.crc32(text.encode()) % 10, 'train')
 
 
 class _Draw:

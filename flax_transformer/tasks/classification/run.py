@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
@@ -49,16 +49,12 @@ class Run(VocabularyRun[ClassificationConfig]):
 
     def read_labels(self) -> Labels:
         file = self.path / LABELS_FILE
-        try:
+        with naming_damage(file):
             found = parse_json(read_limited(file))
             labels = Labels(tuple(map(str, found['names'])), tuple(map(int, found['counts'])))
-            if len(labels.names) == len(labels.counts) and min(labels.counts) >= 1:
-                return labels
-        except FileNotFoundError:
-            raise UserError(f'{file} is missing: a classification run keeps its labels there') from None
-        except (ValueError, TypeError, LookupError):
-            pass
-        raise UserError(f'{file} is damaged: expected {{"names": [...], "counts": [...]}}; copy it from the run again')
+            if len(labels.names) != len(labels.counts) or min(labels.counts) < 1:
+                raise ValueError('expected names, and as many counts of at least 1')
+            return labels
 
 
 class LoadedRun(NamedTuple):
@@ -70,7 +66,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, parameters, vocabulary and labels of a run; `named_params` chooses the checkpoint."""
+    """The config, parameters, vocabulary and labels of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
     from flax_transformer.tasks.classification.model import init_params
 

@@ -46,7 +46,7 @@ class Vocabulary(vocabulary.Vocabulary):
         texts = [text.lower() if self.lower_case else text for text in texts]
         if self.pieces:
             ids = self.pieces.encode(texts)
-            return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # without EOS
+            return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # EOS is left out
         split = _SPLITS[self.kind]
         ids = (
             (self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(split(text), self._longest))

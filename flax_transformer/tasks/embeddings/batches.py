@@ -37,33 +37,33 @@ class TrainingBatches(grain.IterDataset):
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     def chunk_at(self, number: int) -> int:
-        """Which chunk is read at a place of the endless order."""
-        epoch, place = divmod(number, len(self._chunks))
+        """Which chunk is read at a position of the endless order."""
+        epoch, position = divmod(number, len(self._chunks))
         if epoch != self._epoch:
             self._order = np.random.default_rng([self._seed, epoch, 1]).permutation(len(self._chunks))
             self._epoch = epoch
-        return int(self._order[place])
+        return int(self._order[position])
 
     def read(self, number: int) -> NamedTuple:
-        """The rows of the chunk at a place of the endless order."""
+        """The rows of the chunk at a position of the endless order."""
         return self._chunks(self.chunk_at(number), np.random.default_rng([self._seed, number, 0]))
 
     def own(self, batch: NamedTuple) -> NamedTuple:
         return batch if self._own_rows is None else type(batch)(*(x[self._own_rows] for x in batch))
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        """The chunk where the batch at a place begins, and the row in it."""
-        return {'chunk': self.chunk_at(place['chunk']), 'row': place['row']}
+    def describe(self, position: Any) -> dict[str, Any]:
+        """The chunk where the batch at a position begins, and the row in it."""
+        return {'chunk': self.chunk_at(position['chunk']), 'row': position['row']}
 
-    def epoch(self, place: Any) -> float:
-        return place['chunk'] / len(self._chunks)
+    def epoch(self, position: Any) -> float:
+        return position['chunk'] / len(self._chunks)
 
     def __iter__(self) -> 'BatchIterator':
         return BatchIterator(self, self._rows)
 
 
 class BatchIterator(grain.DatasetIterator):
-    """Reads on from a place: a chunk, counted from the first epoch on, and a row in it."""
+    """Reads on from a position: a chunk, counted from the first epoch on, and a row in it."""
 
     def __init__(self, batches: TrainingBatches, rows: int) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 _MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
-_NEIGHBOURS = 100  # as in Gonen and Goldberg 2019, section 4
+_NEIGHBOURS = 100  # Gonen and Goldberg 2019, section 4
 
 
 def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> np.ndarray:
@@ -30,9 +30,9 @@ def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarra
 
 
 class Association(NamedTuple):
-    effect: float  # in standard deviations, from -2 to 2; 0 is none
+    effect: float  # standard deviations, from -2 to 2; 0 is none
     p: float  # the share of partitions of the target words whose difference is at least as large
-    words: tuple[int, int, int, int]  # in the vocabulary, of the four lists
+    words: tuple[int, int, int, int]  # how many of the four lists the vocabulary has
 
 
 def association(
@@ -114,17 +114,14 @@ def remaining_bias(
     return RemainingBias(float(max(right, 1 - right)), float(correlation))
 
 
-def _two_clusters(points: np.ndarray, *, rounds: int = 50) -> np.ndarray:
-    """Which of two clusters each point [N, D] is in: k-means from both ends of the first principal component."""
+def _two_clusters(points: np.ndarray) -> np.ndarray:
+    """0 or 1, the cluster of each point [N, D]: k-means from both ends of the first principal component."""
+    from scipy.cluster.vq import kmeans2
+
     centred = points - points.mean(axis=0)
     is_second = centred @ np.linalg.svd(centred, full_matrices=False)[2][0] > 0
-    for _ in range(rounds):
-        centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
-        distances = [((points - centre) ** 2).sum(axis=1) for centre in centres]
-        before, is_second = is_second, distances[1] < distances[0]
-        if (before == is_second).all() or is_second.all() or not is_second.any():
-            break
-    return is_second
+    centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
+    return kmeans2(points, np.stack(centres), iter=50, minit='matrix')[1]
 
 
 Pair = tuple[str, str]

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
 
 
@@ -25,10 +25,10 @@ class EmbeddingsModelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'd_model', 'window', 'negatives')
-        check(self.x_max > 0, f'x_max={self.x_max}: expected more than 0')
-        check(2 <= self.vocab_size <= 2**28, f'vocab_size={self.vocab_size}: expected 2 to {2**28}')
-        check(self.window <= 100, f'window={self.window}: expected at most 100')
+        check_positive(self, 'd_model', 'negatives')
+        check_range(self, 'x_max', above=0)
+        check_range(self, 'vocab_size', least=2, most=2**28)
+        check_range(self, 'window', least=1, most=100)
         check(
             self.method != 'glove' or self.output == 'negative_sampling',
             f"output={self.output!r} has no effect with method='glove'; leave it out",
@@ -74,14 +74,14 @@ class TextConfig:
     def __post_init__(self) -> None:
         check_types(self)
         check(bool(self.train), 'train is empty: expected a text file')
-        check_rates(self, 'sample')
+        check_range(self, 'sample', least=0, below=1)
 
 
 @dataclass(frozen=True)
 class UpdateConfig:
     """How large the updates are."""
 
-    learning_rate: float = 0.025  # at the first step; glove: about 0.1
+    learning_rate: float = 0.025  # the first step's; glove: about 0.1
     # How it changes; linear: falls to 0.
     schedule: Literal['linear', 'constant'] = 'linear'
     schedule_steps: int | None = setting(None, 'resumable')  # end of linear; None: training.steps
@@ -108,7 +108,7 @@ class EmbeddingsTrainingConfig(LoopConfig):
     # Words (glove: pairs of words) whose updates are computed from the same vectors. Larger blocks are faster; word2vec
     # updates after each word. With several devices, each computes a block.
     block_size: int = 64
-    blocks_per_step: int = 1024  # over all devices
+    blocks_per_step: int = 1024  # blocks that all devices together take
 
     def __post_init__(self) -> None:
         super().__post_init__()

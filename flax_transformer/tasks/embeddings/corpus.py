@@ -18,8 +18,9 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import (
+    MOST_WORDS,
     naming,
-    open_regular,
+    naming_damage,
     own_partial,
     read_limited,
     sha256_of,
@@ -27,15 +28,14 @@ from flax_transformer.common.files import (
     written_whole,
 )
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import bounded_lines, lines_of, listed, not_utf8, unchanged
+from flax_transformer.data.lines import each_line, listed, unchanged
 from flax_transformer.tasks.embeddings.config import WordsConfig
 
-_MOST_WORD = 1 << 20  # bytes
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
 
 class Vocabulary:
-    """Words and how often the training text has each; a word's id is its place."""
+    """Words and how often the training text has each; a word's id is its index."""
 
     def __init__(self, words: Iterable[str], counts: Iterable[int]) -> None:
         self.words = tuple(words)
@@ -65,22 +65,17 @@ class Vocabulary:
     @classmethod
     def load(cls, file: Path) -> 'Vocabulary':
         """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
-        try:
-            with open_regular(file) as opened:
-                lines = [line.decode('utf-8') for line in bounded_lines(opened, _MOST_WORD)]
-            if not all(line.endswith('\n') for line in lines[-1:]):
+        with naming_damage(file):
+            *lines, rest = read_limited(file, MOST_WORDS).decode('utf-8').split('\n')
+            if rest:
                 raise ValueError('expected a line break at its end')
-            rows = [line[:-1].rsplit(' ', 1) for line in lines]
+            rows = [line.rsplit(' ', 1) for line in lines]
             words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
             if len(set(words)) < max(len(words), 2):
                 raise ValueError('expected two or more words, each once')
             if min(counts) < 1 or sum(counts) > _MOST_COUNT:
                 raise ValueError(f'expected counts of at least 1, and at most {_MOST_COUNT:,} together')
-        except FileNotFoundError:
-            raise UserError(f'{file} is missing: a run directory keeps its vocabulary there') from None
-        except ValueError as error:
-            raise UserError(f'{file} is damaged ({error}); copy it from the run again') from None
-        return cls(words, counts)
+            return cls(words, counts)
 
 
 IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'
@@ -92,7 +87,7 @@ _PIECE = 1 << 22  # ids held at once
 @dataclass(frozen=True)
 class Corpus:
     file: Path
-    num_lines: int  # with a known word
+    num_lines: int  # lines that have a known word
     num_words: int  # all words of the text
     num_known: int  # words that the vocabulary has
     digest: str  # SHA-256 of corpus.ids
@@ -113,15 +108,8 @@ def words_of(line: str, config: WordsConfig) -> list[str]:
 def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[str]]:
     """The words of each line. Raises UserError for bytes that are not UTF-8, with the line."""
     for file in files:
-        number = 0
-        for chunk in lines_of(file):
-            for line in chunk:
-                number += 1
-                try:
-                    text = line.decode('utf-8')
-                except UnicodeDecodeError as error:
-                    raise not_utf8(f'{file}, line {number}', error) from None
-                yield words_of(text, config)
+        for line in each_line(file):
+            yield words_of(line, config)
 
 
 def encode(files: Sequence[Path], vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:

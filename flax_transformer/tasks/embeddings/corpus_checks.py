@@ -1,8 +1,8 @@
 """What is wrong with a text that word vectors are to learn from."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
@@ -57,13 +57,7 @@ KINDS = table(
 )
 
 
-def report_of(
-    config: EmbeddingsConfig,
-    workdir: Path | None,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> Report:
+def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Report:
     """What is wrong with the config's texts; `workdir` is a run, whose vocabulary is then used."""
     known = None if workdir is None else Run(workdir).read_vocabulary()
     findings, read = [], {}
@@ -71,8 +65,6 @@ def report_of(
         if source := getattr(config.data, name):
             found, read[name], known = _audit(name, source, config, known)
             findings += found
-    if progress is not None:
-        progress(sum(read.values()))
     return sorted_report(findings, read, kinds=KINDS, unit='lines')
 
 

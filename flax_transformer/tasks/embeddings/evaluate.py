@@ -162,10 +162,6 @@ class EvaluateOptions:
     json: bool = False  # print one JSON object instead
 
 
-def defaults(config: Any) -> EvaluateOptions:
-    return EvaluateOptions()
-
-
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
@@ -173,7 +169,7 @@ def evaluate(
     if options.among < 1:
         raise UserError(f'--among {options.among}: expected at least 1')
     analogies, pairs = benchmark_files(options.analogies, options.pairs)
-    if analogies is not None:  # before the vectors, which take longer to read
+    if analogies is not None:  # the vectors take longer to read
         read_analogies(analogies)
     for file in pairs:
         read_pairs(file)
@@ -209,7 +205,7 @@ def score(
     """The scores of the analogies' sections, none without a file, and of each file of pairs."""
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
     correlations = [score_pairs(vectors, file) for file in pairs]
-    if len({each.name for each in correlations}) < len(correlations):  # as x/p.tsv and y/p.tsv
+    if len({each.name for each in correlations}) < len(correlations):  # x/p.tsv and y/p.tsv share a name
         correlations = [each._replace(name=str(file)) for each, file in zip(correlations, pairs, strict=True)]
     return sections, correlations
 

@@ -1,8 +1,6 @@
 """Preparation of a training run: the vocabulary, and the text as ids."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +55,12 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
     if config.model.method == 'glove':  # which takes no validation text
         return Prepared(vocabulary, corpus.digest, _pairs(corpus, vocabulary, config, run), None)
     make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
-    held_out = _held_out(validation, vocabulary, config, make) if validation else None
+    held_out = None
+    if validation:
+        ids = encode(validation, vocabulary, config.tokenizer)
+        if not len(ids):
+            raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
+        held_out = make(ids, np.random.default_rng(0))
     return Prepared(vocabulary, corpus.digest, TextChunks(corpus.ids, make), held_out)
 
 
@@ -83,14 +86,6 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run
             f'{max(round(steps), 1):,} steps'
         )
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
-
-
-def _held_out(files: Sequence[Path], vocabulary: Vocabulary, config: EmbeddingsConfig, make: BlockMaker) -> TextBlocks:
-    """Blocks of the validation text. Raises UserError if it has no known word."""
-    ids = encode(files, vocabulary, config.tokenizer)
-    if not len(ids):
-        raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
-    return make(ids, np.random.default_rng(0))
 
 
 def _report(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig) -> None:

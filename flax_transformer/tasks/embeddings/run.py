@@ -57,7 +57,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, tables and words of a run; `named_params` chooses the checkpoint."""
+    """The config, tables and words of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
     from flax_transformer.tasks.embeddings.glove import init_glove
     from flax_transformer.tasks.embeddings.word2vec import init_tables

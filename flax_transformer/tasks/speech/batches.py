@@ -60,7 +60,7 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     found = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
     candidates = np.unique(np.quantile(found, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
     ends = np.searchsorted(found, candidates, side='right').tolist()  # the examples that each is long enough for
-    # For each candidate: the least total length of rows that hold all examples up to it, and the lengths that give it.
+    # Each candidate has the least total length of rows that hold all examples up to it, and the lengths that give it.
     best = [(end * length, (length,)) for end, length in zip(ends, candidates, strict=True)]
     for _ in range(count - 2):
         more = []
@@ -185,8 +185,8 @@ class TrainingBatches(NumberedBatches):
             found.update(f'{each.num_samples} {self._encode(each.text)}\n'.encode())
         return found.hexdigest()
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        return {'recordings': [self._examples.recording(i).place for i in self.planned(place['batch']).numbers]}
+    def describe(self, position: Any) -> dict[str, Any]:
+        return {'recordings': [self._examples.recording(i).place for i in self.planned(position['batch']).numbers]}
 
-    def epoch(self, place: Any) -> float:
-        return place['batch'] / self._batches_per_block * self._block_size / self._examples.count
+    def epoch(self, position: Any) -> float:
+        return position['batch'] / self._batches_per_block * self._block_size / self._examples.count

@@ -5,7 +5,7 @@ from math import prod
 from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig, num_frames
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -15,18 +15,18 @@ class SpeechModelConfig:
 
     # transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs in both directions.
     encoder: Literal['transformer', 'recurrent'] = 'transformer'
-    vocab_size: int = 64  # at most so many units, the blank included
+    vocab_size: int = 64  # the most units, the blank included
     # Each convolution's stride over time; their product is the number of feature frames for one of the encoder. Each
     # unit needs a frame of the encoder, and two equal units one between them. Over frequency the stride is 2.
     strides: tuple[int, ...] = (2, 2)
     channels: tuple[int, ...] = (16, 32)  # each convolution's
     d_model: int = 144  # width of the encoder's input, and of the transformer
-    num_layers: int = 4  # in the encoder
+    num_layers: int = 4  # layers of the encoder
     num_heads: int = 4  # transformer
     d_ff: int = 576  # transformer: inner width of the feed-forward network
     cell: Literal['lstm', 'gru'] = 'gru'  # recurrent
     hidden_size: int = 144  # recurrent: of each direction
-    dropout_rate: float = setting(0.1, 'transferable')  # inside of the encoder and on its input
+    dropout_rate: float = setting(0.1, 'transferable')  # acts inside of the encoder and on its input
     # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
@@ -46,7 +46,7 @@ class SpeechModelConfig:
             self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
             f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
         )
-        check_rates(self, 'dropout_rate')
+        check_range(self, 'dropout_rate', least=0, below=1)
 
     @property
     def stride(self) -> int:
@@ -90,7 +90,7 @@ class SpeechDataConfig:
         check_types(self)
         check(bool(self.train), 'train is empty: expected recordings with transcripts')
         check_positive(self, 'num_lengths')
-        check(self.max_seconds > 0, f'max_seconds={self.max_seconds}: expected more than 0')
+        check_range(self, 'max_seconds', above=0)
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,17 @@ class StringsConfig:
 
     most: int = 0  # recordings in an utterance of training and validation; 0: each recording by itself
     fewest: int = 1  # recordings in an utterance
-    most_gap_ms: float = 200.0  # between them: from 0, at random; and before and after half of the utterances
+    most_gap_ms: float = 200.0  # the longest gap, drawn from 0 on; half of the utterances begin, and half end, with one
     validation: int = 200  # strings that are made of the validation recordings
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(0 <= self.most <= 1000, f'most={self.most}: expected 0 to 1,000')
+        check_range(self, 'most', least=0, most=1000)
         check(
             not self.most or 1 <= self.fewest <= self.most,
             f'fewest={self.fewest}, most={self.most}: expected 1 <= fewest <= most',
         )
-        check(self.most_gap_ms >= 0, f'most_gap_ms={self.most_gap_ms}: expected at least 0')
+        check_range(self, 'most_gap_ms', least=0)
         check_positive(self, 'validation')
 
 
@@ -123,19 +123,15 @@ class PerturbationConfig:
     color_db: float = 3.0  # deviation of a smooth random curve over the bands, as of microphones and rooms; 0: none
     lowest_snr_db: float | None = 10.0  # white noise at so many decibels below the speech, or up to 30 less; None: none
     band_masks: int = 2  # SpecAugment (Park et al. 2019): runs of mel bands set to their mean
-    most_bands: int = 8  # in each
+    most_bands: int = 8  # the widest run
     frame_masks: int = 1  # runs of frames set to it
-    most_mask_ms: float = 80.0  # in each; at most a fifth of the utterance
+    most_mask_ms: float = 80.0  # the longest run; none takes more than a fifth of the utterance
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ('speed', 'vocal_tract'):
-            value = getattr(self, name)
-            check(1 <= value <= 2, f'{name}={value}: expected 1 to 2')
-        for name in ('band_masks', 'frame_masks'):
-            check(0 <= getattr(self, name) <= 100, f'{name}={getattr(self, name)}: expected 0 to 100')
-        for name in ('gain_db', 'color_db', 'most_bands', 'most_mask_ms'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        check_range(self, 'speed', 'vocal_tract', least=1, most=2)
+        check_range(self, 'band_masks', 'frame_masks', least=0, most=100)
+        check_range(self, 'gain_db', 'color_db', 'most_bands', 'most_mask_ms', least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,13 @@
 """What is wrong with recordings and their transcripts, before the first step."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.audio.mel import num_frames
-from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.characters import quoted_rows
+from flax_transformer.data.audit.kinds import QUOTED, table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import fewest_frames
@@ -23,13 +25,9 @@ def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: S
     return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
 
 
-def report_of(
-    config: SpeechConfig, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
-) -> Report:
+def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
     corpora = read_corpora(config, say=lambda _: None)
-    if progress is not None:
-        progress(sum(len(corpus.recordings) for corpus in corpora.values()))
     if workdir is None:
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
@@ -74,6 +72,7 @@ def _of_corpus(name: str, corpus: Corpus, config: SpeechConfig, units: Units) ->
     frame_ms = config.features.hop_ms * config.model.stride
     yield from _finding('too_short', name, corpus, short, f'a frame of the encoder has {frame_ms:g} ms')
     yield from _finding('no_transcript', name, corpus, [i for i, each in enumerate(recordings) if not each.text])
+    yield from _finding('quoted', name, corpus, quoted_rows([each.text for each in recordings]))
     unknown = [units.unknown(each.text) for each in recordings]
     counts = Counter(unit for each in unknown for unit in each)
     detail = ', '.join(f'{unit!r} ({count:,})' for unit, count in counts.most_common(10))
@@ -121,6 +120,7 @@ KINDS = table(
         'name the column of the transcript, as in FILE.tsv#text; delete what was not transcribed',
         0.01,
     ),
+    QUOTED,
     (
         'known_speaker',
         'note',

@@ -141,7 +141,7 @@ class _Trellis:
         self.units[1::2] = labels
         self._may_skip = np.zeros(len(self.units), bool)  # the blank before it, unless the label before is the same
         self._may_skip[3::2] = self.units[3::2] != self.units[1:-2:2]
-        self.start = np.full(len(self.units), -np.inf)  # before the first frame: its states may be the first two
+        self.start = np.full(len(self.units), -np.inf)  # the states of the first frame may be the first two
         self.start[:2] = 0
 
     def before(self, score: np.ndarray) -> np.ndarray:
@@ -154,7 +154,7 @@ class _Trellis:
         return found
 
 
-_LEAST = np.finfo(np.float64).min / 4  # in place of -inf, since -inf - -inf is not a number
+_LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
 
 
 _LONGEST, _SHORTEST = 1000, 100  # frames that are decoded at once; as many as a beam has the memory for

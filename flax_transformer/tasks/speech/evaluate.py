@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.evaluation import RESAMPLES, aligned, check_examples, only_run, test_set
-from flax_transformer.tasks.speech.config import SpeechConfig, SpeechDataConfig, StringsConfig
+from flax_transformer.common.quiet import aligned
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, test_set
+from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
@@ -23,7 +24,7 @@ and the confusion of words where each recording is of one. Without --test the te
 CHUNK = 256  # recordings in memory at once
 MOST_STRINGS = 1_000_000
 SEED = 0  # the strings are always the same
-_MOST_WORDS = 20  # in a printed confusion matrix
+_MOST_WORDS = 20  # a printed confusion matrix has no more
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,6 @@ class EvaluateOptions:
     json: bool = False  # print one JSON object instead
     data: SpeechDataConfig = field(default_factory=SpeechDataConfig)
     strings: StringsConfig = field(default_factory=StringsConfig)
-
-
-def defaults(config: SpeechConfig) -> EvaluateOptions:
-    return EvaluateOptions(data=config.data, strings=config.strings)
 
 
 def evaluate(
@@ -142,20 +139,16 @@ def _lines(name: str, result: dict[str, Any]) -> list[str]:
         f'character error rate  {result["character_error_rate"]:.2%}',
         f'without an error      {result["exact"]:.2%} of the utterances',
     ]
-    if len(result['by_speaker']) > 1:
-        lines += ['', 'by speaker', *_by_speaker(result['by_speaker'])]
+    by_speaker = result['by_speaker']
+    if len(by_speaker) > 1:
+        lines += ['', 'by speaker']
+        width = max(map(len, by_speaker))
+        for speaker, each in by_speaker.items():
+            rates = f'word error rate {each["word_error_rate"]:7.2%}  without an error {each["exact"]:7.2%}'
+            lines.append(f'  {speaker:{width}}  {rates}  of {each["num_utterances"]:,}')
     if 'confusion' in result:
         lines += ['', *_confusion(result['confusion'])]
     return lines
-
-
-def _by_speaker(found: dict[str, dict[str, float]]) -> list[str]:
-    width = max(map(len, found))
-    return [
-        f'  {speaker:{width}}  word error rate {each["word_error_rate"]:7.2%}  without an error {each["exact"]:7.2%}  '
-        f'of {each["num_utterances"]:,}'
-        for speaker, each in found.items()
-    ]
 
 
 def _confusion(found: dict[str, Any]) -> list[str]:

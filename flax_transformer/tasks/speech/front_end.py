@@ -87,7 +87,7 @@ def _changed(
     gain_key, noise_key, snr_key, color_key = jax.random.split(key, 4)
     if config.lowest_snr_db is not None:
         white = jax.random.normal(noise_key, samples.shape, jnp.float32)
-        # From white to about as dull as the noise of rooms.
+        # Noise from white to about as dull as that of rooms.
         color = jax.random.uniform(color_key, dtype=jnp.float32)
         noise = white + color * (jnp.roll(white, 1) + jnp.roll(white, 2))
         ratio = config.lowest_snr_db + jax.random.uniform(snr_key, (), jnp.float32, maxval=_QUIETEST_NOISE)
@@ -112,19 +112,15 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     edges = np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2)
     middles = jnp.asarray(mel_to_hz(edges[1:-1]), jnp.float32)[None]
     factors = factors[:, None]
-    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # in the result
+    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # both are frequencies of the result
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
-    bands = _band_of(jnp.where(middles <= corner, middles / factors, above), edges)
+    wanted = jnp.where(middles <= corner, middles / factors, above)
+    numbers = jnp.asarray(np.arange(-1.0, len(edges) - 1), jnp.float32)
+    bands = jnp.interp(wanted, jnp.asarray(mel_to_hz(edges), jnp.float32), numbers)  # fractions lie between bands
     low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
     fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)
-    # As one product: a gather of bands is slow on CPUs.
+    # One product does it: a gather of bands is slow on CPUs.
     weights = jax.nn.one_hot(low, config.num_mels, dtype=jnp.float32) * (1 - fraction)[..., None]
     weights = weights + jax.nn.one_hot(low + 1, config.num_mels, dtype=jnp.float32) * fraction[..., None]
     return jnp.einsum('BFM,BNM->BFN', features, weights)
-
-
-def _band_of(hz: jax.Array, edges: np.ndarray) -> jax.Array:
-    """The number of the band whose middle is at a frequency, with a fraction between bands."""
-    numbers = np.arange(-1.0, len(edges) - 1)
-    return jnp.interp(hz, jnp.asarray(mel_to_hz(edges), jnp.float32), jnp.asarray(numbers, jnp.float32))

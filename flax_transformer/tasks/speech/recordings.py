@@ -28,8 +28,8 @@ class Recording(NamedTuple):
 
     text: str
     speaker: str  # '' if unknown
-    place: str  # for messages: 'index.tsv:12'
-    num_samples: int  # at the features' rate
+    place: str  # messages name it: 'index.tsv:12'
+    num_samples: int  # counted at the features' rate
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ SIZES = {'train': 480, 'validation': 96, 'test': 96}
 
 class Tone(NamedTuple):
     key: str
-    line: str  # as a speaker
+    line: str  # the line is its speaker
     seconds: float
 
 
@@ -151,7 +151,7 @@ QUIET, LOUD = -80.0, -50.0  # dB of full scale: the noise that a string's gaps a
 
 class _String(NamedTuple):
     clips: tuple[int, ...]  # numbers of recordings
-    starts: tuple[int, ...]  # in samples
+    starts: tuple[int, ...]  # each in samples
     whole: Recording
 
 
@@ -195,7 +195,7 @@ class Strings:
         wanted = int(generator.choice(self._lengths, p=self._shares))
         drawn = [clips[i] for i in generator.integers(len(clips), size=wanted)]
         gaps = generator.integers(self._most_gap + 1, size=wanted + 1)
-        gaps[[0, -1]] *= generator.random(2) < 0.5  # as in a recording that is cut close
+        gaps[[0, -1]] *= generator.random(2) < 0.5  # a recording may be cut close
         gaps = gaps.tolist()
         chosen, starts, end = [], [], 0
         for clip, gap in zip(drawn, gaps, strict=False):
@@ -224,4 +224,4 @@ class Strings:
         return np.clip(found, -1, 1).astype(np.float32)
 
 
-Examples = Corpus | Strings  # by number; `count` of them are an epoch, though strings never end
+Examples = Corpus | Strings  # they are numbered; `count` of them are an epoch, though strings never end

@@ -14,9 +14,10 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
+from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.tasks.speech.batches import fill
 from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.ctc import Decoded, decode, most_beam_size
+from flax_transformer.tasks.speech.ctc import decode, most_beam_size
 from flax_transformer.tasks.speech.front_end import features_of
 from flax_transformer.tasks.speech.model import SpeechModel
 from flax_transformer.tasks.speech.run import load_run
@@ -52,7 +53,7 @@ _LEAST_SECONDS = 1.0
 class Window(NamedTuple):
     """A part of a recording that is computed by itself, and the part of its frames that counts."""
 
-    start: int  # in samples
+    start: int  # this and `end` are samples
     end: int
     first: int  # the first frame that counts
     last: int  # the frame after the last that counts
@@ -77,7 +78,7 @@ class Predictor:
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jax.jit(jax.numpy_dtype_promotion('standard')(partial(log_probabilities, config=config)))
+        self._compute = jit_alone(partial(log_probabilities, config=config))
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
         return type(self), (self._config, self._num_units)
@@ -91,7 +92,7 @@ class Predictor:
         total = self.num_frames(num_samples)
         if num_samples <= self._most:
             return [Window(0, num_samples, 0, total)]
-        length = self._most // frame  # in frames, all that follow too
+        length = self._most // frame  # this and all that follow are frames
         margin = length // 6  # what the next window counts of the frames that both have
         found, first = [], 0
         while first < total:
@@ -245,18 +246,9 @@ class Transcriber:
     def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)
         remarks = waveform.remarks + ((TOO_SHORT,) if not len(log_probs) else ())
-        seconds = len(waveform.samples) / self.sample_rate
-        return Transcript(
-            self.units.decode(decoded.labels),
-            decoded.log_probability,
-            self._words(decoded, seconds),
-            seconds,
-            remarks,
-        )
-
-    def _words(self, decoded: Decoded, seconds: float) -> tuple[Word, ...]:
-        frame, spans = self.seconds_per_frame, decoded.spans
-        return tuple(
+        seconds, frame, spans = len(waveform.samples) / self.sample_rate, self.seconds_per_frame, decoded.spans
+        words = tuple(
             Word(text, *(round(min(number * frame, seconds), 3) for number in (spans[first][0], spans[last][1])))
             for text, first, last in self.units.words(decoded.labels)
         )
+        return Transcript(self.units.decode(decoded.labels), decoded.log_probability, words, seconds, remarks)

@@ -60,7 +60,7 @@ class Units(Vocabulary):
         text = self.normalized(text)
         if self.pieces:
             unk, (ids,) = self.pieces.unk_id, self.pieces.encode([text])
-            return [i for i in ids[:-1] if i != unk] if text else []  # without EOS
+            return [i for i in ids[:-1] if i != unk] if text else []  # EOS is left out
         return [self.ids[unit] for unit in _split(text, self.joint) if unit in self.ids]
 
     def unknown(self, text: str) -> set[str]:
@@ -88,7 +88,7 @@ class Units(Vocabulary):
         """What each unit writes, by id, with the spaces next to it."""
         if self.pieces:
             pieces = [piece.replace('\u2581', ' ') for piece in self.pieces.portable().target_pieces]
-            pieces[self.pieces.unk_id] = ' \u2047 '  # as SentencePiece decodes it
+            pieces[self.pieces.unk_id] = ' \u2047 '  # SentencePiece decodes it so
             return pieces
         return ['', *(unit + self.joint for unit in self.units)]
 

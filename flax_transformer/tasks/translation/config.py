@@ -6,7 +6,7 @@ The defaults are those of Vaswani et al. 2017 (base model); every departure from
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
-from flax_transformer.common.fields import check, check_rates, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, section, setting
 from flax_transformer.data.audit.config import CheckConfig
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
@@ -29,20 +29,17 @@ class TrainingConfig(LoopConfig):
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
     evaluate_bleu: int | None = setting(0, 'resumable')
+    # Validation sentences on which the quality of translations is calibrated after the last step; 0: none.
+    calibrate_on: int = setting(1000, 'resumable', 'cosmetic')
     sample_translations: int = setting(3, 'resumable', 'cosmetic')  # validation sentences shown at each evaluation
     # Draw the attention over the first sample in TensorBoard at each evaluation; needs matplotlib.
     draw_attention: bool = setting(True, 'resumable', 'cosmetic')
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(self.tokens_per_step >= 1, f'tokens_per_step={self.tokens_per_step}: expected at least 1')
-        check_rates(self, 'label_smoothing')
-        for name in ('sample_translations', 'r_drop_alpha'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
-        check(
-            self.evaluate_bleu is None or self.evaluate_bleu >= 0,
-            f'evaluate_bleu={self.evaluate_bleu}: expected at least 0, or None',
-        )
+        check_positive(self, 'tokens_per_step')
+        check_range(self, 'label_smoothing', least=0, below=1)
+        check_range(self, 'sample_translations', 'r_drop_alpha', 'evaluate_bleu', 'calibrate_on', least=0)
         check(
             self.best_by != 'bleu' or self.evaluate_bleu != 0,
             "best_by='bleu': nothing is translated with evaluate_bleu=0; expected a number of sentences, or None",

@@ -14,7 +14,6 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import check_examples
-from flax_transformer.tasks.translation.config import Config
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -40,11 +39,6 @@ class EvaluateOptions:
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
-
-
-def defaults(config: Config) -> EvaluateOptions:
-    # Not the devices it was trained on: this may be another machine.
-    return EvaluateOptions(data=config.data, decoding=config.decoding)
 
 
 def evaluate(
@@ -83,10 +77,17 @@ def evaluate(
         loss = evaluate_ensemble_loss(translator, pairs)
     with progress_bar(len(pairs), 'sentences') as bar:
         scores, translations = evaluate_translation(translator, pairs, tokens=tokens, progress=bar.update)
+    sure = {}
+    if translator.calibration:
+        from flax_transformer.tasks.translation.quality import correlations
+
+        sure = correlations(translations, [pairs.targets, *pairs.references])
     if options.json:
-        print(json.dumps({'set': name, **asdict(scores), **loss}, ensure_ascii=False))
+        print(json.dumps({'set': name, **asdict(scores), **loss, **sure}, ensure_ascii=False))
     else:
         _print_scores(name, options, pairs, scores, translations, loss)
+        for one, value in sure.items():
+            print(f'{one.replace("_", " of ", 1)} and sentence chrF: {value:.3f}')
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')

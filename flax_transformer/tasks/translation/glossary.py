@@ -38,17 +38,12 @@ class Glossary:
     def __init__(self, terms: Mapping[str, Sequence[str]]) -> None:
         """`terms` gives one or more translations for each term, such as the forms of a word."""
         self._terms: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._longest: dict[str, int] = {}  # words of the longest term that begins with this one, case folded
         for term, targets in terms.items():
-            if (
-                not (words := tuple(word[0] for word in _WORD.finditer(term)))
-                or not targets
-                or not all(map(str.strip, targets))
-            ):
+            words = tuple(_WORD.findall(term))
+            if not words or not targets or not all(map(str.strip, targets)):
                 raise UserError(f'glossary: the term {term!r} has the translations {list(targets)}; expected words')
             self._terms[words] = tuple(dict.fromkeys(targets))
-            first = words[0].casefold()
-            self._longest[first] = max(self._longest.get(first, 0), len(words))
+        self._longest = max(map(len, self._terms), default=0)  # words
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
@@ -80,8 +75,7 @@ class Glossary:
         """The terms of a text, in their order."""
         found, words, begin = [], list(_WORD.finditer(text)), 0
         while begin < len(words):
-            longest = self._longest.get(words[begin][0].casefold(), 0)
-            for end in range(min(begin + longest, len(words)), begin, -1):
+            for end in range(min(begin + self._longest, len(words)), begin, -1):
                 here = tuple(word[0] for word in words[begin:end])
                 if targets := self._terms.get(here) or self._in_lower_case(here):
                     found.append(Match(text[words[begin].start() : words[end - 1].end()], targets))

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses, Transform
+from flax_transformer.decoding.problem import History, Hypotheses
 from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
@@ -47,13 +47,13 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     if translation is None:
         translation = translator([line])[0].text
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
-    (target,) = tokenizer.encode_target([translation])
+    (target,) = translator.encode_target([translation])
     require([translator.model], 'cross_attention', 'a map of attention')
     translator.programs.check_lengths('line', [line], [source])
     translator.programs.check_lengths('translation', [translation], [target])
-    target_in = shift_right(jnp.asarray([target]), tokenizer.pad_id)
-    variables = {'params': translator.params}
-    weights = translator.model.apply(variables, jnp.asarray([source]), target_in, method='cross_attention')
+    target_in = shift_right(jnp.asarray([target]), translator.programs.vocabulary.start)
+    look = jax.jit(partial(translator.model.apply, method='cross_attention'))
+    weights = look({'params': translator.weights}, jnp.asarray([source]), target_in)
     return AttentionMap(
         [tokenizer.source_piece(i) for i in source],
         [tokenizer.piece(i) for i in target],
@@ -88,7 +88,7 @@ def attended(translator: Translator, line: str, translation: str) -> tuple[list[
 
     Word alignments are made of it (`attend_ids`). Raises BadLine if either is longer than the model's positions.
     """
-    (ids,) = translator.tokenizer.encode_target([translation])
+    (ids,) = translator.encode_target([translation])
     translator.programs.check_lengths('translation', [translation], [ids])
     return attended_ids(translator, line, ids)
 
@@ -199,30 +199,31 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
 
 def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
     """The hypotheses of one source, as the translator finds them; fills `steps`."""
-    model, programs, variables = translator.model, translator.programs, {'params': translator.weights}
-    problem = make_problem(
-        translator.decoding,
-        source,
-        **programs.vocabulary._asdict(),
-        banned=programs.banned,
-        banned_sequences=programs.banned_sequences,
-        max_positions=programs.max_positions,
-    )
-    problem = problem._replace(transforms=[*problem.transforms, _recorder(steps)])
-    step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
-    found = beam_search(step, state, problem, width=translator.decoding.beam_width)
-    jax.effects_barrier()
-    return found
+    model, programs = translator.model, translator.programs
 
-
-def _recorder(steps: list[np.ndarray]) -> Transform:
-    """A transform that changes nothing and appends the log-probabilities of each step."""
-
-    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+    def record(log_probs: jax.Array, history: History) -> jax.Array:
+        """Changes nothing, and appends the log-probabilities of each step."""
         jax.debug.callback(lambda values: steps.append(np.asarray(values)), log_probs, ordered=True)
         return log_probs
 
-    return transform
+    @jax.jit
+    def search(variables: Any, source: jax.Array) -> Hypotheses:
+        problem = make_problem(
+            translator.decoding,
+            source,
+            **programs.vocabulary._asdict(),
+            prefix=None if translator.first_id is None else jnp.asarray([[translator.first_id]]),
+            banned=programs.banned,
+            banned_sequences=programs.banned_sequences,
+            max_positions=programs.max_positions,
+        )
+        problem = problem._replace(transforms=[*problem.transforms, record])
+        step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
+        return beam_search(step, state, problem, width=translator.decoding.beam_width)
+
+    found = search({'params': translator.weights}, source)
+    jax.effects_barrier()
+    return found
 
 
 def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int) -> list[tuple[int, int, float, bool]]:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import override
-from flax_transformer.engine.runs.averaging import named_params
-from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.averaging import load_named
 from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.model import parameter_shapes
+from flax_transformer.tasks.translation.model import family_of
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -22,18 +21,15 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any) -> LoadedRun:
-    """The config, parameters and tokenizer of a run.
+    """The config, parameters and tokenizer of a run; `load_named` chooses the checkpoint.
 
-    Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
-    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. `decoding` overrides
-    fields of the config's decoding section.
+    `decoding` overrides fields of the config's decoding section.
     """
-    run = Run(split_reference(reference)[0])
-    config = run.read_config()
+    init = lambda config, key: family_of(config.model).init_params(config.model, key)
+    run, config, params, _ = load_named(Run, reference, init, step=step)
     config = replace(config, decoding=override(config.decoding, decoding))
-    like = parameter_shapes(config)
-    params = named_params(reference, run, config.training, like, step=step)
-    return LoadedRun(config, params, run.read_matching_tokenizer(config))
+    tokenizer = run.read_matching_tokenizer(config)
+    return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:

@@ -11,6 +11,8 @@ from flax_transformer.common.installing import pip_install
 from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
+MOST_TER_WORDS = 1000  # of a line: TER takes 30 s for two different ones of so many
+NO_TER = f'TER is left out: a line has more than {MOST_TER_WORDS:,} words'
 BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 
 # ISO 639-1 and 639-3, and what people write instead.
@@ -118,7 +120,7 @@ class Scores:
     chrf_signature: str
     chrf_plus_plus: float  # chrF2++, which also counts words and word pairs
     chrf_plus_plus_signature: str
-    ter: float  # translation edit rate; 0 is best
+    ter: float | None  # translation edit rate; 0 is best; None: lines are too long for it, see `make_metrics`
     ter_signature: str
     exact: float  # share of lines equal to a reference, 0 to 1
     length_ratio: float  # tokens of translations / references, as BLEU counts them
@@ -126,7 +128,7 @@ class Scores:
     num_truncated: int
     has_four_words: bool  # some translation has 4-grams of tokens for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
-    length_unit: str = 'words'  # by_length counts these, or characters
+    length_unit: str = 'words'  # what by_length counts: these, or characters
     bleu_note: str = ''  # a note on BLEU's tokenizer; see `score_tokens`
 
     def __str__(self) -> str:
@@ -142,7 +144,7 @@ class Scores:
             ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
             ('TER', self.ter, self.ter_signature),
         ):
-            lines += [f'{name} {value:.2f}', f'  {signature}']
+            lines += [NO_TER] if value is None else [f'{name} {value:.2f}', f'  {signature}']
         lines += self._length_table()
         lines.append(f'length ratio: {self.length_ratio:.3f}; truncated: {self.num_truncated} lines')
         if self.length_warning:
@@ -192,8 +194,8 @@ def score(
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
     ours = list(translations)
-    results, found = {}, {}
-    for name, metric in make_metrics(tokens).items():
+    results, found = {}, {'ter': None, 'ter_signature': ''}
+    for name, metric in make_metrics(tokens, ours, *references).items():
         results[name] = metric.corpus_score(ours, references)
         found |= {name: results[name].score, f'{name}_signature': str(metric.get_signature())}
     bleu = results['bleu']
@@ -212,14 +214,20 @@ def score(
     )
 
 
-def make_metrics(tokens: ScoreTokens = SPACED) -> dict[str, Any]:
-    """sacreBLEU's metrics with its default settings but for the target language's tokens, by the names in `Scores`."""
+def make_metrics(tokens: ScoreTokens = SPACED, *sides: Sequence[str | None]) -> dict[str, Any]:
+    """sacreBLEU's metrics with its default settings but for the target language's tokens, by the names in `Scores`.
+
+    Without TER, which would take hours, if one of the lines in `sides` has more than MOST_TER_WORDS words.
+    """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     # TER's support for Chinese characters only works along with its normalization.
     ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
-    return {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2), 'ter': ter}
+    found = {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2)}
+    count = len if tokens.is_asian else lambda line: line.count(' ') + 1
+    is_long = any(count(line or '') > MOST_TER_WORDS for side in sides for line in side)
+    return found if is_long else found | {'ter': ter}
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:

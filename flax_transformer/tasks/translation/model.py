@@ -4,16 +4,17 @@
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import DecodeState, shapes_on_one_device
+from flax_transformer.common.trees import DecodeState
 from flax_transformer.engine.devices.sharding import Rules
 from flax_transformer.rnn import model as rnn
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.tasks.translation.config import Config, ModelConfig
+from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
 from flax_transformer.transformer import norms as transformer_norms
@@ -24,7 +25,7 @@ from flax_transformer.transformer.config import TransformerConfig
 class TranslationModel(Protocol):
     """A Linen module with these methods, called through `apply`; B sentences, S source and T target slots, V pieces.
 
-    A source is followed by padding; a target starts with padding, as the search does.
+    A source is followed by padding; a target starts with padding, or `start_id`, as the search does.
 
     Optional:
       cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
@@ -35,6 +36,7 @@ class TranslationModel(Protocol):
         all logits in memory; with both, `__call__` is project(hidden(...)). What `hidden` sows in the collection
         'statistics' is summed over a step, for `Family.absorb`.
       max_positions: the longest source or target that it takes; absent or None: any.
+      start_id: what a target starts with in place of padding; absent: padding.
     """
 
     def apply(self, variables: Any, *args: Any, method: str | None = None) -> Any: ...
@@ -54,7 +56,6 @@ class Family(NamedTuple):
 
     make: Callable[..., TranslationModel]  # (config, remat=False)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
-    parameter_shapes: Callable[[Any], Any]  # the tree of jax.ShapeDtypeStruct; computes nothing
     # (config, platform=None): the config with the concrete dtype that it computes in there
     resolve_dtype: Callable[..., Any]
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
@@ -62,12 +63,15 @@ class Family(NamedTuple):
     # (parameters, the sums that `hidden` sowed): the parameters after a step; None: there are no such sums
     absorb: Callable[[Any, Any], Any] | None = None
 
+    def parameter_shapes(self, config: Any) -> Any:
+        """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+        return jax.eval_shape(partial(self.init_params, config), jax.random.key(0))
+
 
 _FAMILIES: dict[type, Family] = {
     TransformerConfig: Family(
         transformer.Transformer,
         transformer.init_params,
-        transformer.parameter_shapes,
         transformer.resolve_dtype,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
@@ -76,7 +80,6 @@ _FAMILIES: dict[type, Family] = {
     RecurrentConfig: Family(
         rnn.AttentionRNN,
         rnn.init_params,
-        rnn.parameter_shapes,
         rnn.resolve_dtype,
         rnn.forward_flops,
         rnn.SHARDING_RULES,
@@ -111,6 +114,6 @@ def max_positions(models: Sequence[TranslationModel]) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def parameter_shapes(config: Config) -> Any:
-    """The shapes of the parameters of a config's model, on the first device."""
-    return shapes_on_one_device(family_of(config.model).parameter_shapes(config.model))
+def start_id(model: TranslationModel) -> int:
+    """What a model's targets start with."""
+    return model.start_id if hasattr(model, 'start_id') else model.config.pad_id

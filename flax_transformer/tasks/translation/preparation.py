@@ -38,6 +38,7 @@ class ValidationSet(NamedTuple):
     target_language: str | None  # its sources begin with this tag
     language: str | None = None  # its targets'
     tokens: ScoreTokens = SPACED  # BLEU counts these
+    source_language: str = 'en'
 
 
 def read_validation(
@@ -45,6 +46,7 @@ def read_validation(
 ) -> ValidationSet:
     """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on."""
     name, language = corpus.validation, data.tag_of(corpus)
+    tokenizer = tokenizer.reading(corpus.source_language)
     pairs = read_corpus(name, data, corpus.languages)
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
     tokenized = tokenize(pairs, tokenizer, target_language=language)
@@ -54,7 +56,8 @@ def read_validation(
             'train without validation'
         )
     tokens = score_tokens(corpus.target_language, data.bleu_tokenizer)
-    return ValidationSet(corpus.name, pairs, tokenized, language, corpus.target_language, tokens)
+    languages = corpus.target_language, tokens, corpus.source_language
+    return ValidationSet(corpus.name, pairs, tokenized, language, *languages)
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
@@ -162,22 +165,20 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
         found.append(pairs)
-    return Prepared(tokenizer, found, validation, _list_files(config.data, found))
-
-
-def _list_files(data: DataConfig, corpora: Sequence[data_cache.PreparedPairs]) -> dict[str, list[Listed]]:
-    """`files_of` with checksums, which the cache already has for what it read."""
-    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in corpora}
-    return {
+    # The cache already has the checksums of what it read.
+    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in found}
+    files = {
         name: known.get(tuple(str(file.absolute()) for file in files)) or listed(files)
-        for name, files in files_of(data).items()
+        for name, files in files_of(config.data).items()
     }
+    return Prepared(tokenizer, found, validation, files)
 
 
 def _tokenized(
     data: DataConfig, settings: CorpusConfig, corpus: Corpus, tokenizer: Tokenizer, cache: Path, say: Say
 ) -> data_cache.PreparedPairs:
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
+    tokenizer = tokenizer.reading(settings.source_language)
     how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
     options = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
     with tqdm(desc=f'tokenizing {corpus.name}', **options) as bar:

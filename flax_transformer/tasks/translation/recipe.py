@@ -5,17 +5,21 @@ from typing import Any
 
 import jax
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.recipe import Recipe, held_out
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import family_of, source_table
-from flax_transformer.tasks.translation.preparation import Prepared, keep, prepare_run
+from flax_transformer.tasks.translation.preparation import Prepared, interleaved, keep, prepare_run
+from flax_transformer.tasks.translation.quality import FEWEST, calibrate
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
 from flax_transformer.tasks.translation.validation import TranslationValidation
@@ -47,13 +51,13 @@ class TrainingData(PackedBatches):
         fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
         self.fingerprint = hashlib.sha256(fingerprints.encode()).hexdigest()
 
-    def epoch(self, place: Any) -> float:
-        """Returns sentences drawn before a place, by all there are: in a mixture, epochs weighted by size."""
-        return place['sentences'] / self._size
+    def epoch(self, position: Any) -> float:
+        """Returns sentences drawn before a position, by all there are: in a mixture, epochs weighted by size."""
+        return position['sentences'] / self._size
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        """The sentences of the batch at a place, by their numbers in each corpus, from 1."""
-        return {'sentences': dict(zip(self._corpora, self.sentences(place), strict=True))}
+    def describe(self, position: Any) -> dict[str, Any]:
+        """The sentences of the batch at a position, by their numbers in each corpus, from 1."""
+        return {'sentences': dict(zip(self._corpora, self.sentences(position), strict=True))}
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
@@ -70,12 +74,28 @@ def _initial_params(config: Config, prepared: Prepared) -> Any:
     return params
 
 
+def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
+    """Calibrates quality on the validation sets; a run that cannot be calibrated is good all the same."""
+    chosen = interleaved(prepared.validation, config.training.calibrate_on)
+    if len(chosen) < FEWEST:
+        return
+    lines = lambda own: [(own.pairs.sources[i], own.pairs.targets[i]) for each, i in chosen if each is own]
+    sets = [(each.target_language, *zip(*lines(each), strict=True)) for each in prepared.validation]
+    try:
+        calibration = calibrate(Translator.from_run(run.path), sets)
+        calibration.write(run.path)
+        say(f'quality is calibrated on {calibration.num_sentences:,} sentences of the validation set')
+    except UserError as error:
+        say(f'quality is not calibrated: {error}')
+
+
 RECIPE = Recipe(
     config=Config,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,
     keep=keep,
+    finish=_calibrate,
     batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
     validation=held_out(TranslationValidation),
     initial_params=_initial_params,

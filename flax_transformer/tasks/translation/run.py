@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
-from flax_transformer.marian.tokenizer import KIND, MarianTokenizer
+from flax_transformer.huggingface import fairseq_tokenizer
+from flax_transformer.huggingface import tokenizer as marian_tokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 CACHE = 'data_cache'
+_TOKENIZERS = {
+    marian_tokenizer.KIND: marian_tokenizer.MarianTokenizer,
+    fairseq_tokenizer.KIND: fairseq_tokenizer.FairseqTokenizer,
+}
 
 
 class Run(RunDirectory[Config]):
@@ -39,14 +44,12 @@ class Run(RunDirectory[Config]):
 
     def read_data_files(self) -> dict[str, list[dict[str, Any]]]:
         """The files of each corpus when the run began, as `data.lines` lists them; {} for older runs."""
-        try:
+        if not self.data_files.exists():
+            return {}
+        with naming_damage(self.data_files, 'restore it from a backup, or remove it'):
             found = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
             return {name: [{field: entry[field] for field in fields} for entry in each] for name, each in found.items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, LookupError):
-            raise UserError(f'{self.data_files} is damaged; restore it from a backup, or remove it') from None
 
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
         """Records the files of each corpus; never overwrites what the run began with."""
@@ -75,7 +78,7 @@ class Run(RunDirectory[Config]):
     def read_tokenizer(self) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
         folder = self.path / 'tokenizer'
-        tokenizer = (MarianTokenizer if kind_of(folder) == KIND else SentencePieceTokenizer).load(folder)
+        tokenizer = _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
         check_digest(self.path, tokenizer.digest)
         return tokenizer
 

@@ -24,7 +24,7 @@ class Comparison:
     difference: float  # system - baseline
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
-    p_bootstrap: float  # from the same resamples
+    p_bootstrap: float  # the same resamples give it
     p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:
@@ -69,7 +69,7 @@ def paired_tests(
         raise UserError('got no lines; expected at least one translation to compare')
     return [
         _compare(metric, list(baseline), list(system), references, resamples, trials)
-        for metric in make_metrics(tokens).values()
+        for metric in make_metrics(tokens, baseline, system, *references).values()
     ]
 
 
@@ -99,10 +99,10 @@ def _compare(
     def statistics(lines: list[str]) -> np.ndarray:
         """Of each line; equal ones are counted once."""
         rows = list(zip(lines, *references, strict=True))
-        places = {row: place for place, row in enumerate(dict.fromkeys(rows))}
-        once, *theirs = map(list, zip(*places, strict=True))
+        numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+        once, *theirs = map(list, zip(*numbers, strict=True))
         found = np.array(metric._extract_corpus_statistics(once, theirs), np.float64)
-        return found[[places[row] for row in rows]]
+        return found[[numbers[row] for row in rows]]
 
     ours, others = statistics(baseline), statistics(system)
     score = lambda sums: metric._compute_score_from_stats(sums.tolist())

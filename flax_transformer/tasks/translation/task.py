@@ -15,7 +15,7 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.ops.product import resolve_dtype, round_once
 from flax_transformer.tasks.translation.config import Config, ModelConfig
-from flax_transformer.tasks.translation.model import TranslationModel, family_of
+from flax_transformer.tasks.translation.model import TranslationModel, family_of, start_id
 from flax_transformer.transformer.model import shift_right
 
 
@@ -147,7 +147,7 @@ def _hidden(
     hidden, sown = model.apply(
         {'params': params},
         batch.source,
-        shift_right(batch.target, model.config.pad_id, batch.target_positions),
+        shift_right(batch.target, start_id(model), batch.target_positions),
         source_segments=batch.source_segments,
         target_segments=batch.target_segments,
         source_positions=batch.source_positions,

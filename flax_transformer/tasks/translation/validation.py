@@ -84,7 +84,7 @@ class TranslationValidation(Validation):
             self._tokenizer,
             replace(config.decoding, target_language=each.target_language),
             parallel=config.parallel,
-            source_language=config.data.source_language,
+            source_language=each.source_language,
             target_language=each.language,
             programs=self._programs,
         )

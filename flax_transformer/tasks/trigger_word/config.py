@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig
-from flax_transformer.common.fields import check, check_positive, check_rates, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -12,11 +12,11 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 class DetectorConfig:
     """The model: a causal strided convolution over frames, a GRU, and a sigmoid for each output frame."""
 
-    num_filters: int = 64  # in the convolution
+    num_filters: int = 64  # filters of the convolution
     kernel: int = 8  # the convolution's width, in frames
     stride: int = 4  # frames for each output frame: 4 of 10 ms give one every 40 ms
     hidden_size: int = 64  # the GRU's
-    dropout_rate: float = setting(0.2, 'transferable')  # after the convolution and after the GRU
+    dropout_rate: float = setting(0.2, 'transferable')  # acts after the convolution and after the GRU
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -25,7 +25,7 @@ class DetectorConfig:
             self.kernel >= self.stride,
             f'kernel={self.kernel}: expected at least stride={self.stride}, or frames are lost',
         )
-        check_rates(self, 'dropout_rate')
+        check_range(self, 'dropout_rate', least=0, below=1)
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class HitConfig:
 
     threshold: float = setting(0.98, 'resumable')  # least score of a hit: the mean of the last `average` probabilities
     average: int = setting(2, 'resumable')  # output frames
-    # After a hit the score must fall below half of the threshold, and this time must pass, before the next; seconds.
+    # Seconds that must pass between two hits; the score must also have fallen below half of the threshold.
     pause: float = setting(0.8, 'resumable')
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(1 <= self.average <= 1000, f'average={self.average}: expected 1 to 1,000 output frames')
-        check(0 < self.threshold < 1, f'threshold={self.threshold}: expected more than 0 and less than 1')
-        check(self.pause >= 0, f'pause={self.pause}: expected at least 0 seconds')
+        check_range(self, 'average', least=1, most=1000)
+        check_range(self, 'threshold', above=0, below=1)
+        check_range(self, 'pause', least=0)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SceneConfig:
     """How training scenes are mixed: clips one after another, over background."""
 
     seconds: float = 8.0  # a scene's length
-    label_seconds: float = 0.5  # after the end of the trigger word, in which the label is 1
+    label_seconds: float = 0.5  # how long the label is 1 after the end of the trigger word
     trigger_share: float = 0.35  # how many clips are the trigger word
     # How many of the other clips are the beginning or the end of the trigger word alone, which must not fire.
     partial_share: float = 0.25
@@ -60,12 +60,9 @@ class SceneConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_rates(self, 'trigger_share', 'partial_share')
-        check(self.seconds > 0, f'seconds={self.seconds}: expected more than 0')
-        check(
-            0 < self.label_seconds < self.seconds,
-            f'label_seconds={self.label_seconds}: expected more than 0 and less than seconds={self.seconds}',
-        )
+        check_range(self, 'trigger_share', 'partial_share', least=0, below=1)
+        check_range(self, 'seconds', above=0)
+        check_range(self, 'label_seconds', above=0, below=self.seconds)
         for name, least in (('levels', None), ('background_levels', None), ('speeds', 0.1), ('gaps', 0.0)):
             low, high = getattr(self, name)
             is_sound = low <= high and (least is None or low >= least)
@@ -118,7 +115,7 @@ class TriggerWordTrainingConfig(LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, 'batch_size', 'validation_scenes')
-        check(self.positive_weight > 0, f'positive_weight={self.positive_weight}: expected more than 0')
+        check_range(self, 'positive_weight', above=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,22 +69,17 @@ KINDS = table(
 )
 
 
-def report_of(
-    config: TriggerWordConfig,
-    workdir: Path | None,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> Report:
-    """What is wrong with the config's recordings; `workdir` and `processes` change nothing."""
-    parts = read_parts(config, say=lambda text: None)
-    if progress is not None:
-        progress(sum(map(len, (clips for part in parts.values() for clips in part))))
-    return audit(parts, config)
+def report_of(config: TriggerWordConfig, workdir: Path | None, **_: Any) -> Report:
+    """What is wrong with the config's recordings; `workdir` changes nothing."""
+    return audit(read_parts(config, say=lambda text: None), config)
 
 
 def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
-    findings = [*_of_training(parts['train']), *_between(parts)]
+    train, findings = parts['train'], list(_between(parts))
+    if not train.others:
+        findings += _finding('no_others', 'train', train.triggers, len(train.triggers))
+    if len(train.triggers) < FEW_TRIGGERS:
+        findings += _finding('few_triggers', 'train', train.triggers, 0)
     for part, clips in parts.items():
         findings += _of_clips(part, clips, config)
     counts = {part: len(clips.triggers) + len(clips.others) for part, clips in parts.items()}
@@ -93,13 +89,6 @@ def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
 def _finding(kind: str, part: str, found: Sequence[Clip], total: int, detail: str = '') -> Iterator[Finding]:
     shown = (TextExample(clip.place, clip.text) for clip in found)
     return findings_of(KINDS[kind], part, len(found), total, shown, detail)
-
-
-def _of_training(clips: Clips) -> Iterator[Finding]:
-    if not clips.others:
-        yield from _finding('no_others', 'train', clips.triggers, len(clips.triggers))
-    if len(clips.triggers) < FEW_TRIGGERS:
-        yield from _finding('few_triggers', 'train', clips.triggers, 0)
 
 
 def _of_clips(part: str, clips: Clips, config: TriggerWordConfig) -> Iterator[Finding]:

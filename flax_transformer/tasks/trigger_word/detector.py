@@ -13,6 +13,7 @@ from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples
+from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
 from flax_transformer.tasks.trigger_word.hits import Hit
@@ -34,10 +35,10 @@ class Detector:
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params, self.rule = jax.device_put(params), rule
         self.sample_rate = features.sample_rate  # Hz, of all samples
-        self.samples_per_output = model.stride * features.hop  # from one output frame to the next
+        self.samples_per_output = model.stride * features.hop  # samples of an output frame
         self.seconds_per_output = self.samples_per_output / self.sample_rate
         self._model = TriggerWordModel(model, features)
-        self._advance = jax.jit(partial(_advance, model=self._model))
+        self._advance = jit_alone(partial(_advance, model=self._model))
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
         return type(self), (self.params, self._model.config, self._model.features, self.rule)
@@ -78,7 +79,7 @@ class Detector:
         return np.concatenate([*self._probabilities([samples]), np.zeros(0, np.float32)])
 
     def start(self) -> DetectorState:
-        return DetectorState(self._model.start(1), np.zeros(0, np.float32))
+        return DetectorState(jax.device_get(self._model.start(1)), np.zeros(0, np.float32))
 
     def step(self, state: DetectorState, chunk: np.ndarray) -> tuple[DetectorState, np.ndarray]:
         """The state after a chunk [n], and the probability of each output frame that it completes.

@@ -12,7 +12,7 @@ from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import only_run
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
+from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.scoring import Scores
@@ -32,10 +32,6 @@ class EvaluateOptions:
     trust_data: bool = False  # read the recordings that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead, with the curve of false rejects against false accepts
     data: TriggerWordDataConfig = field(default_factory=TriggerWordDataConfig)
-
-
-def defaults(config: TriggerWordConfig) -> EvaluateOptions:
-    return EvaluateOptions(data=config.data)
 
 
 def evaluate(

@@ -11,7 +11,7 @@ EARLY, LATE = 0.3, 1.0  # seconds around the end of a word in which a hit is of 
 
 
 class Hit(NamedTuple):
-    seconds: float  # from the start of the stream to the end of the output frame that decided
+    seconds: float  # counted from the stream's start to the end of the output frame that decided
     confidence: float  # the score of that frame, at least the threshold
 
 

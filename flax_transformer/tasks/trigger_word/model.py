@@ -75,26 +75,18 @@ class TriggerWordModel(nn.Module):
     ) -> tuple[jax.Array, StreamState]:
         """Logits [B, N] of the next samples [B, N * stride * hop], and the state after them."""
         samples = jnp.concatenate([state.samples, samples], axis=1)
-        frames = self._normalized(log_mel(samples, self.features))
+        # Each band then has about mean 0 and deviation 1.
+        mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
+        frames = (log_mel(samples, self.features) - mean) / deviation
         frames = jnp.concatenate([state.frames, frames if change is None else change(frames)], axis=1)
         x = nn.relu(self.convolution(windows(frames, self.config.kernel, self.config.stride)))
         x = self.dropout(x, deterministic=deterministic)
-        hidden, x = self._recur(self.recurrent.input(x), state.hidden)
-        x = self.dropout(x, deterministic=deterministic)
+        weights, steps = {'recurrent': self.recurrent.recurrent.kernel}, over_time(self.recurrent.input(x))
+        (hidden,), states = recur(_gru_step, weights, (), (state.hidden,), steps)
+        x = self.dropout(batch_first(states), deterministic=deterministic)
         kept_samples = samples[:, samples.shape[1] - state.samples.shape[1] :]
         kept_frames = frames[:, frames.shape[1] - state.frames.shape[1] :]
         return self.output(x)[..., 0], StreamState(kept_samples, kept_frames, hidden)
-
-    def _normalized(self, frames: jax.Array) -> jax.Array:
-        """Log-mel frames [B, F, M] with about mean 0 and deviation 1 in each band."""
-        mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
-        return (frames - mean) / deviation
-
-    def _recur(self, from_input: jax.Array, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The last state [B, H], and all of them [B, N, H]."""
-        weights = {'recurrent': self.recurrent.recurrent.kernel}
-        (hidden,), states = recur(_gru_step, weights, (), (hidden,), over_time(from_input))
-        return hidden, batch_first(states)
 
 
 def _gru_step(times: Times, _: Any, state: State, from_input: jax.Array) -> tuple[State, jax.Array]:

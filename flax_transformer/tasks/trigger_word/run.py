@@ -19,7 +19,7 @@ class LoadedRun(NamedTuple):
 
 
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config and parameters of a run; `named_params` chooses the checkpoint."""
+    """The config and parameters of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
     from flax_transformer.tasks.trigger_word.model import init_params
 

@@ -113,9 +113,11 @@ class Scenes:
         count = max(1, int(len(sound) / speed))
         sound = np.interp(np.arange(count) * speed, np.arange(len(sound)), sound).astype(np.float32)
         wanted = level + generator.uniform(-_LEVEL_SPREAD, _LEVEL_SPREAD)
-        sound = _faded(sound, round(_FADE * self._rate)) * np.float32(
-            _gain(clip.samples[clip.start : clip.end], wanted)
-        )
+        fade = round(_FADE * self._rate)
+        if len(sound) >= 2 * fade:
+            sound[:fade] *= np.linspace(0, 1, fade, dtype=np.float32)
+            sound[-fade:] *= np.linspace(1, 0, fade, dtype=np.float32)
+        sound = sound * np.float32(_gain(clip.samples[clip.start : clip.end], wanted))
         return _Placed(sound, min(count, int((clip.end - first) / speed)), is_trigger)
 
 
@@ -145,13 +147,6 @@ def _gain(samples: np.ndarray, level: float) -> float:
     return 10 ** (level / 20) / np.sqrt(np.mean(np.square(samples, dtype=np.float64)) + 1e-12)
 
 
-def _faded(samples: np.ndarray, count: int) -> np.ndarray:
-    if len(samples) >= 2 * count:
-        samples[:count] *= np.linspace(0, 1, count, dtype=np.float32)
-        samples[-count:] *= np.linspace(1, 0, count, dtype=np.float32)
-    return samples
-
-
 class Batch(NamedTuple):
     """Rows of scenes; a row of zeros weighs nothing. R rows, T samples, N output frames."""
 
@@ -179,6 +174,6 @@ class TrainingBatches(NumberedBatches):
         scenes = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]
         return batch_of(scenes, len(scenes))
 
-    def describe(self, place: Any) -> dict[str, Any]:
-        first = place['batch'] * self._rows
+    def describe(self, position: Any) -> dict[str, Any]:
+        first = position['batch'] * self._rows
         return {'scenes': [first, first + self._rows - 1]}

@@ -19,7 +19,7 @@ THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist
 @dataclass(frozen=True)
 class Wrong:
     place: str  # the recording's
-    seconds: float  # since the recording's start
+    seconds: float  # counted from the recording's start
     confidence: float
 
 
@@ -31,7 +31,7 @@ class Scores:
     rejects_low: float  # 95 % interval of misses / words
     rejects_high: float
     negative_hours: float  # length of the other recordings, without the gaps between
-    false_accepts: int  # in all recordings, those of the trigger word too
+    false_accepts: int  # all recordings count, those of the trigger word too
     accepts_per_hour: float | None  # None: there are no other recordings
     accepts_low: float | None
     accepts_high: float | None

@@ -44,10 +44,8 @@ REFUSED = {
     ),
     '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels of 40 bits; expected 8, 16, 24 or 32 bits'),
     'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz; expected 1,000 to 768,000'),
-    'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected numbers'),
-    'beyond float32': (
-        lambda: wav_bytes(np.full(5, 1e300), width=8, is_float=True), 'samples beyond 3.4e38; expected floats in -1..1'
-    ),
+    'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected floats'),
+    'beyond float32': (lambda: wav_bytes(np.full(5, 1e300), width=8, is_float=True), '5 samples are NaN or infinite'),
     'five hours': (
         lambda: wav_bytes(TONE[:1], rate=1000, width=1, declared=18_000_001) + bytes(18_000_000),
         'lasts 5.0 hours; expected at most 4: cut it into parts',

@@ -190,6 +190,7 @@ FAULTS = [
     ),
     Fault('control characters', 'control', edit('train.en', SIX, insert('\x07')), 'train.en'),
     Fault('HTML entities', 'entity', edit('train.en', SIX, insert('&quot;')), 'train.en'),
+    Fault('cells quoted as in CSV', 'quoted', edit('train.en', SIX, lambda line: b'"' + line + b' ""?"""'), 'train.en'),
     Fault('mojibake', 'mojibake', edit('train.de', SIX, insert('grÃ¶ÃŸer'))),
     Fault('another language', 'wrong_language', edit('train.de', SIX, put(FRENCH)), also=('duplicate',)),
     Fault('lengths that do not fit', 'length_ratio', edit('train.en', 'queen', put('Oh!')), 'train.en'),

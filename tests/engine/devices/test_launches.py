@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+import numpy as np
 import pytest
 from conftest import TESTS
 from launches import LAUNCHES, TOY
+from toy_processes import compute
 from toy_runs import train_circle
 
 from flax_transformer.engine.monitor.reporter import read_metrics
 
-SLOW = 'process 0 dies in a step'
+SLOW = 'process 0 dies in a step', 'four devices in each of two', 'two devices in each of four'
 
 
 class End(NamedTuple):
@@ -35,7 +38,7 @@ def launch(folder: str, *names: str) -> dict[str, End]:
 
 @pytest.fixture(scope='module')
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
-    return launch(str(tmp_path_factory.mktemp('launches')), *(name for name in LAUNCHES if name != SLOW))
+    return launch(str(tmp_path_factory.mktemp('launches')), *(name for name in LAUNCHES if name not in SLOW))
 
 
 def agreed(end: End) -> str:
@@ -115,6 +118,28 @@ def test_one_that_fails_ends_the_others_with_its_message_and_code(ends: dict[str
 @pytest.mark.slow
 def test_without_process_0_jax_ends_the_others(tmp_path_factory: pytest.TempPathFactory) -> None:
     """At once and by itself, which a launcher must take for a failure that may be tried again."""
-    end = launch(str(tmp_path_factory.mktemp('launches')), SLOW)[SLOW]
+    end = launch(str(tmp_path_factory.mktemp('launches')), SLOW[0])[SLOW[0]]
     assert end.codes == (-signal.SIGKILL, -signal.SIGABRT)
     assert 'another task died' in end.said[1]
+
+
+@pytest.mark.parametrize(
+    'name', ['two devices in each of two', *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW[1:])]
+)
+def test_several_devices_in_each_process(name: str, request, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whatever the order of the devices: the same rows reach each device, with the same random numbers."""
+    is_slow = name in SLOW
+    end = (launch(str(tmp_path_factory.mktemp('launches')), name) if is_slow else request.getfixturevalue('ends'))[name]
+    assert set(end.codes) == {0}, end.said
+    # Gloo and JAX print their own lines.
+    found = [json.loads(next(line for line in said.splitlines() if line.startswith('{'))) for said in end.said]
+    devices = jax.devices()[: sum(process.devices for process in LAUNCHES[name])]
+    for way in LAUNCHES[name][0].ways:
+        expected = compute(way, devices)
+        rows = [each[way].pop('rows') for each in found]
+        assert sorted({row for each in rows for row in each}) == expected.pop('rows') == list(range(TOY.rows))
+        assert 'tensor' in way or sum(map(len, rows)) == TOY.rows
+        for each in found:
+            # float32 sums in another order.
+            close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+            jax.tree.map(close, each[way], expected)

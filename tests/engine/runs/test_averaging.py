@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -35,10 +36,16 @@ def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp('averaged') / 'run'
     shutil.copytree(copy_run, path, ignore=shutil.ignore_patterns('checkpoints'))
     shapes = make_trainer(Run(path).read_config()).shapes
-    state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+
+    def cornered(leaf: np.ndarray, value: float) -> jax.Array:
+        leaf = leaf.copy()
+        leaf.flat[0] = value
+        return jnp.asarray(leaf)
+
     with contextlib.closing(Checkpoints(path / 'checkpoints', keep_last=5)) as checkpoints:
         for step, loss in LOSSES.items():
-            params = jax.tree.map(lambda x, step=step: x.at[(0,) * x.ndim].set(step**2), state.params)
+            params = jax.tree.map(partial(cornered, value=step**2), state.params)
             metrics = {'validation_loss': loss, 'validation_bleu': float(step)} if step != 5 else {}
             checkpoints.save(state._replace(step=jax.numpy.int32(step), params=params), {}, metrics)
     return path
@@ -47,7 +54,7 @@ def run(copy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def corners(path: Path) -> set[float]:
     """The value of every leaf at its corner."""
     params = load_run(path).params
-    return {float(x[(0,) * x.ndim]) for x in jax.tree.leaves(params)}
+    return {float(x.flat[0]) for x in jax.tree.leaves(jax.device_get(params))}
 
 
 @pytest.mark.parametrize(

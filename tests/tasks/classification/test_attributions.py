@@ -13,7 +13,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.plots.classification import plot_attributions, plot_pairs
 from flax_transformer.tasks.classification.attributions import attributions, log_odds
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.model import parameter_shapes
+from flax_transformer.tasks.classification.model import init_params
 from flax_transformer.tasks.classification.run import Labels
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
@@ -32,7 +32,8 @@ def transformer() -> Classifier:
         encoder='transformer', num_classes=3, vocab_size=8, d_model=4, num_heads=2, d_ff=8, dtype='float32'
     )
     generator = np.random.default_rng(0)
-    params = jax.tree.map(lambda x: generator.normal(size=x.shape).astype(np.float32), parameter_shapes(config))
+    fresh = init_params(config, jax.random.key(0))
+    params = jax.tree.map(lambda x: generator.normal(size=x.shape).astype(np.float32), fresh)
     words = Vocabulary(list('abcdef'), lower_case=True)
     return Classifier(config, params, words, Labels(('x', 'y', 'z'), (1, 1, 2)), max_length=16)
 

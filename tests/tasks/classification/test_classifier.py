@@ -115,6 +115,12 @@ def test_a_run_without_a_file_or_with_a_damaged_one_is_refused(
         Classifier.from_run(run)
 
 
+def test_labels_that_are_counted_without_end_are_refused(tmp_path: Path) -> None:
+    (tmp_path / 'labels.json').write_text('{"names": ["a"], "counts": [Infinity]}')
+    with pytest.raises(UserError, match=r'labels.json is damaged \(cannot convert float infinity'):
+        Run(tmp_path).read_labels()
+
+
 def test_pieces_instead_of_words(texts_folder: Path, tmp_path: Path) -> None:
     texts = [line.split('\t')[1] for line in (texts_folder / 'train.tsv').read_text('utf-8').splitlines()]
     for algorithm in ('bpe', 'unigram'):

@@ -20,7 +20,7 @@ from flax_transformer.tasks.classification.config import (
     ClassificationTrainingConfig,
     ClassifierConfig,
 )
-from flax_transformer.tasks.classification.model import ClassifierModel, parameter_shapes, probabilities
+from flax_transformer.tasks.classification.model import ClassifierModel, init_params, probabilities
 from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.vocabulary import padded
@@ -120,7 +120,8 @@ def test_a_naive_bayes_start_is_naive_bayes() -> None:
     assert not found[[0, 1, 6]].any()  # pad, unk, and a token of no text
 
     config = ClassifierConfig(vocab_size=7, d_model=4)
-    params = with_naive_bayes(jax.tree.map(lambda x: np.zeros(x.shape), parameter_shapes(config)), encoded, 'average')
+    zeros = jax.tree.map(np.zeros_like, init_params(config, jax.random.key(0)))
+    params = with_naive_bayes(zeros, encoded, 'average')
     tokens = padded([[2], [2, 4], [3, 4, 5], [3, 4]], 3)
     scores = np.array([logs[:, np.array(text[text > 0]) - 2].sum(axis=1) for text in tokens])
     probability = np.asarray(jax.jit(partial(probabilities, model=ClassifierModel(config)))(params, tokens))

@@ -44,6 +44,8 @@ def test_sound_texts_have_no_findings() -> None:
         ('duplicate', 'note', 1, 41, [*SOUND, ('pos', 'Text  NUMBER 1')]),
         ('duplicate', 'warning', 20, 41, [*SOUND, *SOUND[:20]]),
         ('contradiction', 'warning', 1, 41, [*SOUND, ('neg', 'text number 1 ')]),
+        ('quoted', 'warning', 1, 41, [*SOUND, ('neg', '"say ""no"""')]),
+        ('quoted', 'warning', 1, 41, [*SOUND, ('"neg"', '"no"')]),
         ('mojibake', 'warning', 1, 41, [*SOUND, ('neg', 'caf\ufffd')]),
         ('control', 'warning', 1, 41, [*SOUND, ('neg', 'a \x97 b')]),
         ('entity', 'warning', 1, 41, [*SOUND, ('neg', 'a<br />b')]),

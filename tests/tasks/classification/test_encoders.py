@@ -9,7 +9,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.model import ClassifierModel, init_params, parameter_shapes
+from flax_transformer.tasks.classification.model import ClassifierModel, init_params
 
 SIZES = {'vocab_size': 12, 'd_model': 4, 'num_classes': 3, 'widths': (2, 3), 'num_maps': 5, 'hidden_size': 3}
 HEADS = {'num_heads': 2, 'd_ff': 8}
@@ -20,7 +20,7 @@ def make(encoder: str, **fields: Any) -> tuple[ClassifierModel, Any]:
     config = ClassifierConfig(encoder=encoder, num_layers=1, **SIZES | HEADS | fields)
     generator = np.random.default_rng(0)
     drawn = lambda x: generator.normal(size=x.shape).astype(np.float32)
-    return ClassifierModel(config), jax.tree.map(drawn, parameter_shapes(config))  # biases, too
+    return ClassifierModel(config), jax.tree.map(drawn, init_params(config, jax.random.key(0)))  # biases, too
 
 
 def logits(model: ClassifierModel, params: Any, tokens: np.ndarray) -> np.ndarray:

@@ -105,7 +105,7 @@ def changed(config: SpeechConfig, fields: dict[str, object]) -> SpeechConfig:
     [
         ({'data.train': 'tones:trian'}, r"'tones:trian': expected one of tones:train, .* Did you mean train"),
         ({'model.vocab_size': 9}, 'model.vocab_size=9, but the vocabulary has 17 tokens; set --model.vocab-size 17'),
-        ({'strings.most': 10**9}, 'most=1000000000: expected 0 to 1,000'),
+        ({'strings.most': 10**9}, 'most=1000000000: expected at most 1,000'),
         ({'data.max_seconds': 0.001}, r'data\.max_seconds=0\.001: expected at least features\.window_ms='),
         ({'data.max_seconds': 0.09}, 'has no recording with a transcript that fits data.max_seconds=0.09'),
     ],

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
             ('short.wav', 0.06, 'one two one two', 'bob'),
             ('nothing.wav', 0.4, '', 'bob'),
         ],
-        'test': [('c.wav', 0.5, 'three', 'ann'), ('d.wav', 0.5, 'one', 'cid')],
+        'test': [('c.wav', 0.5, '"""three"""', 'ann'), ('d.wav', 0.5, 'one', 'cid')],
     }
     for name, recordings in rows.items():
         lines = ['path\ttext\tspeaker']
@@ -52,10 +52,11 @@ def test_what_is_wrong_with_recordings_is_found(folder: Path) -> None:
         ('train', 'too_long'): 1,
         ('train', 'too_short'): 1,
         ('train', 'no_transcript'): 1,
+        ('test', 'quoted'): 1,
         ('test', 'unknown_unit'): 1,
         ('test', 'known_speaker'): 1,
     }
-    assert "'three' (1)" in str(report)
+    assert '\'"""three"""\' (1)' in str(report)
     assert 'short.wav' not in str(report), 'places are those of the manifest'
     assert 'train.tsv:5' in str(report)
 

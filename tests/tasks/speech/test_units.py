@@ -63,7 +63,7 @@ def test_what_training_did_not_have_is_named_and_left_out(
 def test_damaged_units_are_refused(tmp_path: Path, damage: str) -> None:
     learned('words').save(tmp_path)
     (tmp_path / 'units.json').write_text(damage)
-    with pytest.raises(UserError, match='damaged vocabulary'):
+    with pytest.raises(UserError, match='is damaged'):
         Units.load(tmp_path)
     (tmp_path / 'units.json').unlink()
     with pytest.raises(UserError, match='is missing'):

@@ -1,4 +1,4 @@
-"""All references count, the loss is that of its definition, and faults of the search are told from the model's."""
+"""All references count, the loss is that of its definition, and faults of the search are not the model's."""
 
 from pathlib import Path
 from types import SimpleNamespace

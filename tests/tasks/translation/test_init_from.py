@@ -16,8 +16,8 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.interop.marian_runs import import_marian
-from flax_transformer.marian.folder import read_marian
+from flax_transformer.huggingface.folder import read_folder
+from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.tasks.translation.run import Run
 
 FIXTURE = TESTS / 'fixtures' / 'marian'
@@ -55,7 +55,7 @@ def test_another_vocabulary_is_refused_with_the_remedy(copy_run: Path, copy_fold
 @pytest.mark.slow
 def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tmp_path: Path) -> None:
     imported, tuned, out = tmp_path / 'imported', tmp_path / 'tuned', tmp_path / 'out'
-    import_marian(FIXTURE, imported)
+    import_huggingface(FIXTURE, imported)
     command = ['train', str(config_file), '--init-from', str(imported), '--workdir', str(tuned)]
     assert main(command) == 0
     # Model, tokenizer and search are the imported run's, the rest the config file's.
@@ -65,7 +65,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tm
     with contextlib.closing(Checkpoints(tuned / 'checkpoints', read_only=True)) as checkpoints:
         assert checkpoints.latest() == 3
     assert main(['export-marian', str(tuned), str(out)]) == 0
-    before, after, own = read_marian(FIXTURE), read_marian(out), Translator.from_run(tuned)
+    before, after, own = read_folder(FIXTURE), read_folder(out), Translator.from_run(tuned)
     assert after.config == before.config
     assert np.abs(after.params['embedding']['table'] - before.params['embedding']['table']).max() > 1e-6
     np.testing.assert_array_equal(after.params['embedding']['table'][135], 0.0)
@@ -74,7 +74,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tm
 
 
 def test_an_imported_run_is_not_trained_on_in_place(config_file: Path, tmp_path: Path, capsys) -> None:
-    import_marian(FIXTURE, tmp_path / 'imported')
+    import_huggingface(FIXTURE, tmp_path / 'imported')
     command = ['train', str(config_file), '--init-from', str(tmp_path / 'imported')]
     assert main([*command, '--workdir', str(tmp_path / 'imported')]) == 2
     assert 'holds a run of another config' in capsys.readouterr().err

@@ -49,11 +49,12 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
         picture=lambda *of_one: pictures.append(of_one),
     )
     assert vars(told).keys() <= set(dir(Reporter))
-    each = ValidationSet('train', Pairs(['a b'], ['a b']), None, None)
+    line = 'a b c d e f'  # of the length above: the same programs
+    each = ValidationSet('train', Pairs([line], [line]), None, None)
     training = replace(config.training, draw_attention=True, sample_translations=1)
     prepared = Prepared(tokenizer, [], [each], {})
     validation = TranslationValidation(replace(config, training=training), prepared, SimpleNamespace())
-    validation._translate = lambda params: {('train', 0): 'a b'}
+    validation._translate = lambda params: {('train', 0): line}
     validation._translate_and_score(7, params, told)
     ((step, name, png),) = pictures
     assert (step, name) == (7, 'attention')
@@ -66,9 +67,9 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
     for _ in range(2):
         validation._translate_and_score(8, params, told)
     assert lines == [
-        *['a b'] * 2,
+        *[line] * 2,
         f'no pictures of attention: matplotlib is not installed: {install_command("plots")}',
-        'a b',
+        line,
     ]
 
 

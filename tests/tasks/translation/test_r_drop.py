@@ -23,6 +23,7 @@ from flax_transformer.transformer.model import Transformer, parameter_shapes, sh
 DROPPING = Transformer(replace(MODEL, dropout_rate=0.3))
 ALPHA = 5.0
 LOSS = partial(loss_sums, model=DROPPING, label_smoothing=0.1)
+APPLY = jax.jit(partial(DROPPING.apply, deterministic=False))
 
 
 @pytest.fixture(scope='module')
@@ -42,8 +43,7 @@ def test_the_divergence_is_the_mean_of_both_directions() -> None:
 def logits_of(params: Any, batch: Any, key: jax.Array) -> np.ndarray:
     inputs = shift_right(batch.target, 0, batch.target_positions)
     rest = {name: getattr(batch, name) for name in batch._fields[2:6]}
-    apply = jax.jit(partial(DROPPING.apply, deterministic=False))
-    return np.asarray(apply({'params': params}, batch.source, inputs, **rest, rngs={'dropout': key}), np.float64)
+    return np.asarray(APPLY({'params': params}, batch.source, inputs, **rest, rngs={'dropout': key}), np.float64)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.tasks.translation import metrics as module
-from flax_transformer.tasks.translation.inference.result import expected_utilities
+from flax_transformer.tasks.translation.inference.choice import expected_utilities
 from flax_transformer.tasks.translation.metrics import ScoreTokens, note_on, score, score_tokens
 from flax_transformer.tasks.translation.significance import paired_tests
 
@@ -159,6 +159,15 @@ def test_every_score_is_sacrebleus_with_its_signature() -> None:
     assert 'tok:tercom' in scores.ter_signature
     for text in (scores.bleu_signature, scores.chrf_signature, scores.chrf_plus_plus_signature, scores.ter_signature):
         assert text in str(scores)
+
+
+def test_ter_is_left_out_where_a_line_is_too_long_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, 'MOST_TER_WORDS', 5)
+    scores = score(OURS, THEIRS)
+    assert scores.ter is None
+    assert 'TER is left out' in str(scores)
+    found = paired_tests(OURS, OURS, THEIRS, resamples=2, trials=2)
+    assert [each.metric for each in found] == ['BLEU', 'chrF2', 'chrF2++']
 
 
 def test_lines_may_have_different_numbers_of_references() -> None:

@@ -7,18 +7,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import PartitionSpec
 
 from flax_transformer.common.quiet import is_quiet
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.devices import NO_MESH, Devices
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 
 BUCKETS = DecodingConfig.buckets
-_NO_MESH = Mesh(np.empty((), object), ())
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 
 
@@ -129,7 +128,9 @@ class Runner:
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):
-            rest = [self._slots(column, chosen) for column in columns[1:]]
+            # Tags alone, with which targets begin, need no more room.
+            is_tags = [all(len(column[i]) == 1 for i in chosen) for column in columns]
+            rest = [1 if is_tags[n] else self._slots(columns[n], chosen) for n in range(1, len(columns))]
             for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest], last):
                 done[i] = result
             if progress:
@@ -185,7 +186,7 @@ class Runner:
             self._shapes.add(shape)
             self.num_compilations += 1
         if len(self.devices) == 1:
-            with jax.set_mesh(_NO_MESH):  # the caller may have set one over more devices
+            with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
                 return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
             rows, mesh = self.devices.by_rows.spec, self.devices.mesh
@@ -194,5 +195,5 @@ class Runner:
             self._compiled[function] = jax.jit(own)
         if self._replicated is None or self._replicated[0] is not params:
             self._replicated = (params, self.devices.replicate(params))
-        with jax.set_mesh(_NO_MESH):
+        with jax.set_mesh(NO_MESH):
             return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

@@ -4,7 +4,7 @@
 Shapes: B sentences, S source slots, T target slots, P prefix slots, W hypotheses, L output slots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,8 +26,14 @@ CHUNK = 1024  # target slots whose logits are in memory at once
 class Vocabulary(NamedTuple):
     """The ids that have a meaning of their own."""
 
-    pad_id: int  # fills up after each sentence, and starts a target
+    pad_id: int  # fills up after each sentence
     eos_id: int
+    start_id: int | None = None  # starts a target; None: pad_id
+    free_prefix: int = 0  # tokens that every target begins with, at no cost
+
+    @property
+    def start(self) -> int:
+        return self.pad_id if self.start_id is None else self.start_id
 
 
 def translate_ids(
@@ -52,28 +58,67 @@ def translate_ids(
     cut (`decoding.required`).
     """
     steps, states = [], []
+    order = jnp.argsort((source == vocabulary.pad_id).sum(axis=1))  # longest first, for `start_by_length`
+    source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
-        state = model.apply(variables, source, method='start')
+        start = partial(model.apply, variables, method='start')
+        state = start_by_length(start, source, pad_id=vocabulary.pad_id)
         if decoding.coverage_penalty:
             step = partial(model.apply, variables, method='decode_and_look')
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
     is_ensemble = len(models) > 1
-    return search(
+    found = search(
         ensemble(steps, mean=decoding.ensemble) if is_ensemble else steps[0],
         ensemble_state(states) if is_ensemble else states[0],
         decoding,
         source,
-        eos_id=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
+        **vocabulary._asdict(),
         banned=banned,
         banned_sequences=banned_sequences,
         prefix=prefix,
         required=required,
         max_positions=max_positions(models),
     )
+    back = jnp.argsort(order)
+    return jax.tree.map(lambda x: x[back], found)
+
+
+GROUPS = 4  # each has a share of the rows, and is encoded by itself
+WIDTHS = (16, 32, 64, 128)
+
+
+def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
+    """`start(source)` of ids [B, S] that are sorted by length: on CPUs a group of rows at a time, in as few slots as it
+    needs.
+
+    Sentences of many lengths, as callers give them, are padding for the most part. Accelerators would rather have all
+    rows at once.
+    """
+    rows, slots = source.shape
+    is_static = isinstance(rows, int) and isinstance(slots, int)
+    if not is_static or rows % GROUPS or rows < 4 * GROUPS or slots <= WIDTHS[0]:
+        return start(source)
+    widths = [width for width in WIDTHS if width < slots] + [slots]
+    whole = jax.eval_shape(start, source[: rows // GROUPS])
+
+    def in_width(width: int, group: jax.Array) -> DecodeState:
+        fill = lambda x, like: jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
+        return jax.tree.map(fill, start(group[:, :width]), whole)
+
+    def start_group(group: jax.Array) -> DecodeState:
+        longest = (group != pad_id).sum(axis=1).max()
+        return jax.lax.switch(
+            (longest > jnp.array(widths)).sum(), [partial(in_width, width) for width in widths], group
+        )
+
+    def by_group(source: jax.Array) -> DecodeState:
+        join = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
+        return jax.tree.map(join, jax.lax.map(start_group, source.reshape(GROUPS, -1, slots)))
+
+    return jax.lax.platform_dependent(source, cpu=by_group, default=start)
 
 
 def score_ids(
@@ -90,10 +135,11 @@ def score_ids(
     In nats, 0 at padding. Source [B, S] and target [B, T] end with EOS and are padded.
     """
     pad_id = vocabulary.pad_id
-    target_in = shift_right(target, pad_id)
+    target_in = shift_right(target, vocabulary.start)
     is_token = target != pad_id
     log_probs = target_log_probs(_members(params, models), source, target_in, target, mean=decoding.ensemble)
-    gains = jnp.where(is_token, log_probs, 0.0)
+    is_free = jnp.arange(target.shape[1])[None] < vocabulary.free_prefix
+    gains = jnp.where(is_token & ~is_free, log_probs, 0.0)
     lengths = is_token.sum(axis=-1)
     scorer = make_scorer(decoding, source != pad_id)
     scores = scorer.score(gains.sum(axis=-1), lengths)
@@ -113,7 +159,7 @@ def attend_ids(
 
     The mean of the heads of the last decoder layer but one, which aligns best (Garg et al. 2019).
     """
-    target_in = shift_right(target, vocabulary.pad_id)
+    target_in = shift_right(target, vocabulary.start)
     weights = []
     for model, variables in _members(params, models):
         layers = model.apply(variables, source, target_in, method='cross_attention')

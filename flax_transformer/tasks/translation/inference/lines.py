@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.text.tokenizer import as_text
 
 # Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
@@ -55,12 +54,7 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
     Joined they are the line. Splits by sentencex's rules for the language (extra `sentences`; no model, no network).
     Raises UserError if it is not installed.
     """
-    try:
-        import sentencex
-    except ImportError:
-        raise UserError(
-            f'decoding.split_sentences needs the package sentencex: {install_command("sentences")}'
-        ) from None
+    sentencex = imported('sentencex', 'sentences', 'decoding.split_sentences')
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
         pieces = [line]  # the splitter lost something: do not trust it with this line

@@ -50,7 +50,9 @@ class Programs:
         if decoding.weights == 'int8':
             require(models, 'supports_int8', "decoding.weights='int8'")
         self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
-        self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id)
+        self.has_first = tokenizer.first_id(decoding.target_language) is not None  # every target begins with a tag
+        start = getattr(self.models[0], 'start_id', None)
+        self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
         self.max_positions = max_positions(models)  # the longest source or target; None: any
         self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
@@ -71,6 +73,9 @@ class Programs:
         ) -> Hypotheses:
             check_ids('source', source, self.tokenizer.vocab_size)
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
+            if self.has_first and prefix is None:
+                tag = self.tokenizer.first_id(self.decoding.target_language)
+                raise UserError(f'prefix: got none; this model expects the tag of the target language, [[{tag}], ...]')
             return search(weights, source, prefix, required=required)
 
         return checked

@@ -1,16 +1,14 @@
-"""What a translator returns: text, score, flags and word alignment; and how a search's hypotheses become that."""
+"""What a translator returns: text, score, flags and word alignment."""
 
-import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.inference.lines import Line
-from flax_transformer.tasks.translation.metrics import score_tokens
 from flax_transformer.text.tokenizer import Tokenizer, count_unspaced
 
 _SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}  # pieces of SentencePiece
@@ -33,6 +31,8 @@ class Translation:
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
     missing: tuple[str, ...] = ()  # required phrases that it lacks
+    quality: float | None = None  # expected chrF, 0 to 1; None: nobody has calibrated the model
+    word_quality: tuple[float, ...] | None = None  # probability of each word, between spaces, to be right
     token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
     token_log_probs: tuple[float, ...] = ()  # nats; their sum is log_prob
@@ -49,6 +49,17 @@ class Translations(list[Translation]):
     num_compilations: int = 0  # programs compiled, or loaded from the cache, for these lines
 
 
+def joined_lines(
+    lines: Sequence[Line], translated: Sequence[Translation], sources: Sequence[Sequence[int]]
+) -> Translations:
+    """The translation of each line, from those of all parts of all lines, and the parts' ids."""
+    out, each = Translations(), zip(translated, sources, strict=True)
+    for line in lines:
+        parts, ids = zip(*itertools.islice(each, len(line.parts)), strict=True) if line.parts else ((), ())
+        out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
+    return out
+
+
 def with_flags(translation: Translation, line: Line, source_ids: Sequence[int]) -> Translation:
     """The translation of a line, with `repetition`, `untranslated` and `replaced` set."""
     repetition = has_loop(translation.token_ids) and not has_loop(source_ids)
@@ -62,6 +73,8 @@ def has_loop(ids: Sequence[int]) -> bool:
     >>> has_loop([1, 5, 6, 5, 6, 5, 6, 5, 6, 2]), has_loop([5, 6, 5, 6, 5, 6])
     (True, False)
     """
+    if len(ids) - len({*map(int, ids)}) < TIMES - 1:
+        return False  # as most lines, and much faster
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
         # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
@@ -106,6 +119,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         truncated=any(part.truncated for part in parts),
         split=len(parts) > 1,
         missing=tuple(phrase for part in parts for phrase in part.missing),
+        **_joined_quality(parts, text),
         token_ids=tuple(i for part in parts for i in part.token_ids),
         tokens=tuple(token for part in parts for token in part.tokens),
         token_log_probs=tuple(x for part in parts for x in part.token_log_probs),
@@ -118,6 +132,17 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
     lists = [part.n_best or (part,) for part in parts]
     ranks = [[replace(found[min(rank, len(found) - 1)], n_best=()) for found in lists] for rank in range(most)]
     return replace(whole, n_best=distinct([joined(rank, line) for rank in ranks]))
+
+
+def _joined_quality(parts: Sequence[Translation], text: str) -> dict[str, Any]:
+    """The mean quality of parts, by their tokens, and the quality of all words, if all parts have some."""
+    if not parts or any(part.quality is None for part in parts):
+        return {}
+    words = tuple(one for part in parts for one in part.word_quality or ())
+    return {
+        'quality': float(np.average([part.quality for part in parts], weights=[part.num_tokens for part in parts])),
+        'word_quality': words if len(words) == len(text.split()) else None,  # words of two parts may be one
+    }
 
 
 def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
@@ -153,75 +178,6 @@ def make_translation(
         tokens=tuple(map(tokenizer.piece, ids)),
         token_log_probs=tuple(map(float, gains)),
     )
-
-
-def best_of(
-    found: Hypotheses, tokenizer: Tokenizer, decoding: DecodingConfig, language: str | None = None
-) -> Translation:
-    """The translation that the search, or minimum Bayes risk, ranks first; with the n best if n_best is above 1.
-
-    Args:
-      found: the hypotheses of one sentence, tokens [W, L].
-      language: the target language, whose tokens BLEU counts.
-    """
-    wanted = len(found.lengths) if decoding.mbr != 'none' or decoding.n_best > 1 else 1
-    candidates = [
-        make_translation(
-            tokenizer,
-            found.tokens[i][: found.lengths[i]],
-            found.scores[i],
-            found.token_log_probs[i][: found.lengths[i]],
-            is_finished=bool(found.is_finished[i]),
-        )
-        for i in range(wanted)
-        if i == 0 or found.lengths[i]
-    ]
-    if decoding.mbr != 'none':
-        candidates = _by_expected_utility(candidates, decoding, language)
-    if decoding.n_best == 1:
-        return candidates[0]
-    n_best = distinct(candidates)[: decoding.n_best]
-    return replace(n_best[0], n_best=n_best)
-
-
-def _by_expected_utility(
-    candidates: list[Translation], decoding: DecodingConfig, language: str | None
-) -> list[Translation]:
-    log_probs = np.array([candidate.log_prob for candidate in candidates])
-    # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
-    weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
-    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr, language)
-    return [candidates[i] for i in np.argsort(-worth, kind='stable')]
-
-
-def expected_utilities(
-    texts: Sequence[str], weights: Sequence[float], utility: str, language: str | None = None
-) -> np.ndarray:
-    """The utility of each text, averaged over all texts as references, by their weights.
-
-    Args:
-      texts: the candidates, which are also the references.
-      weights: unnormalized probabilities of the texts.
-      utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
-      language: of the texts, whose tokens BLEU counts.
-    """
-    unique = list(dict.fromkeys(texts))
-    mass = np.zeros(len(unique))
-    for text, weight in zip(texts, weights, strict=True):
-        mass[unique.index(text)] += weight
-    mass /= mass.sum()
-    score = _utility(utility, language)
-    table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
-    expected = dict(zip(unique, table @ mass, strict=True))
-    return np.array([expected[text] for text in texts])
-
-
-@functools.cache
-def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
-    from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
-
-    metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
-    return lambda ours, theirs: metric.sentence_score(ours, [theirs]).score
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
@@ -273,7 +229,7 @@ def align_ids(
     """`align_words` of ids."""
     tags = set(tokenizer.languages.values())
     source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
-    pieces = [tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
     return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
 
 

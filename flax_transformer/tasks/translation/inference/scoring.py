@@ -26,15 +26,16 @@ def score(
         raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
     columns = (
         translator.tokenizer.encode(sources, target_language=translator.decoding.target_language),
-        translator.tokenizer.encode_target(targets),
+        translator.encode_target(targets),
     )
     translator.programs.check_lengths('source', sources, columns[0])
     translator.programs.check_lengths('target', targets, columns[1])
     scored = translator.runner.map(translator.programs.score_ids, translator.weights, columns)
-    translator.programs.check_numbers(translator.params, (total for total, _ in scored))
+    translator.programs.check_numbers(translator.weights, (total for total, _ in scored))
     links = translator.links(*columns) if alignment else [None] * len(sources)
     out = Translations()
-    for target, ids, (total, gains), link in zip(targets, columns[1], scored, links, strict=True):
+    for target, source, ids, (total, gains), link in zip(targets, *columns, scored, links, strict=True):
         one = make_translation(translator.tokenizer, ids, total, gains[: len(ids)], is_finished=True)
-        out.append(replace(one, text=target, alignment=link))
+        one = replace(one, text=target, alignment=link)
+        out.append(translator.calibration.judged(one, len(source)) if translator.calibration else one)
     return out

@@ -1,44 +1,43 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, overload
 
-import jax
 import numpy as np
 
 from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
-from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
+from flax_transformer.tasks.translation.inference.parameters import Parameters, read_folder, read_runs
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
     align_ids,
-    best_of,
-    joined,
+    joined_lines,
     texts_of,
-    with_flags,
 )
 from flax_transformer.tasks.translation.inference.scoring import score
 from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
+from flax_transformer.tasks.translation.quality import Calibration
+from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 Model = ModelConfig | TranslationModel
 
 
-class Translator(Streams):
+class Translator(Parameters, Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     def __init__(
@@ -49,26 +48,31 @@ class Translator(Streams):
         decoding: DecodingConfig | None = None,
         *,
         parallel: ParallelConfig | None = None,
-        source_language: str = 'en',
+        source_language: str | None = None,
         target_language: str | None = None,
         programs: Programs | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """
         Args:
           model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
           parallel: the devices; None: one.
-          source_language: whose rules split_sentences follows.
+          source_language: whose rules split_sentences follows, and whose tag begins sources, if there are such; None:
+            the tokenizer's, or English.
           target_language: whose tokens BLEU counts; None: decoding.target_language.
           programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
+          calibration: makes the quality of translations; None: they have none.
         """
         models = model if isinstance(model, Sequence) else [model]
-        self.params = params
-        self.tokenizer = tokenizer
+        self._params = params
         self.decoding = decoding or DecodingConfig()
-        self.source_language = source_language
+        own = getattr(tokenizer, 'source_language', 'en')
+        self.source_language, self.calibration = self.decoding.source_language or source_language or own, calibration
+        self.tokenizer = tokenizer = tokenizer.reading(self.source_language)
         self.target_language = self.decoding.target_language or target_language
         tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
+        self.first_id = tokenizer.first_id(self.decoding.target_language)  # begins every target
         self.programs = programs or Programs([make_model(one) for one in models], tokenizer, self.decoding, parallel)
 
     @classmethod
@@ -92,7 +96,7 @@ class Translator(Streams):
         settings = config.decoding
         if settings.target_language is None:
             settings = replace(settings, target_language=tokenizer.default_language(config.data.target_language))
-        return cls(
+        translator = cls(
             [run.config.model for run in runs],
             tuple(run.params for run in runs) if others else params,
             tokenizer,
@@ -100,16 +104,24 @@ class Translator(Streams):
             parallel=parallel,
             source_language=config.data.source_language,
             target_language=config.data.target_language,
-        )._loaded()
+            calibration=None if others else Calibration.read(split_reference(path)[0]),
+        )
+        del runs, params  # else they stay until the end of this function
+        return translator._loaded(partial(read_runs, (path, *others), step))
 
     @classmethod
-    def from_marian(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
-        """The translator of a Marian model in Hugging Face's format; `decoding` overrides the model's own settings."""
-        from flax_transformer.marian.folder import read_marian  # its readers are needed here only
+    def from_huggingface(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
+        """The translator of a folder in Hugging Face's format: Marian, NLLB-200, M2M-100 or mBART-50.
 
+        `decoding` overrides the model's own settings; all but Marian need a target_language.
+        """
         use_compilation_cache()
-        config, params, tokenizer, own = read_marian(folder)
-        return cls(config, params, tokenizer, override(own, decoding), parallel=parallel)._loaded()
+        config, params, tokenizer, own = read_folder(folder)
+        translator = cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
+        del params  # likewise
+        return translator._loaded(partial(read_folder, folder, only_params=True))
+
+    from_marian = from_huggingface
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -117,55 +129,25 @@ class Translator(Streams):
         return self._like(params, decoding, programs=self.programs)
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
-        """The same models with another search; the compiled programs are shared if only n_best differs."""
-        is_same = replace(decoding, n_best=self.decoding.n_best) == self.decoding
+        """The same models with another search.
+
+        The compiled programs are shared if only n_best or the languages differ, and the weights unless decoding.weights
+        does: then they are made from the parameters, which are read again if they have been let go.
+        """
+        own = self.decoding
+        languages = {name: getattr(own, name) for name in ('source_language', 'target_language')}
+        is_same = replace(decoding, n_best=own.n_best, **languages) == own
         options = {'programs': self.programs} if is_same else {'parallel': self.programs.parallel}
-        return self._like(self.params, decoding, **options)
+        return self._like(self._params if decoding.weights == own.weights else self.params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        languages = {'source_language': self.source_language, 'target_language': self.target_language}
-        other = type(self)(self.models, params, self.tokenizer, decoding, **languages, **options)
-        if params is self.params and other.programs is self.programs:
+        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
+        other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
+        other._read = self._read
+        is_same = params is self._params and decoding.weights == self.decoding.weights
+        if is_same and (params is None or other.programs is self.programs):
             other.weights = self.weights  # once in memory
         return other
-
-    @property
-    def models(self) -> tuple[TranslationModel, ...]:
-        """The model, or the members of the ensemble."""
-        return self.programs.models
-
-    @property
-    def model(self) -> TranslationModel:
-        """The model; of an ensemble the first."""
-        return self.models[0]
-
-    @property
-    def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None)`, jitted, with this translator's models and search.
-
-        `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs (jit,
-        vmap, export). See `ids.translate_ids`.
-        """
-        return self.programs.translate_ids
-
-    @property
-    def runner(self) -> Runner:
-        """Puts batches onto the devices; its num_compilations counts the programs."""
-        return self.programs.runner
-
-    @cached_property
-    def weights(self) -> Any:
-        """The parameters as the programs take them (`Programs.weights_of`)."""
-        return self.programs.weights_of(self.params)
-
-    def _loaded(self) -> Self:
-        """This translator, which alone has its parameters: if its programs take others, these leave the device.
-
-        `params` are still float32, in the memory of the host; another search takes its own weights from them.
-        """
-        if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self.params))):
-            self.params = jax.device_get(self.params)
-        return self
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
@@ -214,15 +196,15 @@ class Translator(Streams):
         if required is not None:
             split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
         demands = demands_of(split, required, glossary, self.tokenizer)
-        sources = self._encode([part for line in split for part in line.parts])
+        texts = [part for line in split for part in line.parts]
+        sources = self._encode(texts)
         each = iter(sources)
         longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        translated = iter(zip(self._translate(sources, begins, demands, alignment, progress), sources, strict=True))
-        out = Translations()
-        for line in split:
-            parts, ids = zip(*[next(translated) for _ in line.parts], strict=True) if line.parts else ((), ())
-            out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
+        found = self._translate(texts, sources, begins, demands, alignment, progress)
+        if self.calibration:
+            found = [self.calibration.judged(one, len(ids)) for one, ids in zip(found, sources, strict=True)]
+        out = joined_lines(split, found, sources)
         out.num_compilations = self.runner.num_compilations - before
         return out
 
@@ -258,7 +240,7 @@ class Translator(Streams):
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
         every = self.runner.shapes()
         for rows, slots in every:
-            self.runner.map(self.translate_ids, self.weights, [[[self.tokenizer.eos_id] * slots] * rows])
+            self.runner.map(self.translate_ids, self.weights, self._columns([[self.tokenizer.eos_id] * slots] * rows))
         return len(every)
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
@@ -267,22 +249,33 @@ class Translator(Streams):
 
     def _split(self, line: str | bytes) -> Line:
         count = lambda text: len(self._encode([text])[0])
-        language = self.source_language if self.decoding.split_sentences else None
+        language = two_letters(self.source_language) if self.decoding.split_sentences else None
         return split_into_parts(line, count, self.programs.max_source_tokens, language)
+
+    def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of target text, with the target language's tag if targets begin with it."""
+        first = [] if self.first_id is None else [self.first_id]
+        return [[*first, *ids] for ids in self.tokenizer.encode_target(texts)]
+
+    def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
+        if self.first_id is not None:
+            prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
+        return [sources] if prefixes is None else [sources, prefixes]
 
     def _translate(
         self,
+        texts: list[str],
         sources: list[list[int]],
         prefixes: list[list[int]] | None,
         demands: Demands | None,
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> list[Translation]:
-        columns = [sources] if prefixes is None else [sources, prefixes]
+        columns = self._columns(sources, prefixes)
         function = self.programs.translate_required if demands else self.translate_ids
         found = self.runner.map(function, self.weights, columns, progress, last=demands and demands.phrases)
-        self.programs.check_numbers(self.params, (hypotheses.scores[0] for hypotheses in found))
-        best = [best_of(hypotheses, self.tokenizer, self.decoding, self.target_language) for hypotheses in found]
+        self.programs.check_numbers(self.weights, (hypotheses.scores[0] for hypotheses in found))
+        best = best_of_each(found, texts, sources, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
         if not alignment:

@@ -10,6 +10,8 @@ from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.batch_runner import filled
+from flax_transformer.tasks.translation.inference.ids import start_by_length
 from flax_transformer.tasks.translation.inspection import attention_map
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
@@ -47,7 +49,7 @@ class Recurrent(nn.Module):
 def translator() -> Translator:
     tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=20, byte_fallback=False)
     model = Recurrent()
-    params = model.init(jax.random.key(3), *[jnp.zeros((1, 1), jnp.int32)] * 2)['params']
+    params = jax.jit(model.init)(jax.random.key(3), *[np.zeros((1, 1), np.int32)] * 2)['params']
     decoding = DecodingConfig(beam_width=1, max_tokens=6, max_source_tokens=32)
     return Translator(model, params, tokenizer, decoding)
 
@@ -55,16 +57,13 @@ def translator() -> Translator:
 def test_greedy_takes_the_most_probable_token_each_time(translator: Translator) -> None:
     found = translator(LINES)
     assert len({one.text for one in found}) > 2
-    for line, one in zip(LINES, found, strict=True):
-        if not line:
-            assert one.token_ids == ()
-            continue
-        source = jnp.asarray(translator.tokenizer.encode([line]))
-        target_in = jnp.asarray([[0, *one.token_ids[:-1]]])
-        logits = translator.model.apply({'params': translator.params}, source, target_in)[0]
-        # Never padding nor the unknown piece.
-        allowed = logits.at[:, jnp.array([0, 2])].set(-jnp.inf)
-        assert tuple(np.asarray(allowed.argmax(-1)).tolist()) == one.token_ids
+    target_in = filled([[0, *one.token_ids[:-1]] for one in found], 6, 0)
+    logits = np.array(
+        jax.jit(translator.model.apply)({'params': translator.params}, translator.encode(LINES), target_in)
+    )
+    logits[..., [0, 2]] = -np.inf  # never padding nor the unknown piece
+    for line, one, best in zip(LINES, found, logits.argmax(-1), strict=True):
+        assert one.token_ids == (tuple(best[: one.num_tokens]) if line else ())
 
 
 def test_a_beams_scores_are_those_of_the_full_forward(translator: Translator) -> None:
@@ -104,3 +103,19 @@ def test_other_parameters_use_the_same_programs(translator: Translator) -> None:
     assert found.num_compilations == 0
     assert other.translate_ids is translator.translate_ids
     assert [one.text for one in found] != [one.text for one in translator(LINES)]
+
+
+def test_sentences_are_encoded_in_as_few_slots_as_their_group_needs() -> None:
+    widths = []
+
+    def start(source: jax.Array) -> DecodeState:
+        """Two heads a sentence in one axis, as the Transformer's memory has them."""
+        widths.append(source.shape)
+        return DecodeState((), (jnp.repeat(2 * source, 2, axis=0), source != 0), jnp.int32(0))
+
+    lengths = np.sort(np.random.default_rng(0).integers(1, 41, 16))[::-1]
+    source = jnp.array([[7] * length + [0] * (40 - length) for length in lengths])
+    found = start_by_length(start, source, pad_id=0)
+    assert {(4, 16), (4, 32), (4, 40)} <= {*widths}
+    jax.tree.map(np.testing.assert_array_equal, found, start(source))
+    assert start_by_length(start, source[:12], pad_id=0).shared[1].shape == (12, 40)

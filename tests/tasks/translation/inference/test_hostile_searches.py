@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from drawn_params import drawn
@@ -31,7 +30,7 @@ def translator() -> Translator:
     'decoding', [{}, {'beam_width': 1}, pytest.param({'beam_width': 4, 'groups': 2}, marks=pytest.mark.slow)], ids=str
 )
 def test_parameters_that_are_not_numbers_are_refused(translator: Translator, decoding: dict) -> None:
-    broken = jax.tree.map(lambda x: x * jnp.nan, translator.params)
+    broken = jax.tree.map(lambda x: x * np.float32('nan'), translator.params)
     translator = translator.with_decoding(DecodingConfig(max_tokens=2, **decoding)).with_params(broken)
     with pytest.raises(UserError, match=r'the model computes no numbers \(NaN\): its parameters are damaged'):
         translator(['a b'])
@@ -50,12 +49,19 @@ def test_a_ban_of_every_piece_is_refused(translator: Translator) -> None:
 
 
 def test_options_of_sampling_reach_their_limits() -> None:
-    log_probs = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (3, 20))).at[:, 5].set(NEG_INF)
-    everything = transforms.top_k(10**12)(log_probs, None)  # more than the vocabulary, and than an int32
+    log_probs = np.random.default_rng(0).normal(size=(3, 20)).astype(np.float32)
+    log_probs[:, 5] = NEG_INF
+    coldest = transforms.temperature(DecodingConfig(search='sample', temperature=1e-9).temperature)
+
+    @jax.jit
+    def both(log_probs: jax.Array) -> tuple[jax.Array, ...]:
+        everything = transforms.top_k(10**12)(log_probs, None)  # more than the vocabulary, and than an int32
+        cold = coldest(log_probs, None)
+        return everything, cold, jax.random.categorical(jax.random.key(1), cold)
+
+    everything, cold, chosen = both(log_probs)
     np.testing.assert_array_equal(everything, log_probs)
-    coldest = transforms.temperature(DecodingConfig(search='sample', temperature=1e-9).temperature)(log_probs, None)
-    chosen = jax.random.categorical(jax.random.key(1), coldest)
-    assert np.isfinite(coldest).all()
+    assert np.isfinite(cold).all()
     np.testing.assert_array_equal(chosen, log_probs.argmax(axis=1))
     for temperature in (0.0, 1e-40):
         with pytest.raises(UserError, match=f'temperature={temperature}: expected'):

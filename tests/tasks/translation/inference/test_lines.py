@@ -9,6 +9,9 @@ import pytest
 from random_lines import check_lines, random_line, tiny_translator
 
 from flax_transformer import Translator
+from flax_transformer.config import DecodingConfig
+from flax_transformer.decoding.problem import Hypotheses
+from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import split_into_parts, split_sentences
 from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, make_translation
 
@@ -96,6 +99,31 @@ def test_repetition_is_flagged_unless_the_source_repeats_too(tiny: Translator) -
 )
 def test_a_loop_is_four_times_the_same_in_succession(ids: list[int], loops: bool) -> None:
     assert has_loop(ids) == loops
+
+
+@pytest.mark.parametrize(
+    ('pass_over', 'found', 'chosen'),
+    [
+        ('nothing', ['loop', 'copy', 'good'], 'loop'),
+        ('loops', ['loop', 'copy', 'good'], 'copy'),
+        ('loops', ['copy', 'loop', 'good'], 'copy'),
+        ('loops_and_copies', ['copy', 'loop', 'good'], 'good'),
+        ('loops_and_copies', ['copy', 'loop', 'cut'], 'copy'),
+    ],
+)
+def test_the_next_hypothesis_without_the_fault_comes_first(pass_over, found, chosen, tiny: Translator) -> None:
+    texts = {'copy': 'die Katze läuft', 'loop': '! ' * 9, 'good': 'der Hund', 'cut': 'der'}
+    ids = [tiny.tokenizer.encode([texts[name]])[0] for name in found]
+    lengths, zeros = np.array(list(map(len, ids))), np.zeros(3)
+    tokens = np.array([row + [0] * (max(lengths) - len(row)) for row in ids])
+    is_finished = np.array([name != 'cut' for name in found])
+    hypotheses = Hypotheses(tokens, zeros, zeros, lengths, is_finished, np.zeros(tokens.shape))
+    for n_best in (1, 3):
+        decoding = DecodingConfig(pass_over=pass_over, n_best=n_best)
+        (best,) = best_of_each([hypotheses], [texts['copy']], [[5, 6, 7]], tiny.tokenizer, decoding)
+        assert best.text.strip() == texts[chosen].strip()
+    others = [name for name in found if name != chosen]
+    assert [one.text.strip() for one in best.n_best] == [texts[name].strip() for name in (chosen, *others)]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """Required phrases and glossaries, as users give them; the search itself: tests/decoding/test_required.py."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flax_transformer import Translator
-from flax_transformer.cli import main
+from flax_transformer.cli import main, records
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
@@ -25,10 +26,9 @@ def test_a_translation_contains_what_its_line_requires_and_others_are_as_without
     assert {'d', 'e'} & {*first}
     assert last.count('a') == 2
     assert not any(each.missing for each in found)
-    assert translator(LINES[0], required=required[0]).text == found[0].text
     several = Translator.from_run(copy_run, beam_width=4, parallel=ParallelConfig(num_devices=2))
     assert [each.tokens for each in several(LINES, required=required)] == [each.tokens for each in found]
-    with_prefix = translator(['a b c'], prefixes=['h'], required=[['g']])[0]
+    with_prefix = translator('a b c', prefixes='h', required=['g'])
     assert with_prefix.text.startswith('h')
     assert 'g' in with_prefix.text.split()
 
@@ -61,6 +61,15 @@ def test_the_command_takes_phrases_from_records_and_terms_from_a_file(
     (tmp_path / 'in').write_text('{"text": "a", "required": "b"}\n', encoding='utf-8')
     assert main(['-q', 'translate', str(copy_run), *files]) == 2
     assert 'input line 1 is no record: "required" is no list of phrases' in capsys.readouterr().err
+
+
+def test_the_next_chunk_does_not_require_what_the_last_one_did(
+    copy_run: Path, call_command: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, 'CHUNK', 1)
+    lines = '{"text": "a b", "required": ["g"]}\n{"text": "d e"}\n'
+    _, output, _ = call_command('-q', 'translate', copy_run, '--input-format', 'jsonl', text=lines)
+    assert ['g' in line for line in output.splitlines()] == [True, False]
 
 
 def test_terms_match_whole_words_the_longest_first() -> None:

@@ -36,10 +36,11 @@ def test_no_matrix_is_rounded_within_the_search(run: LoadedRun) -> None:
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-def test_float32_leaves_the_device_if_only_the_search_of_a_loaded_run_would_read_it(run: LoadedRun) -> None:
-    rounded, whole = (translator_of(run, dtype)._loaded() for dtype in ('bfloat16', 'float32'))
+def test_float32_is_let_go_and_read_again_if_the_search_of_a_loaded_run_does_not_read_it(run: LoadedRun) -> None:
+    rounded, whole = (translator_of(run, dtype)._loaded(lambda: run.params) for dtype in ('bfloat16', 'float32'))
     kinds = lambda tree: {type(leaf) for leaf in jax.tree.leaves(tree)}
-    assert kinds(rounded.params) == {np.ndarray}
+    assert rounded._params is None
+    assert rounded.with_decoding(replace(rounded.decoding, beam_width=2)).weights is rounded.weights
     assert kinds(whole.params) == kinds(rounded.weights) == kinds(jnp.zeros(1))
     half = {leaf.dtype.name for leaf in jax.tree.leaves(rounded.weights) if leaf.ndim > 1}
     assert half == {'bfloat16'}

@@ -11,8 +11,8 @@ from hostile_lines import HOSTILE
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.marian.folder import as_marian, read_marian
-from flax_transformer.marian.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.folder import as_marian, read_folder
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def test_a_folder_of_an_older_transformers_decodes_as_that_does(tmp_path: Path) 
     folder = Path(shutil.copytree(FIXTURE, tmp_path / 'old'))
     settings = {'clean_up_tokenization_spaces': True, 'model_max_length': None, 'tokenizer_class': None}
     (folder / 'tokenizer_config.json').write_text(json.dumps(settings | {'separate_vocabs': False}))
-    _, _, tokenizer, decoding = read_marian(folder)
+    _, _, tokenizer, decoding = read_folder(folder)
     assert decoding.max_source_tokens == 512
     tokenizer._target, line = SimpleNamespace(decode_pieces=''.join), "really ? he is n't , I 'm . we 've , ' x ' 's"
     tokenizer._pieces = dict(enumerate(line))

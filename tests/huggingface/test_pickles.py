@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.marian.pickles import _OPCODES, Storage, View, load, read_pickle
+from flax_transformer.huggingface.pickles import _OPCODES, Storage, View, load, read_pickle
 
 FIXTURE = Path(__file__).parents[1] / 'fixtures' / 'marian'  # without conftest, which loads JAX: see FUZZ
 FLOATS = Storage('0', np.dtype('<f4'))
@@ -21,13 +21,12 @@ FLOATS = Storage('0', np.dtype('<f4'))
 @pytest.mark.parametrize(
     ('offset', 'shape', 'strides', 'expected'),
     [
-        (0, (5,), (1,), 'beyond its storage'),
-        (0, (2, 2), (3, 1), 'beyond its storage'),
+        (0, (5,), (1,), 'no part of its storage'),
+        (0, (2, 2), (3, 1), 'no part of its storage'),
         (0, (2,), (-1,), 'at least 0'),
         (True, (2,), (1,), 'at least 0'),
         (0, (2**60,), (1,), 'at least 0'),
-        (0, (10**9,), (0,), 'repeats elements'),
-        (0, (2,), (1, 1), '1 dimensions and 2 strides'),
+        (0, (2,), (1, 1), 'same length as shape'),
     ],
 )
 def test_a_tensor_that_is_no_window_on_its_storage_is_refused(offset, shape, strides, expected: str) -> None:
@@ -40,7 +39,7 @@ def test_a_tensor_is_a_window_on_its_storage() -> None:
     assert View(FLOATS, 1, (3,), (1,)).check().of(storage).tolist() == [1, 2, 3]
     assert View(FLOATS, 0, (3, 2), (1, 3)).check().of(storage).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert View(FLOATS, 5, (1, 1), (0, 0)).check().of(storage).tolist() == [[5]]
-    assert View(FLOATS, 9, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
+    assert View(FLOATS, 0, (0, 4), (4, 1)).check().of(storage).shape == (0, 4)
 
 
 OPCODES = {
@@ -132,7 +131,7 @@ def test_a_state_dict_is_a_dict_of_tensors(tmp_path: Path) -> None:
         with zipfile.ZipFile(file, 'w') as archive:
             archive.writestr('archive/data.pkl', content)
         with pytest.raises(UserError, match='expected a state dict, name by name a tensor'):
-            read_pickle(file)
+            dict(read_pickle(file))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_a_storage_of_a_legacy_file_is_named_by_a_string(tmp_path: Path) -> None
     nested = b']' + b')' + b'q\x00h\x00\x86' * 60 + b'a.'
     (tmp_path / 'pytorch_model.bin').write_bytes(b''.join(pickles) + nested)
     with pytest.raises(UserError, match='got a tuple where a str is expected'):
-        read_pickle(tmp_path / 'pytorch_model.bin')
+        dict(read_pickle(tmp_path / 'pytorch_model.bin'))
 
 
 @pytest.mark.parametrize('kind', ['compressed', 'overlapping', 'many views'])
@@ -197,4 +196,4 @@ def test_a_small_file_does_not_unpack_into_gigabytes(kind: str, tmp_path: Path) 
             archive.writestr('archive/data/0', bytes(4 << 16))
     expected = {'compressed': 'are compressed', 'many views': 'tensors are larger than the file'}
     with pytest.raises(UserError, match=expected.get(kind, 'parts are larger than the file')):
-        read_pickle(file)
+        dict(read_pickle(file))

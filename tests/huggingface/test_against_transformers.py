@@ -56,36 +56,43 @@ class Case:
     batch: dict
     ours: Translator
 
+    eos_id, forced, prefix = 0, {}, None  # what every target begins with, for them and for us
+
+    @property
+    def start_id(self) -> int:
+        return self.theirs.config.decoder_start_token_id
+
     @property
     def source(self) -> np.ndarray:
         return self.batch['input_ids'].numpy()
 
     def generate(self, **options) -> list[list[int]]:
         """Their best output for each line, without the decoder's start and what is behind EOS."""
-        rows = [row[1:] for row in self.theirs.generate(**self.batch, **options).tolist()]
-        return [row[: row.index(0) + 1] if 0 in row else row for row in rows]
+        rows = [row[1:] for row in self.theirs.generate(**self.batch, **self.forced, **options).tolist()]
+        return [row[: row.index(self.eos_id) + 1] if self.eos_id in row else row for row in rows]
 
     def search(self, **decoding) -> list[list[int]]:
         """Our best output for each line."""
         translator = self.ours.with_decoding(replace(self.ours.decoding, **decoding))
-        found = jax.device_get(translator.translate_ids(translator.params, self.source))
+        found = jax.device_get(translator.translate_ids(translator.params, self.source, self.prefix))
         return [row[:n].tolist() for row, n in zip(found.tokens[:, 0], found.lengths[:, 0], strict=True)]
 
     def log_probs(self, line: int):
         """A function from hypotheses to log-probabilities of the next token, without the pad, for one line."""
         inputs = {name: array[line : line + 1] for name, array in self.batch.items()}
-        pad = self.theirs.config.pad_token_id
-
         known = {}
 
         def rows(hypotheses: list[tuple[int, ...]]) -> list[np.ndarray]:
             if new := [tokens for tokens in hypotheses if tokens not in known]:
                 repeated = {name: array.expand(len(new), -1) for name, array in inputs.items()}
                 with torch.no_grad():
-                    start = torch.tensor([[pad, *tokens] for tokens in new])
+                    start = torch.tensor([[self.start_id, *tokens] for tokens in new])
                     logits = self.theirs(**repeated, decoder_input_ids=start).logits[:, -1]
                 found = torch.log_softmax(logits, -1).numpy().astype(np.float64)
-                found[:, pad] = -np.inf
+                if self.prefix is None:
+                    found[:, self.theirs.config.pad_token_id] = -np.inf
+                elif new == [()]:
+                    found = np.where(np.arange(found.shape[1]) == self.prefix[0, 0], 0.0, -np.inf)[None]
                 known.update(zip(new, found, strict=True))
             return [known[tokens] for tokens in hypotheses]
 
@@ -126,7 +133,7 @@ def case(request, models, tmp_path_factory) -> Case:
 
 def largest_differences(case: Case) -> tuple[float, float]:
     """Of the encoder's output, and of logits along their greedy output; absolute."""
-    target = case.theirs.generate(**case.batch, num_beams=1)[:, :12]
+    target = case.theirs.generate(**case.batch, **case.forced, num_beams=1)[:, :12]
     with torch.no_grad():
         memory = case.theirs.model.encoder(**case.batch).last_hidden_state.numpy()
         logits = case.theirs(**case.batch, decoder_input_ids=target).logits.numpy()
@@ -139,7 +146,10 @@ def largest_differences(case: Case) -> tuple[float, float]:
 
     ours = both(case.ours.params, case.source, target.numpy())
     is_real = case.batch['attention_mask'].numpy().astype(bool)
-    return float(np.abs(ours[0] - memory)[is_real].max()), float(np.abs(ours[1] - logits).max())
+    is_token = (target != case.theirs.config.pad_token_id).numpy() | (
+        case.eos_id == 0
+    )  # M2M-100's do not count padding
+    return float(np.abs(ours[0] - memory)[is_real].max()), float(np.abs(ours[1] - logits)[is_token].max())
 
 
 def test_encoder_output_and_logits_agree_to_1e_4(case: Case) -> None:
@@ -161,7 +171,7 @@ def compare_beams(case: Case, width: int, explained: int = NUM_EXPLAINED) -> dic
     two rules are all that differs.
     """
     limit = case.theirs.generation_config.max_length - 1
-    common = {'width': width, 'limit': limit, 'eos_id': 0, 'alpha': 1.0}
+    common = {'width': width, 'limit': limit, 'eos_id': case.eos_id, 'alpha': 1.0, 'forces_eos': not case.forced}
     ours = case.search(beam_width=width)
     equal = {'lines': len(ours)}
     for name, early_stopping, bound in (('as it is', False, 'present'), ('never stops early', 'never', 'longest')):

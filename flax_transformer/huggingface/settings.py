@@ -1,16 +1,17 @@
-"""Hugging Face's config.json and generation_config.json of a Marian model <-> our model and search, by name.
+"""Hugging Face's config.json and generation_config.json <-> our model and search, by name.
 
 Everything that the other side cannot hold is reported together, each field with what was got and expected.
 """
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
 from flax_transformer.transformer.config import TransformerConfig
 
 # Fields with the same meaning: ours, theirs.
@@ -37,39 +38,17 @@ UNSAID = {
     'share_encoder_decoder_embeddings': True,
     'tie_word_embeddings': True,
 }
-# Fields of ours that are the same for every Marian model.
-ALWAYS = {
-    'norm': 'layer',
-    'norm_first': False,
-    'norm_epsilon': 1e-5,
-    'positions': 'concatenated',
-    'attention_score': 'scaled_dot',
-    'attention_bias': True,
-    'logits_bias': True,
-}
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
-FAMILIES = {'t5': 'T5', 'mt5': 'T5', 'mbart': 'mBART', 'bart': 'BART', 'm2m_100': 'M2M-100 or NLLB', 'fsmt': 'FSMT'}
-# Settings of generation_config.json that change translations, with the values that do not.
-WITHOUT_EFFECT = {
-    'do_sample': (False,),
-    'num_beam_groups': (1,),
-    'diversity_penalty': (0.0,),
-    'repetition_penalty': (1.0,),
-    'encoder_repetition_penalty': (1.0,),
-    'encoder_no_repeat_ngram_size': (0,),
-    'penalty_alpha': (0.0,),
-    'forced_bos_token_id': (),
-    'begin_suppress_tokens': ([],),
-    'force_words_ids': ([],),
-    'constraints': ([],),
-    'sequence_bias': ({}, []),
-    'exponential_decay_length_penalty': (),
-    'guidance_scale': (1, 1.0),
-    'watermarking_config': (),
-    'stop_strings': ([],),
-    'max_time': (),
-    'num_return_sequences': (1,),
-}
+# Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
+UNLESS_ONE = (
+    *('num_beam_groups', 'repetition_penalty', 'encoder_repetition_penalty', 'guidance_scale'),
+    'num_return_sequences',
+)
+UNLESS_FALSE = (
+    *('do_sample', 'diversity_penalty', 'encoder_no_repeat_ngram_size', 'penalty_alpha', 'begin_suppress_tokens'),
+    *('force_words_ids', 'constraints', 'sequence_bias', 'exponential_decay_length_penalty', 'watermarking_config'),
+    *('stop_strings', 'max_time'),
+)
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
@@ -77,44 +56,37 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 
     Raises UserError for another architecture, by name, and with every field that is missing or not supported.
     """
-    kind = theirs.get('model_type')
-    if kind != 'marian':
-        name = FAMILIES.get(kind, kind)
-        raise UserError(f'model_type is {kind!r} ({name}); expected "marian": other architectures are not supported')
-    theirs = UNSAID | {name: value for name, value in theirs.items() if value is not None}
+    family = family_of_folder(theirs)
+    is_marian = family is MARIAN
+    theirs = UNSAID | theirs
     needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
+    needed += [] if is_marian else ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
-    def expect(name: str, is_good: Callable[[Any], bool], expected: str) -> None:
-        if name in theirs and not is_good(theirs[name]):
-            faults.append(f'{name}={theirs[name]!r}: expected {expected}')
-
-    expect('architectures', lambda names: 'MarianMTModel' in names, 'MarianMTModel')
-    expect('activation_function', lambda name: name in ACTIVATIONS, f'one of {", ".join(ACTIVATIONS)}')
-    for name, twin in (('attention_heads', 'encoder_attention_heads'), ('ffn_dim', 'encoder_ffn_dim')):
-        same = theirs.get(twin)
-        expect(f'decoder_{name}', lambda value, same=same: value == same, f'{same!r}, as {twin} is')
-    expect('decoder_start_token_id', lambda value: value == theirs.get('pad_token_id'), 'pad_token_id')
-    for name in ('normalize_before', 'normalize_embedding', 'add_final_layer_norm'):
-        expect(name, lambda value: not value, 'false, as in every Marian model')
-    expect('static_position_embeddings', bool, 'true: Marian has sinusoids')
-    for _, name in SAME:
-        number = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
-        expect(name, lambda value, number=number: type(value) in number, ' or '.join(kind.__name__ for kind in number))
+    expected = {name: [value] for name, value in family.theirs.items()}
+    expected |= {'architectures': [[family.architecture]], 'activation_function': list(ACTIVATIONS)}
+    expected |= {f'decoder_{name}': [theirs.get(f'encoder_{name}')] for name in ('attention_heads', 'ffn_dim')}
+    if is_marian:
+        expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
+    faults += unexpected(theirs, expected)
+    for name in (*(name for _, name in SAME), *needed[-2:]):
+        kinds = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
+        if name in theirs and type(theirs[name]) not in kinds:
+            faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     if faults:
-        raise UserError('\n  '.join(['this Marian model cannot be read:', *faults]))
-    if not theirs['tie_word_embeddings']:
-        tie = 'none'
-    else:
+        raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
+    rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
+    if is_marian:
         tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
-    target = theirs.get('decoder_vocab_size')
+        tie = tie if theirs['tie_word_embeddings'] else 'none'
+        target = theirs.get('decoder_vocab_size')
+        separate = target if tie != 'all' and target != theirs['vocab_size'] else None
+        rest = {'tie_embeddings': tie, 'target_vocab_size': separate, 'pad_row': 'neither'}
     return TransformerConfig(
         **{ours: theirs[name] for ours, name in SAME},
-        **ALWAYS,
+        **family.always,
+        **rest,
         activation=ACTIVATIONS[theirs['activation_function']],
-        tie_embeddings=tie,
-        target_vocab_size=target if tie != 'all' and target != theirs['vocab_size'] else None,
-        pad_row='neither',
         max_length=theirs.get('max_position_embeddings', 512),
     )
 
@@ -125,23 +97,22 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     Without a stored limit a translation has at most 50 tokens more than its source. Raises UserError with every setting
     that we cannot follow.
     """
-    theirs = {name: value for name, value in theirs.items() if value is not None}
-    faults = [
-        f'{name}={theirs[name]!r}: not supported'
-        for name, values in WITHOUT_EFFECT.items()
-        if name in theirs and theirs[name] not in values
-    ]
+    changing = [*UNLESS_FALSE, *(name for name in UNLESS_ONE if theirs.get(name) != 1)]
+    faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
+    has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
+    expected = {'decoder_start_token_id': [model.start_id]} if has_tags else {'forced_bos_token_id': [None]}
+    expected |= {name: [model.eos_id, [model.eos_id]] for name in ('eos_token_id', 'forced_eos_token_id')}
+    faults += unexpected(theirs, expected)
     banned = [*theirs.get('bad_words_ids', ()), *([id_] for id_ in theirs.get('suppress_tokens', ()))]
     if several := [words for words in banned if len(words) != 1]:
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
-    for name in ('eos_token_id', 'forced_eos_token_id'):
-        if name in theirs and theirs[name] not in (model.eos_id, [model.eos_id]):
-            faults.append(f'{name}={theirs[name]!r}: expected {model.eos_id}, as in config.json')
     if faults:
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
     # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
     limit = theirs.get('max_new_tokens') or (theirs.get('max_length') or 0) - 1
+    limit -= has_tags  # the tag of the target language counts there, but not in max_tokens
+    cache = limit * model.num_decoder_layers * model.d_model
     least = theirs['min_new_tokens'] + 1 if theirs.get('min_new_tokens') else theirs.get('min_length') or 1
     ids = {id_ for (id_,) in banned}
     return DecodingConfig(
@@ -152,7 +123,8 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         min_tokens=max(least, 1),
         max_source_tokens=model.max_length,
         # Each hypothesis has a cache slot for every token of the limit, which OPUS-MT sets to 511.
-        batch_tokens=512 if limit > 256 else 4096,
+        batch_tokens=512 if limit > 256 or cache > 2**20 else 4096,
+        split_sentences=has_tags,  # such models skip sentences of a paragraph
         force_eos='forced_eos_token_id' in theirs,
         ban_unk=False,
         ban_pad=model.pad_id in ids,
@@ -163,17 +135,14 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 
 
 def faults_of_model(model: TransformerConfig) -> list[str]:
-    """Every field of a model that Marian's format cannot hold, with what it could."""
-    faults = [
-        f'model.{name}={getattr(model, name)!r}: expected {expected!r}'
-        for name, expected in ALWAYS.items()
-        if getattr(model, name) != expected and not name.endswith('bias')  # a missing bias is written as zeros
-    ]
-    if model.d_model != model.num_heads * model.width_of_head:
-        faults.append(f'model.head_dim={model.head_dim}: expected None, for d_model / num_heads')
-    if model.encoder_norm not in ('same', 'layer'):
-        faults.append(f"model.encoder_norm={model.encoder_norm!r}: expected 'same' or 'layer'")
-    if model.pad_row == 'output' and model.tie_embeddings != 'none':
+    """Every field of a model that the format of its family cannot hold, with what it could."""
+    family = family_of_model(model)
+    # A missing bias is written as zeros.
+    always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
+    faults = unexpected(
+        vars(model), always | {'encoder_norm': ['same', 'layer'], 'head_dim': even_heads(model)}, 'model.'
+    )
+    if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults
 
@@ -182,14 +151,22 @@ def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
     """Every field of a search that generation_config.json cannot hold, with what it could."""
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
-    faults = [
-        f'decoding.{name}={getattr(decoding, name)!r}: expected {getattr(plain, name)!r}'
-        for name in alike
-        if getattr(decoding, name) != getattr(plain, name)
+    expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
+    return unexpected(vars(decoding), expected, 'decoding.')
+
+
+def unexpected(values: dict[str, Any], expected: dict[str, list[Any]], section: str = '') -> list[str]:
+    """Every field that is there and has none of the expected values, with what was got and expected."""
+    return [
+        f'{section}{name}={values[name]!r}: expected {" or ".join(map(repr, choices))}'
+        for name, choices in expected.items()
+        if name in values and values[name] not in choices
     ]
-    if decoding.length_penalty == 'gnmt':
-        faults.append("decoding.length_penalty='gnmt': expected 'power' or 'none'")
-    return faults
+
+
+def even_heads(model: TransformerConfig) -> list[int | None]:
+    """The values of head_dim with which the heads have d_model features together."""
+    return [None, model.d_model // model.num_heads]
 
 
 def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
@@ -201,6 +178,8 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
             f'written; max_length will be {longest_of(model, decoding)}'
         )
     last = model.vocab_size_of_target - 1
+    if family_of_model(model) is not MARIAN:
+        return notes
     if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
         notes.append(f'model.pad_id={model.pad_id} is not the last id, {last}: CTranslate2 cannot convert this model')
     elif model.target_vocab_size or model.pad_row == 'both':
@@ -209,29 +188,32 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
 
 
 def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
-    """Positions of an exported model: as many as our search may need."""
+    """Positions of an exported model: as many as our search may need, or as its table has."""
+    if model.positions == 'learned':
+        return model.max_length
     return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
 
 
 def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str, Any]:
-    """config.json of a model without `faults_of_model`."""
+    """config.json, in the terms of its family, of a model without `faults_of_model`."""
+    family = family_of_model(model)
+    marian = {
+        'decoder_vocab_size': model.vocab_size_of_target,
+        'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
+    }
     return {
-        'architectures': ['MarianMTModel'],
-        'model_type': 'marian',
+        'architectures': [family.architecture],
+        'model_type': family.model_type,
+        **family.theirs,
+        **(marian if family is MARIAN else {}),
         **{theirs: getattr(model, ours) for ours, theirs in SAME},
         'decoder_attention_heads': model.num_heads,
         'decoder_ffn_dim': model.d_ff,
-        'decoder_vocab_size': model.vocab_size_of_target,
-        'decoder_start_token_id': model.pad_id,
+        'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'activation_function': model.activation,
-        'share_encoder_decoder_embeddings': model.tie_embeddings == 'all',
         'tie_word_embeddings': model.tie_embeddings != 'none',
         'max_position_embeddings': longest_of(model, decoding),
-        'static_position_embeddings': True,
-        'normalize_before': False,
-        'normalize_embedding': False,
-        'add_final_layer_norm': False,
         'is_encoder_decoder': True,
         'encoder_layerdrop': 0.0,
         'decoder_layerdrop': 0.0,
@@ -245,13 +227,16 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
     """generation_config.json of a search without `faults_of_decoding`."""
     banned = {*decoding.banned_ids, *((model.pad_id,) * decoding.ban_pad), *((unk_id,) * decoding.ban_unk)}
     settings = {
-        'decoder_start_token_id': model.pad_id,
+        'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'pad_token_id': model.pad_id,
         'eos_token_id': model.eos_id,
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'num_beams': decoding.beam_width,
         'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
-        'max_length': longest_of(model, decoding) if decoding.max_tokens is None else decoding.max_tokens + 1,
+        # With the decoder's start, and the tag of the target language, if there is one.
+        'max_length': longest_of(model, decoding)
+        if decoding.max_tokens is None
+        else decoding.max_tokens + 1 + (model.start_id is not None),
         'min_length': decoding.min_tokens if decoding.min_tokens > 1 else None,
         'bad_words_ids': [[id_] for id_ in sorted(banned)] or None,
         'no_repeat_ngram_size': decoding.no_repeat_ngram or None,
@@ -262,13 +247,19 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file. Raises UserError if the file is missing, damaged or holds something else."""
+    """The object in a file, without nulls. Raises UserError if the file is missing, damaged or holds something else."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
-    try:
+    with naming_damage(file, 'copy it again'):
         values = parse_json(read_limited(file))
-    except ValueError as error:
-        raise UserError(f'{file} is damaged: {error}') from None
-    if not isinstance(values, dict):
-        raise UserError(f'{file}: got a {type(values).__name__}, expected an object')
-    return values
+        if not isinstance(values, dict):
+            raise TypeError(f'got a {type(values).__name__}, expected an object')
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def write_files(folder: Path, files: dict[str, bytes | dict[str, Any]]) -> None:
+    """Writes files by name, objects as JSON, into a folder, which is made if absent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False) + '\n'
+        write_whole(folder / name, text)

@@ -5,7 +5,6 @@ its target language as `>>fr<<`, and a piece that is not in the vocabulary is un
 """
 
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -13,14 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import write_whole
-from flax_transformer.marian.settings import read_object
+from flax_transformer.common.files import naming_damage
+from flax_transformer.huggingface.settings import read_object, unexpected, write_files
 from flax_transformer.text.sentencepiece_model import open_model, read_model
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
@@ -28,8 +26,10 @@ VOCABULARY_FILE, TARGET_VOCABULARY_FILE = 'vocab.json', 'target_vocab.json'
 KIND = 'marian'
 
 
-class MarianTokenizer:
+class MarianTokenizer(Tokenizer):
     """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
+
+    tags_to_ban = ()  # an imported model bans what its own settings ban
 
     def __init__(
         self,
@@ -44,6 +44,8 @@ class MarianTokenizer:
           source, target: SentencePiece models.
           vocabulary: id by piece, for both sides, or for the source alone if there is a target_vocabulary.
           settings: tokenizer_config.json.
+
+        Raises UserError if a special piece is in no vocabulary.
         """
         self.settings = settings
         self._models = source, target
@@ -51,10 +53,15 @@ class MarianTokenizer:
         self._target = sentencepiece.SentencePieceProcessor(model_proto=target)
         self._vocabulary = vocabulary
         self._target_vocabulary = vocabulary if target_vocabulary is None else target_vocabulary
-        self._has_two = target_vocabulary is not None
         self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
         self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
         self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
+        for special in self._specials:
+            if special not in vocabulary or special not in self._target_vocabulary:
+                raise UserError(f'{VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}')
+        pad, eos, unk = self._specials
+        self.pad_id, self.eos_id, self.unk_id = vocabulary[pad], vocabulary[eos], self._target_vocabulary[unk]
+        self.vocab_size, self.target_vocab_size = max(vocabulary.values()) + 1, max(self._pieces) + 1
         # Longest first, the order in which Hugging Face's trie matches them.
         self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
 
@@ -68,57 +75,25 @@ class MarianTokenizer:
         if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
-        settings = {name: value for name, value in settings.items() if value is not None}  # as if it were not there
         _check_settings(folder / SETTINGS_FILE, settings)
-        vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE)
         target_vocabulary = None
         if settings.get('separate_vocabs'):
-            target_vocabulary = _read_vocabulary(folder / TARGET_VOCABULARY_FILE)
-        models = [read_model(folder / name) for name in (SOURCE_FILE, TARGET_FILE)]
-        for name, model, ids in zip(
-            (SOURCE_FILE, TARGET_FILE), models, (vocabulary, target_vocabulary or vocabulary), strict=True
-        ):
-            _check_pieces(folder, name, model, ids)
-        tokenizer = cls(*models, vocabulary, target_vocabulary, settings)
-        for special in tokenizer._specials:
-            if special not in vocabulary or special not in tokenizer._target_vocabulary:
-                raise UserError(f'{folder / VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}')
-        return tokenizer
+            target_vocabulary = read_vocabulary(folder / TARGET_VOCABULARY_FILE)
+        vocabularies = {SOURCE_FILE: vocabulary, TARGET_FILE: target_vocabulary or vocabulary}
+        models = [_read_model(folder / name, ids) for name, ids in vocabularies.items()]
+        return cls(*models, vocabulary, target_vocabulary, settings)
 
     def save(self, folder: Path) -> None:
         self.write(folder)
-        description = {'kind': KIND, 'vocab_size': self.vocab_size}
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, {DESCRIPTION_FILE: {'kind': KIND, 'vocab_size': self.vocab_size}})
 
     def write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        vocabularies = {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
-        if self._has_two:
-            vocabularies[TARGET_VOCABULARY_FILE] = self._target_vocabulary
-        for name, model in zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True):
-            write_whole(folder / name, model)
-        for name, values in vocabularies.items():
-            write_whole(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + '\n')
-
-    @cached_property
-    def vocab_size(self) -> int:
-        return max(self._vocabulary.values()) + 1
-
-    @cached_property
-    def target_vocab_size(self) -> int:
-        return max(self._target_vocabulary.values()) + 1
-
-    @property
-    def pad_id(self) -> int:
-        return self._vocabulary[self._specials[0]]
-
-    @property
-    def eos_id(self) -> int:
-        return self._vocabulary[self._specials[1]]
-
-    @property
-    def unk_id(self) -> int:
-        return self._target_vocabulary[self._specials[2]]
+        files = dict(zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True))
+        files |= {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
+        if self._target_vocabulary is not self._vocabulary:
+            files[TARGET_VOCABULARY_FILE] = self._target_vocabulary
+        write_files(folder, files)
 
     def portable(self) -> Portable:
         """As in Tokenizer; special pieces spelled out in a line are text there, and spaces are not cleaned up."""
@@ -140,25 +115,10 @@ class MarianTokenizer:
     def default_language(self, language: str) -> str | None:
         return None  # a line may begin with its own tag
 
-    @property
-    def tags_to_ban(self) -> tuple[int, ...]:
-        return ()  # an imported model bans what its own settings ban
-
     @cached_property
     def digest(self) -> str:
         parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
         return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
-    def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return _flat(self.encode(lines))
-
-    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return _flat(self.encode_target(lines))
-
-    def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        raise UserError(
-            'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
-        )
 
     def has_piece_for(self, character: str) -> bool:
         return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
@@ -221,11 +181,6 @@ class MarianTokenizer:
         return text
 
 
-def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
-
-
 _CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # as transformers does, in its order
 _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
@@ -238,9 +193,7 @@ def _content(token: Any) -> str:
     return text
 
 
-def _read_vocabulary(file: Path) -> dict[str, int]:
-    if not file.is_file():
-        raise UserError(f'{file} is missing: {SETTINGS_FILE} says separate_vocabs')
+def read_vocabulary(file: Path) -> dict[str, int]:
     ids = read_object(file)
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
@@ -260,27 +213,24 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
         added += settings.get(name) or []
     strange += [token for token in map(_content, added) if token not in known]
     faults = [f'added token {token!r}' for token in strange]
-    if settings.get('sp_model_kwargs'):
-        faults.append(f'sp_model_kwargs={settings["sp_model_kwargs"]!r}')
-    if settings.get('tokenizer_class', 'MarianTokenizer') != 'MarianTokenizer':
-        faults.append(f'tokenizer_class={settings["tokenizer_class"]!r}, expected MarianTokenizer')
+    faults += unexpected(settings, {'sp_model_kwargs': [{}], 'tokenizer_class': ['MarianTokenizer']})
     if faults:
         raise UserError(f'{file}: not supported: {"; ".join(faults)}')
 
 
-def _check_pieces(folder: Path, name: str, model: bytes, ids: dict[str, int]) -> None:
-    """Raises UserError unless most pieces of a SentencePiece model are in the vocabulary.
+def _read_model(file: Path, ids: dict[str, int]) -> bytes:
+    """A SentencePiece model. Raises UserError unless most of its pieces are in the vocabulary.
 
     A few may be missing: those that the training text never needed. The model reads them as unk.
     """
-    try:
+    with naming_damage(file, 'copy it again'):
+        model = read_model(file)
         processor = open_model(model)
-    except ValueError as error:
-        raise UserError(f'{folder / name} {error}; copy it again') from None
     pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size()) if not processor.is_control(i)]
     there = sum(piece in ids for piece in pieces)
     if there < len(pieces) / 2:
         raise UserError(
-            f'{VOCABULARY_FILE} disagrees with {name}: it has {there} of its {len(pieces)} pieces; they come from '
-            f'different models. Copy the files of {folder} again'
+            f'{VOCABULARY_FILE} disagrees with {file.name}: it has {there} of its {len(pieces)} pieces; they come from '
+            f'different models. Copy the files of {file.parent} again'
         )
+    return model

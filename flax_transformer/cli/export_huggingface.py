@@ -1,4 +1,4 @@
-"""`flax-transformer export-marian RUN FOLDER [--field value ...]`."""
+"""`flax-transformer export-huggingface RUN FOLDER [--field value ...]`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +8,8 @@ import tyro
 from flax_transformer.cli.options import note, parse, read_config
 from flax_transformer.decoding.config import DecodingConfig
 
-DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's Marian format, which transformers loads and
-CTranslate2 converts. Without FOLDER, only say whether the format can hold the model of a RUN, or of a CONFIG before
+DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's format of its family (Marian for most), which
+transformers loads. Without FOLDER, only say whether the format can hold the model of a RUN, or of a CONFIG before
 training."""
 
 
@@ -22,20 +22,21 @@ class ExportOptions:
 
 def main(argv: list[str]) -> None:
     default = lambda name: ExportOptions(decoding=read_config(name, 'translation').decoding)
-    options = parse('export-marian', ExportOptions, argv, DESCRIPTION, default=default)
+    options = parse('export-huggingface', ExportOptions, argv, DESCRIPTION, default=default)
     config = read_config(argv[0], 'translation')
 
-    from flax_transformer.marian.folder import check_export
-    from flax_transformer.marian.settings import notes_on
+    from flax_transformer.huggingface.families import family_of_model
+    from flax_transformer.huggingface.folder import check_export
+    from flax_transformer.huggingface.settings import notes_on
 
     check_export(config.model, options.decoding)
     if options.folder is None:
-        print(f"Hugging Face's Marian format can hold the model of {argv[0]}")
+        print(f"Hugging Face's {family_of_model(config.model).name} format can hold the model of {argv[0]}")
         notes = notes_on(config.model, options.decoding)
     else:
-        from flax_transformer.interop.marian_runs import export_marian
+        from flax_transformer.interop.huggingface_runs import export_huggingface
 
-        notes = export_marian(argv[0], options.folder, options.decoding, step=options.step)
+        notes = export_huggingface(argv[0], options.folder, options.decoding, step=options.step)
         print(f'The model is in {options.folder}. For example:')
         print(f'  ct2-transformers-converter --model {options.folder} --output_dir {options.folder}.ct2')
     for line in notes:

@@ -1,6 +1,5 @@
-"""Reading and writing a Marian model as a folder in Hugging Face's format."""
+"""Reading and writing a model as a folder in Hugging Face's format."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,35 +7,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.marian.settings import (
+from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
+from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
+from flax_transformer.huggingface.settings import (
     faults_of_decoding,
     faults_of_model,
     read_decoding,
     read_model,
     read_object,
     write_decoding,
+    write_files,
     write_model,
 )
-from flax_transformer.marian.tokenizer import MarianTokenizer
-from flax_transformer.marian.weights import SAFETENSORS, TIED, from_marian, read_tensors, to_marian, write_safetensors
+from flax_transformer.huggingface.tensor_files import SAFETENSORS, read_tensors, write_safetensors
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.weights import TIED, to_params, to_tensors
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.config import TransformerConfig
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
 
 
-class Marian(NamedTuple):
+class Pretrained(NamedTuple):
     """What a folder holds, in our terms."""
 
     config: TransformerConfig
     params: Any
-    tokenizer: MarianTokenizer
+    tokenizer: MarianTokenizer | FairseqTokenizer
     decoding: DecodingConfig
 
 
-def read_marian(folder: Path | str) -> Marian:
+def read_folder(folder: Path | str) -> Pretrained:
     """The model, tokenizer and search of a folder as `save_pretrained` writes it.
 
     Raises UserError if files are missing or damaged, for another architecture, and for settings that we cannot follow.
@@ -49,12 +51,19 @@ def read_marian(folder: Path | str) -> Marian:
         config = read_model(settings)
         generation = folder / GENERATION_FILE
         # If the file exists it counts alone; older folders have these settings in config.json.
-        decoding = read_decoding(read_object(generation) if generation.is_file() else settings, config)
-        tokenizer = MarianTokenizer.load(folder)
-        _check_vocabulary(config, tokenizer)
+        searching = read_object(generation) if generation.is_file() else settings
+        decoding = read_decoding(searching, config)
+        if family_of_folder(settings) is MARIAN:
+            tokenizer = MarianTokenizer.load(folder)
+            _check_vocabulary(config, tokenizer)
+        else:
+            kind = settings.get('tokenizer_class') or ''
+            tokenizer = FairseqTokenizer.load(folder, config.vocab_size, kind)
+            decoding = replace(decoding, target_language=_target_language(searching, tokenizer))
         tensors = read_tensors(folder)
-        config = replace(config, pad_row=_pad_row(tensors, config))
-        params = from_marian(tensors, config)
+        if family_of_folder(settings) is MARIAN:
+            config = replace(config, pad_row=_pad_row(tensors, config))
+        params = to_params(tensors, config)
         limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
         decoding = replace(decoding, max_source_tokens=int(limit))
     except UserError as error:
@@ -65,36 +74,32 @@ def read_marian(folder: Path | str) -> Marian:
         raise UserError(
             f'{folder}: its settings cannot be read ({what}); expected those that save_pretrained writes'
         ) from None
-    return Marian(config, params, tokenizer, decoding)
+    return Pretrained(config, params, tokenizer, decoding)
 
 
-def write_marian(folder: Path | str, marian: Marian) -> None:
+def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
     """Writes a folder that Hugging Face loads.
 
     Raises UserError with everything that the format cannot hold, and if the folder is not empty.
     """
-    folder, (config, params, tokenizer, decoding) = Path(folder), marian
+    folder, (config, params, tokenizer, decoding) = Path(folder), pretrained
     check_export(config, decoding)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f'{folder} exists and is not an empty folder; give another')
-    folder.mkdir(parents=True, exist_ok=True)
-    write_safetensors(folder / SAFETENSORS, to_marian(params, config))
-    written = {
-        CONFIG_FILE: write_model(config, decoding),
-        GENERATION_FILE: write_decoding(config, decoding, tokenizer.unk_id),
-    }
-    for name, values in written.items():
-        write_whole(folder / name, json.dumps(values, indent=2) + '\n')
+    generation = write_decoding(config, decoding, tokenizer.unk_id)
+    write_files(folder, {CONFIG_FILE: write_model(config, decoding), GENERATION_FILE: generation})
+    write_safetensors(folder / SAFETENSORS, to_tensors(params, config))
     tokenizer.write(folder)
 
 
 def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     """Raises UserError with every field that keeps a model, trained or not, from being exported."""
     if not isinstance(model, TransformerConfig):
-        raise UserError(f"Hugging Face's Marian format cannot hold a {type(model).__name__}; expected a Transformer")
+        raise UserError(f"Hugging Face's formats cannot hold a {type(model).__name__}; expected a Transformer")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
+        name = family_of_model(model).name
         raise UserError(
-            '\n  '.join(["Hugging Face's Marian format cannot hold this model:", *faults])
+            '\n  '.join([f"Hugging Face's {name} format cannot hold this model:", *faults])
             + '\nThe fields of the model must be set before training, as in the config marian_base; those of decoding '
             'can be given here'
         )
@@ -123,22 +128,24 @@ def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], lon
     return MarianTokenizer(tokenizer.model, tokenizer.model, vocabulary, None, settings)
 
 
+def _target_language(searching: dict[str, Any], tokenizer: FairseqTokenizer) -> str | None:
+    """The language that the settings of a search force, as those of models do that translate into one."""
+    first = searching.get('forced_bos_token_id')
+    return next((code for code, id_ in tokenizer.languages.items() if id_ == first), tokenizer.settings.get('tgt_lang'))
+
+
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
     """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
     faults = [
-        f'{name} is {got} in vocab.json and {expected} in config.json'
+        f'the {name} is {got} in vocab.json and {expected} in config.json'
         for name, got, expected in (
-            ('the id of padding', tokenizer.pad_id, config.pad_id),
-            ('the id of EOS', tokenizer.eos_id, config.eos_id),
+            ('id of padding', tokenizer.pad_id, config.pad_id),
+            ('id of EOS', tokenizer.eos_id, config.eos_id),
+            ('number of source ids', tokenizer.vocab_size, config.vocab_size),
+            ('number of target ids', tokenizer.target_vocab_size, config.vocab_size_of_target),
         )
         if got != expected
     ]
-    for name, got, rows in (
-        ('vocab.json', tokenizer.vocab_size, config.vocab_size),
-        ('the target vocabulary', tokenizer.target_vocab_size, config.vocab_size_of_target),
-    ):
-        if got != rows:
-            faults.append(f'{name} has ids up to {got - 1}, and the model {rows} rows')
     if faults:
         raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))
 

@@ -4,13 +4,14 @@ Unpickling calls what the file names, so a stranger's file could run any code. H
 out stubs, which have no state to set and return no live object when they are called.
 """
 
+import contextlib
 import io
 import math
 import mmap
 import pickle
 import pickletools
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -61,14 +62,10 @@ class View(NamedTuple):
     strides: tuple[int, ...]
 
     def check(self) -> 'View':
-        """This view. Raises ValueError if it is not made of non-negative integers, or repeats elements."""
+        """This view. Raises ValueError if it is not made of a few non-negative integers."""
         numbers = (self.offset, *self.shape, *self.strides)
-        if not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
+        if len(numbers) > 17 or not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
             raise ValueError('the offset, shape and strides of a tensor must be integers of at least 0')
-        if len(self.shape) != len(self.strides) or len(self.shape) > 8:
-            raise ValueError(f'a tensor has {len(self.shape)} dimensions and {len(self.strides)} strides')
-        if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.strides, strict=True)):
-            raise ValueError('a tensor repeats elements of its storage')
         return self
 
     @property
@@ -77,31 +74,62 @@ class View(NamedTuple):
 
     def of(self, storage: bytes) -> np.ndarray:
         """The tensor, read-only, in the storage's memory."""
-        flat = np.frombuffer(storage, self.storage.dtype)
-        last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
-        if not math.prod(self.shape):
-            return np.zeros(self.shape, flat.dtype)
-        if last >= flat.size or math.prod(self.shape) > flat.size:
-            raise ValueError('a tensor reaches beyond its storage')
-        strides = [stride * flat.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides, writeable=False)
+        size = self.storage.dtype.itemsize
+        strides = [stride * size for stride in self.strides]
+        try:
+            return np.ndarray(self.shape, self.storage.dtype, storage, self.offset * size, strides)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f'a tensor is no part of its storage ({error})') from None
 
 
-def read_pickle(file: Path) -> dict[str, np.ndarray]:
+class Tensors(Mapping[str, np.ndarray]):
+    """Tensors by name, each read from its file whenever it is asked for: no more than one need be in memory."""
+
+    def __init__(self, sources: dict[str, tuple[Callable[[Any], np.ndarray], Any]]) -> None:
+        """`sources`: by name, a function and its argument."""
+        self.sources = sources
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        read, place = self.sources[name]
+        return read(place)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sources)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+def read_pickle(file: Path) -> Tensors:
     """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
 
-    Raises UserError if the file is damaged or holds more than tensors. Takes no more memory than the file's size, and
-    what the tensors are converted to is bounded by a multiple of it.
+    A tensor is read whenever it is asked for. Raises UserError, then too, if the file is damaged or holds more than
+    tensors. Takes no more memory than the file's size, and what the tensors are converted to is bounded by a multiple
+    of it.
     """
     check_regular(file)
-    try:
+    with _explained(file):
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
         if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
             raise UserError('expected a state dict, name by name a tensor')
         if sum(view.num_bytes for view in views.values()) > _MOST_SHARED * file.stat().st_size:
             raise ValueError('its tensors are larger than the file')
-        storages = {key: storage(key) for key in {view.storage.key for view in views.values()}}
-        return {str(name): view.of(storages[view.storage.key]) for name, view in views.items()}
+    newest: dict[str, bytes] = {}  # many tensors may share one storage
+
+    def read(view: View) -> np.ndarray:
+        with _explained(file):
+            if view.storage.key not in newest:
+                newest.clear()
+                newest[view.storage.key] = storage(view.storage.key)
+            return view.of(newest[view.storage.key])
+
+    return Tensors({str(name): (read, view) for name, view in views.items()})
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     except Exception as error:  # a damaged file can raise anything
@@ -110,17 +138,23 @@ def read_pickle(file: Path) -> dict[str, np.ndarray]:
 
 
 def _read_zip(file: Path) -> tuple[Any, Callable[[str], bytes]]:
-    archive = zipfile.ZipFile(file)
-    entries = archive.infolist()
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-        raise ValueError('its parts are compressed')
-    if sum(entry.file_size for entry in entries) > file.stat().st_size:
-        raise ValueError('its parts are larger than the file')
-    (top,) = (name for name in archive.namelist() if name.endswith('data.pkl'))
-    root = top.removesuffix('data.pkl')
-    if f'{root}byteorder' in archive.namelist() and archive.read(f'{root}byteorder') != b'little':
-        raise UserError('was written on a big-endian machine; save it on a little-endian one')
-    return load(io.BytesIO(archive.read(top))), lambda key: archive.read(f'{root}data/{key}')
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError('its parts are compressed')
+        if sum(entry.file_size for entry in entries) > file.stat().st_size:
+            raise ValueError('its parts are larger than the file')
+        (top,) = (name for name in archive.namelist() if name.endswith('data.pkl'))
+        root = top.removesuffix('data.pkl')
+        if f'{root}byteorder' in archive.namelist() and archive.read(f'{root}byteorder') != b'little':
+            raise UserError('was written on a big-endian machine; save it on a little-endian one')
+        views = load(io.BytesIO(archive.read(top)))
+
+    def storage(key: str) -> bytes:
+        with zipfile.ZipFile(file) as archive:
+            return archive.read(f'{root}data/{key}')
+
+    return views, storage
 
 
 def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
@@ -133,16 +167,25 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if not isinstance(views, dict):
             raise UserError('expected a state dict, name by name a tensor')
         sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values() if isinstance(view, View)}
-        storages = {key: _read_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
-    return views, storages.__getitem__
+        places = {key: _skip_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
+
+    def storage(key: str) -> bytes:
+        begin, size = places[key]
+        with file.open('rb') as opened:
+            opened.seek(begin)
+            return opened.read(size)
+
+    return views, storage
 
 
-def _read_storage(stream: mmap.mmap, item_size: int) -> bytes:
-    """A storage, which follows its length in elements."""
-    wanted = int.from_bytes(stream.read(8), 'little') * item_size
-    if wanted > len(stream) - stream.tell():
+def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
+    """Where a storage begins, and its bytes; it follows its length in elements."""
+    size = int.from_bytes(stream.read(8), 'little') * item_size
+    begin = stream.tell()
+    if size > len(stream) - begin:
         raise EOFError('a storage is cut short')
-    return stream.read(wanted)
+    stream.seek(begin + size)
+    return begin, size
 
 
 def load(stream: BinaryIO) -> Any:

@@ -1,0 +1,182 @@
+"""Parameters of Hugging Face's models <-> ours: one table of names for all families, read in both directions.
+
+params = to_params(read_tensors(folder), config)
+write_safetensors(file, to_tensors(params, config))
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import named_leaves
+from flax_transformer.huggingface.families import family_of_model
+from flax_transformer.huggingface.pickles import Tensors
+from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.layers import sinusoids
+from flax_transformer.transformer.model import parameter_shapes
+
+# Ours, theirs, and the kind of module; {n} is the layer.
+MODULES = (
+    ('embedding', 'model.shared', 'table'),
+    ('source_embedding', 'model.encoder.embed_tokens', 'table'),
+    ('target_embedding', 'model.decoder.embed_tokens', 'table'),
+    ('encoder/layers_{n}/self_attention', 'model.encoder.layers.{n}.self_attn', 'attention'),
+    ('encoder/layers_{n}/self_residual/norm', 'model.encoder.layers.{n}.self_attn_layer_norm', 'norm'),
+    ('encoder/layers_{n}/feed_forward/inner', 'model.encoder.layers.{n}.fc1', 'dense'),
+    ('encoder/layers_{n}/feed_forward/outer', 'model.encoder.layers.{n}.fc2', 'dense'),
+    ('encoder/layers_{n}/feed_forward_residual/norm', 'model.encoder.layers.{n}.final_layer_norm', 'norm'),
+    ('decoder/layers_{n}/self_attention', 'model.decoder.layers.{n}.self_attn', 'attention'),
+    ('decoder/layers_{n}/self_residual/norm', 'model.decoder.layers.{n}.self_attn_layer_norm', 'norm'),
+    ('decoder/layers_{n}/cross_attention', 'model.decoder.layers.{n}.encoder_attn', 'attention'),
+    ('decoder/layers_{n}/cross_residual/norm', 'model.decoder.layers.{n}.encoder_attn_layer_norm', 'norm'),
+    ('decoder/layers_{n}/feed_forward/inner', 'model.decoder.layers.{n}.fc1', 'dense'),
+    ('decoder/layers_{n}/feed_forward/outer', 'model.decoder.layers.{n}.fc2', 'dense'),
+    ('decoder/layers_{n}/feed_forward_residual/norm', 'model.decoder.layers.{n}.final_layer_norm', 'norm'),
+    ('projection', 'lm_head', 'softmax'),
+    ('encoder/final_norm', 'model.encoder.layer_norm', 'norm'),
+    ('decoder/final_norm', 'model.decoder.layer_norm', 'norm'),
+    ('source_norm', 'model.encoder.layernorm_embedding', 'norm'),
+    ('target_norm', 'model.decoder.layernorm_embedding', 'norm'),
+    ('source_positions', 'model.encoder.embed_positions', 'positions'),
+    ('target_positions', 'model.decoder.embed_positions', 'positions'),
+    ('logits_bias', 'final_logits_bias', 'row'),
+)
+_DENSE = (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same'))
+# The arrays of a kind of module: ours, theirs, and what turns one into the other.
+KINDS = {
+    'table': (('/table', '.weight', 'same'),),
+    'positions': (('/table', '.weight', 'without first rows'),),
+    'dense': _DENSE,
+    'attention': tuple(
+        (f'/{ours}{our_array}', f'.{theirs}{their_array}', change)
+        for ours, theirs in (('query', 'q_proj'), ('key', 'k_proj'), ('value', 'v_proj'), ('output', 'out_proj'))
+        for our_array, their_array, change in _DENSE
+    ),
+    'norm': (('/scale', '.weight', 'same'), ('/bias', '.bias', 'same')),
+    'softmax': (('', '.weight', 'transposed'),),
+    'row': (('', '', 'as a row'),),
+}
+# Names of one and the same table: a file may hold any of them, or all.
+TIED = {
+    'all': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens', 'lm_head'),
+    'target': ('model.decoder.embed_tokens', 'lm_head'),
+    'none': (),
+}
+# Sinusoids, written by older versions; every version computes them.
+POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encoder', 'decoder') for s in ('', 's'))
+
+
+def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
+    """Our name, theirs and the change between them, for every array that a model of this config may have."""
+    for ours, theirs, kind in MODULES:
+        depth = config.num_encoder_layers if ours.startswith('encoder') else config.num_decoder_layers
+        for n in range(depth) if '{n}' in ours else (0,):
+            for our_array, their_array, change in KINDS[kind]:
+                yield ours.format(n=n) + our_array, theirs.format(n=n) + their_array, change
+
+
+def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
+    """Our parameters, float32, from a model's tensors, read one at a time.
+
+    Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or not what its name promises.
+    """
+    expected, params = shapes(config), {}
+    table_offset = family_of_model(config).table_offset
+    homes, faults = _without_copies(tensors, config)
+    for ours, theirs, change in names(config):
+        if ours not in expected:
+            continue
+        shape = expected[ours]
+        wanted = {
+            'same': shape,
+            'transposed': shape[::-1],
+            'as a row': (1, *shape),
+            'without first rows': (shape[0] + table_offset, *shape[1:]),
+        }[change]
+        if theirs not in homes:
+            if ours == 'logits_bias':
+                params[ours] = jnp.zeros(shape, jnp.float32)
+            else:
+                faults.append(f'{theirs}: missing, expected shape {wanted}')
+            continue
+        tensor = np.asarray(tensors[homes.pop(theirs)], np.float32)
+        if tensor.shape != wanted:
+            faults.append(f'{theirs}: got shape {tensor.shape}, expected {wanted}')
+            continue
+        first = table_offset if change == 'without first rows' else 0
+        tensor = tensor.T if change == 'transposed' else tensor[first:].reshape(shape)
+        params[ours] = jnp.array(_without_pad(ours, tensor, config))
+    faults += [f'{name}: unexpected' for name in homes]
+    if faults:
+        raise UserError('the tensors are not those of the model that config.json describes:\n  ' + '\n  '.join(faults))
+    return unflatten_dict(params, sep='/')
+
+
+def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
+    """The tensors, float32, of a model of the config's family, from our parameters.
+
+    What ours lacks is written so that it has no effect: zero biases, and a zero row for pad_id where our model does not
+    read it.
+    """
+    flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
+    family, tensors = family_of_model(config), {}
+    for ours, theirs, change in names(config):
+        array = flat.get(ours)
+        if array is None and ((ours == 'logits_bias' and family.always[ours]) or '_attention/' in ours):
+            # Ours may lack the biases of the logits, and those of the projections in attention.
+            array = np.zeros(config.vocab_size_of_target if ours == 'logits_bias' else config.d_model, np.float32)
+        if array is not None:
+            array = _without_pad(ours, array, config)
+            if change == 'without first rows':
+                array = np.pad(array, ((family.table_offset, 0), (0, 0)))
+            tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
+    return tensors
+
+
+def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter of a config's model, by path."""
+    return {name: leaf.shape for name, leaf in named_leaves(parameter_shapes(config))}
+
+
+def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
+    """The array; an embedding whose pad row is not read has zeros there."""
+    if not name.endswith('embedding/table') or config.pad_row == 'both':
+        return array
+    return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
+
+
+def _without_copies(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> tuple[dict[str, str], list[str]]:
+    """Names without those of copies and of what we compute, each with the tensor that it stands for; and the faults
+    found among those."""
+    homes, faults = {name: name for name in tensors}, []
+    aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
+    if there := [name for name in aliases if name in homes]:
+        faults += [
+            f'{name}: differs from {there[0]}, though config.json ties them'
+            for name in there
+            if homes.pop(name) and not _is_same(tensors, name, there[0])
+        ]
+        homes[aliases[0]] = there[0]
+    if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:
+        # Ignored if the two sides have tables of their own, as the latest version writes them.
+        for side in ('encoder', 'decoder'):
+            homes.setdefault(f'model.{side}.embed_tokens.weight', shared)
+    for name in POSITIONS if config.positions != 'learned' else ():
+        if homes.pop(name, None) is not None:
+            positions, first = tensors[name], config.position_offset
+            computed = sinusoids(len(positions), config.d_model, config.positions)
+            # bfloat16 keeps sines to 4e-3.
+            if positions.shape != computed.shape or np.abs(positions - computed)[first:].max(initial=0) > 5e-3:
+                faults.append(f'{name}: not the sinusoids of this family; other positions are not supported')
+    return homes, faults
+
+
+def _is_same(tensors: Mapping[str, np.ndarray], name: str, other: str) -> bool:
+    """Whether two tensors are equal; those that share their memory in the file are not read."""
+    if isinstance(tensors, Tensors) and tensors.sources[name] == tensors.sources[other]:
+        return True
+    return np.array_equal(tensors[name], tensors[other])

@@ -1,0 +1,79 @@
+"""A run directory from a folder in Hugging Face's format, and such a folder from a run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.trees import refuse_non_finite
+from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
+from flax_transformer.huggingface.families import MARIAN, family_of_model
+from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
+from flax_transformer.huggingface.settings import longest_of, notes_on
+from flax_transformer.huggingface.tokenizer import MarianTokenizer
+from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.loading import load_run
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.text.languages import known_language
+from flax_transformer.text.tokenizer import TokenizerConfig
+
+
+def import_huggingface(
+    folder: Path | str, run: Path | str, *, source_language: str | None = None, target_language: str | None = None
+) -> Run:
+    """Makes a run directory, at step 0, from a folder's model. Raises UserError if `run` already exists.
+
+    The languages are those that the run translates between unless it is asked for others; None: as the folder says.
+    """
+    pretrained, run = read_folder(folder), Run(run)
+    if run.exists():
+        raise UserError(f'{run.path} is a run directory already; give another, or remove it')
+    tokenizer, family = pretrained.tokenizer, family_of_model(pretrained.config)
+    if isinstance(tokenizer, MarianTokenizer):
+        named = [tokenizer.settings.get(f'{side}_lang') or side for side in ('source', 'target')]
+    else:
+        tokenizer = tokenizer.reading(source_language or tokenizer.source_language)
+        named = [tokenizer.source_language, target_language or pretrained.decoding.target_language]
+        named[1] = known_language('target_language', named[1], tokenizer.languages)
+    data = DataConfig(
+        source_language=str(source_language or named[0]),
+        target_language=str(target_language or named[1]),
+        train=f'{family.model_type}:{Path(folder).name}',
+        validation='',
+        test='',
+        language_tags=family is not MARIAN,
+    )
+    run.open(
+        Config(
+            model=pretrained.config,
+            tokenizer=TokenizerConfig(unk_id=tokenizer.unk_id),
+            data=data,
+            decoding=replace(pretrained.decoding, target_language=None),
+        )
+    )
+    run.write_tokenizer(tokenizer)
+    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints.save_params(pretrained.params)
+    checkpoints.close()
+    return run
+
+
+def export_huggingface(
+    run: Path | str, folder: Path | str, decoding: DecodingConfig, *, step: int | None = None
+) -> list[str]:
+    """Writes a run's model as a folder that Hugging Face loads, with this search; returns in words what differs there.
+
+    `run` and `step` name a checkpoint as in `load_run`. Raises UserError with everything that the format cannot hold,
+    and if the folder is not empty.
+    """
+    config, params, tokenizer = load_run(run, step=step)
+    refuse_non_finite(params)
+    if family_of_model(config.model) is not MARIAN and not isinstance(tokenizer, FairseqTokenizer):
+        raise UserError(f"this model's tokenizer is a {type(tokenizer).__name__}; expected that of an imported model")
+    if family_of_model(config.model) is MARIAN and not isinstance(tokenizer, MarianTokenizer):
+        languages = config.data.source_language, config.data.target_language
+        tokenizer = as_marian(tokenizer, languages, longest_of(config.model, decoding))
+    write_folder(folder, Pretrained(config.model, params, tokenizer, decoding))
+    return notes_on(config.model, decoding)

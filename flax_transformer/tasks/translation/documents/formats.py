@@ -1,0 +1,137 @@
+"""Documents: the texts to translate in a file, and the file with their translations in their place."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.installing import imported
+from flax_transformer.data.lines import utf8_fault
+from flax_transformer.tasks.translation.documents import markup
+from flax_transformer.tasks.translation.documents.markdown import split_markdown
+from flax_transformer.tasks.translation.documents.marked import Marked
+from flax_transformer.tasks.translation.documents.markup import Part
+
+FORMATS = {
+    **{'.html': 'html', '.htm': 'html', '.xml': 'xml', '.po': 'po', '.srt': 'srt', '.xlf': 'xliff', '.xliff': 'xliff'},
+    **{'.md': 'markdown', '.markdown': 'markdown'},
+}
+# Tags of messages and subtitles, and line ends.
+_PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n')
+_TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
+
+
+class Document(NamedTuple):
+    """The units of a file, each of parts that are translated and parts that are kept."""
+
+    units: list[list[Part]]
+    write: Callable[[list[str]], str] = ''.join  # the file of the units' texts
+    faults: Sequence[str] = ()  # what is amiss, and could be left as it is
+
+    @property
+    def lines(self) -> list[Marked]:
+        return [part for unit in self.units for part in unit if isinstance(part, Marked)]
+
+    def with_texts(self, texts: Sequence[str]) -> str:
+        """The file with these texts in place of `lines`."""
+        each = iter(texts)
+        return self.write([''.join(next(each) if isinstance(part, Marked) else part for part in u) for u in self.units])
+
+
+def read_document(content: bytes, form: str, place: str) -> Document:
+    """The document in a file's content. Raises UserError, which begins with the place, if it is no such document."""
+    try:
+        text = content.decode('utf-8')
+    except UnicodeDecodeError as error:
+        line = content.count(b'\n', 0, error.start) + 1
+        raise UserError(f'{place}, line {line}: {utf8_fault(error)}') from None
+    if '\0' in text:
+        raise UserError(f'{place}: got a zero byte, expected text')
+    if form == 'html':
+        return Document([markup.split_html(text)], faults=markup.unclosed(markup.html_tokens(text), place))
+    if form in ('po', 'srt'):
+        return {'po': _po, 'srt': _srt}[form](text, place)
+    if form == 'markdown':
+        return Document([split_markdown(text)])
+    return Document([(markup.split_xliff if form == 'xliff' else markup.split_xml)(text, place=place)])
+
+
+def plain_parts(text: str) -> list[Part]:
+    """The parts of a text of lines, which may have tags."""
+    tokens = markup.tokens_of(text, _PLAIN)
+    return markup.split_tokens(tokens, [token.raw.endswith('\n') for token in tokens])
+
+
+def _po(text: str, place: str) -> Document:
+    try:
+        file = imported('polib', 'documents', 'PO').pofile(f'{text}\n')
+    except OSError as error:
+        line, _, why = str(error).partition('line ')[2].partition(')')
+        got = why.strip(': ') or 'no line of a PO file'
+        raise UserError(f'{place}, line {line}: got {got}; expected msgid, msgstr, "text" or a comment') from None
+    header = re.search(r'nplurals\s*=\s*(\d+)', file.metadata.get('Plural-Forms', ''))
+    count = int(header[1]) if header else 2
+    units, owners, faults = [], [], []
+    for entry in file:
+        forms = entry.msgstr_plural if entry.msgid_plural else {None: entry.msgstr}
+        wanted = range(count) if entry.msgid_plural else [None]
+        if entry.msgid_plural and (not header or {*forms} != {*wanted}):
+            got = ', '.join(f'msgstr[{form}]' for form in sorted(forms)) or 'no msgstr[0]'
+            why = '' if header else '; the header has no Plural-Forms'
+            faults.append(f'{place}, line {max(entry.linenum, 1)}: got {got}, expected {count} plural forms{why}')
+        for form in wanted:
+            if not entry.obsolete and not forms.get(form):
+                is_plural = form is not None and (form > 0 or count == 1)
+                units.append(plain_parts(entry.msgid_plural if is_plural else entry.msgid))
+                owners.append((entry, form))
+
+    def write(texts: list[str]) -> str:
+        for (entry, form), translation in zip(owners, texts, strict=True):
+            if form is None:
+                entry.msgstr = translation
+            else:
+                entry.msgstr_plural[form] = translation
+        return f'{file}'
+
+    return Document(units, write, faults)
+
+
+def _srt(text: str, place: str) -> Document:
+    srt = imported('srt', 'documents', 'SRT')
+    line_of = lambda start: text.count('\n', 0, start) + 1
+    if wrong := re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M):
+        raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')
+    try:
+        subtitles = list(srt.parse(text))
+    except (srt.SRTParseError, ValueError) as error:
+        line, got = line_of(getattr(error, 'expected_start', 0)), getattr(error, 'unmatched_content', text).strip()
+        raise UserError(f'{place}, line {line}: got {got[:60]!r}; expected {_TIMES}') from None
+    times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
+    faults, last = [], srt.timedelta(0)
+    for line, each in zip(times, subtitles, strict=False):
+        if not last <= each.start <= each.end:
+            begin, end = map(srt.timedelta_to_srt_timestamp, (each.start, each.end))
+            faults.append(f'{place}, line {line}: got {begin} --> {end}, expected times that do not run back')
+        last = each.start
+
+    def write(texts: list[str]) -> str:
+        for each, translation in zip(subtitles, texts, strict=True):
+            each.content = _wrapped(translation, each.content.count('\n') + 1)
+        composed = srt.compose(subtitles, reindex=False, strict=False, eol='\r\n' if '\r\n' in text else '\n')
+        return composed.rstrip() + text[len(text.rstrip()) :]
+
+    # A sentence goes on in the next line, unless somebody else speaks.
+    return Document(
+        [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', each.content)) for each in subtitles], write, faults
+    )
+
+
+def _wrapped(text: str, count: int) -> str:
+    """The text in at most `count` lines of much the same length; none ends within a tag."""
+    if '\n' in text:
+        return text
+    lines, at = [''] * count, 0
+    for word in re.split(r' +(?![^<>]*>)', text):
+        lines[min(int(count * (at + len(word) / 2) / max(len(text), 1)), count - 1)] += f' {word}'
+        at += len(word) + 1
+    return '\n'.join(line.strip() for line in lines if line)

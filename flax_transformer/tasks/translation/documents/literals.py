@@ -1,0 +1,42 @@
+"""What is no language: addresses, placeholders of programs, numbers with units, and what a caller names."""
+
+import re
+from collections.abc import Sequence
+
+from flax_transformer.tasks.translation.documents.marked import Marked, Span
+
+_NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
+_UNITS = (
+    'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
+    'bar|dB|px|pt|min|h|°[CF]?|%|€|\\$|£|EUR|USD|GBP'
+)
+_LITERAL = re.compile(
+    rf"""
+    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses, without signs that end a sentence
+    | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # of e-mail
+    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders: two braces, one, or a dollar before it
+    | \$\$[^$]+\$\$    # formulas
+    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # of printf
+    | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
+    """,
+    re.X,
+)
+
+
+def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True) -> Marked:
+    """The line with spans for each occurrence of the texts that are named and, if `known`, for what is no language."""
+    if not known and not named:
+        return line
+    longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
+    patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
+    taken = [(span.start, span.end) for span in line.spans]
+    found = []
+    for pattern in [*patterns, *[_LITERAL] * known]:
+        for match in pattern.finditer(line.text):
+            start, end = match.span()
+            # What a tag stands in is no whole.
+            if all(b <= start or end <= a for a, b in taken):
+                found.append(Span(start, end, 'literal', line.escape(match[0])))
+                taken.append((start, end))
+    spans = sorted([*line.spans, *found], key=lambda span: (span.start, span.end))
+    return line._replace(spans=tuple(spans)) if found else line

@@ -1,0 +1,77 @@
+"""Markdown (CommonMark with tables and strikethrough) as texts and what is kept as it stands between."""
+
+import re
+from typing import Any
+
+from flax_transformer.common.installing import imported
+from flax_transformer.tasks.translation.documents.markup import Part, Token, html_tokens, split_html, split_tokens
+
+_FRONT_MATTER = re.compile(r'\A(---|\+\+\+)[ \t]*\n.*?\n(?:\1|\.\.\.)[ \t]*\n', re.S)
+_PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'
+# How a token of a line is written, from where it begins.
+_WRITTEN = {
+    'image': re.compile(rf'!\[(?:[^\[\]\\]|\\.)*\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
+    'link_close': re.compile(rf'\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
+    'softbreak': re.compile(r'[ \t]*\n[ \t]*'),
+    'hardbreak': re.compile(r'(?: {2,}|\\)\n[ \t]*'),
+    'code_inline': re.compile(r'(`+)(?!`).*?(?<!`)\1(?!`)', re.S),
+    'autolink': re.compile('<[^>]*>'),
+}
+_KINDS = {
+    **{'text': 'text', 'text_special': 'text', 'softbreak': 'text', 'hardbreak': 'break', 'image': 'void'},
+    **{'code_inline': 'literal', 'autolink': 'literal'},
+}
+_escape = lambda text: re.sub(r'([\\`*\[\]<])', r'\\\1', text)
+
+
+def split_markdown(text: str) -> list[Part]:
+    """The parts of a text; front matter, code, the tags of HTML and addresses are kept."""
+    library = imported('markdown_it', 'documents', 'Markdown')
+    # Texts are not joined with characters that are written in another way, such as \* and &amp;.
+    reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
+    front = _FRONT_MATTER.match(text)
+    done = begin = front.end() if front else 0
+    lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]
+    parts: list[Part] = [text[:begin]]
+    for token in reader.parse(text[begin:]):
+        if token.type not in ('html_block', 'inline'):
+            continue
+        start, stop = lines[token.map[0]], lines[token.map[1]]
+        if token.type == 'html_block':
+            parts += [text[done:start], *split_html(text[start:stop])]
+            done = stop
+        else:
+            first, *more = token.content.split('\n')
+            last = more[-1].strip() if more else first
+            start = text.find(first, max(done, start), stop)
+            stop = text.find(last, lines[token.map[0] + len(more)] if more else start, stop) + len(last)
+            tokens = _tokens(token.content, token.children)
+            if start >= 0 and tokens:  # a cell with an escaped | is nowhere, and stays
+                is_split = [each.kind == 'break' for each in tokens]
+                parts += [text[done:start], *split_tokens(tokens, is_split, _escape)]
+                done = stop
+    return [*parts, text[done:]]
+
+
+def _tokens(content: str, children: list[Any]) -> list[Token]:
+    """The tokens of a paragraph, heading or cell; none if they are not found in it, one after the other."""
+    found: list[Token] = []
+    at = 0
+    each = iter(children)
+    for token in each:
+        start, kind = at, token.type
+        value = '\n' if kind == 'softbreak' else token.content
+        if token.markup == 'autolink':
+            kind, _ = 'autolink', (next(each), next(each))  # its text, and its end
+        opening = value if kind in ('text', 'html_inline') else '[' if kind == 'link_open' else token.markup
+        written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
+        if not (match := written.match(content, at)):
+            return []
+        at = match.end()
+        raw = content[start:at]
+        if kind == 'html_inline':
+            found += html_tokens(raw)
+        else:
+            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
+            found.append(Token(form, raw, token.tag, value))
+    return found if at == len(content) else []

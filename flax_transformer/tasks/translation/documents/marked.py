@@ -1,0 +1,244 @@
+"""Texts with tags and with words that are not translated: put aside, and put back where word alignment says."""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+from flax_transformer.tasks.translation.inference.result import Translation
+
+# The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
+STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
+# A word; its group is without the signs around it, such as quotes and commas, unless it has no others.
+_WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
+_DEEPEST = 100  # elements within each other; a tag further in is placed on its own
+
+
+class Span(NamedTuple):
+    """What is not translated: a literal in place of characters of the text, or a tag between them."""
+
+    start: int
+    end: int  # of a tag, its start
+    kind: Literal['literal', 'open', 'close', 'void']
+    raw: str  # as it is written out
+    name: str = ''  # an opening tag belongs to the next closing tag of its name
+
+
+class Marked(NamedTuple):
+    """A text without its tags, and the spans, in order."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+    escape: Callable[[str], str] = str  # how translated text is written out
+
+
+def translate_marked(
+    translator: Any, lines: Sequence[Marked], *, alignment: bool = False, **options: Any
+) -> list[Translation]:
+    """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
+
+    The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
+    stand-in once, the text is translated without its literals. Where alignment is asked for, a stand-in is a word. A
+    text with tags has its best translation only, as alignment is of that one. `options` are those of the translator's
+    call.
+    """
+    options['alignment'] = alignment or any(line.spans for line in lines)
+    texts = [_Aside(line, STAND_INS) for line in lines]
+    found = translator([text.asked for text in texts], **options)
+    if again := [i for i, each in enumerate(found) if not texts[i].is_in(each)]:
+        for i in again:
+            texts[i] = _Aside(lines[i], ())
+        own = {name: [options[name][i] for i in again] for name in ('prefixes', 'required') if options.get(name)}
+        for i, each in zip(again, translator([texts[i].asked for i in again], **options | own), strict=True):
+            found[i] = each
+    for i, (text, each) in enumerate(zip(texts, found, strict=True)):
+        if lines[i].spans or lines[i].escape is not str:
+            ranked = [] if text.tags else [one for one in each.n_best if text.is_in(one)]
+            others = tuple(replace(one, text=text.put_back(one)) for one in ranked)
+            each = replace(each, text=text.put_back(each), n_best=others)
+        found[i] = each if alignment or each.alignment is None else replace(each, alignment=None)
+    return found
+
+
+class _Aside:
+    """A text as the model gets it, and what is put back afterwards."""
+
+    def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
+        self.tags: list[Span] = []
+        self._literals: dict[str, Span] = {}  # by their stand-ins
+        self._text, self._escape, rest, done = '', line.escape, '', 0
+        free = (each for each in stand_ins if not _found(each, line.text))
+        for span in line.spans:
+            self._text += line.text[done : span.start]
+            rest += line.text[done : span.start]
+            here = span._replace(start=len(self._text), end=len(self._text))
+            done = span.end
+            if span.kind == 'literal' and (stand_in := next(free, '')):
+                self._literals[stand_in] = here
+                self._text += stand_in
+            else:
+                self.tags.append(here)
+        self._text += line.text[done:]
+        # A tag may have stood between two spaces.
+        self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
+        if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
+            self.asked = ''  # there is nothing to translate
+
+    def is_in(self, translation: Translation) -> bool:
+        """Whether a translation has each stand-in once."""
+        return not self.asked or all(len(_found(each, translation.text)) == 1 for each in self._literals)
+
+    def put_back(self, translation: Translation) -> str:
+        """The text of the translation with tags and literals."""
+        text = translation.text if self.asked else self._text
+        words = list(_WORD.finditer(text))
+        links = {target: word for word, target in translation.alignment or ()}
+        links = links if self.asked else {i: i for i in range(len(words))}
+        written = []
+        for stand_in, span in self._literals.items():
+            start, end = _found(stand_in, text)[0].span()
+            written.append((start, end, span.raw))
+            links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
+        root = _tree(self.tags, self._text)
+        _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])
+        out, at = '', 0
+        for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
+            out += self._escape(text[at:start]) + raw
+            at = end
+        return out + self._escape(text[at:])
+
+
+def _found(stand_in: str, text: str) -> list[re.Match[str]]:
+    """Where a stand-in is in a text: as a word, else within words."""
+    return [*re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)] or [*re.finditer(stand_in, text)]
+
+
+@dataclass(eq=False)
+class _Element:
+    """A tag, or a pair of tags and what is between them."""
+
+    before: str
+    after: str
+    words: range  # the source's that it holds; if it is empty, before the next
+    spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
+    signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
+    children: list['_Element'] = field(default_factory=list)
+    place: tuple[int, int] = (0, 0)  # the target's words that it gets
+
+
+_word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
+
+
+def ends_of(tags: Sequence[Any]) -> dict[int, int]:
+    """After which tag (Span or Token) each element ends, by the number of its opening tag; elements do not cross."""
+    ends: dict[int, int] = {}
+    stack: list[int] = []
+    waiting: Counter[str] = Counter()  # names of those on the stack
+    for number, tag in enumerate(tags):
+        if tag.kind == 'open':
+            stack.append(number)
+            waiting[tag.name] += 1
+        elif tag.kind == 'close' and waiting[tag.name]:
+            while tags[opening := stack.pop()].name != tag.name:
+                waiting[tags[opening].name] -= 1
+            waiting[tag.name] -= 1
+            ends[opening] = number + 1
+    return ends
+
+
+def _tree(spans: Sequence[Span], text: str) -> _Element:
+    """The tags as elements within each other; one that lacks its other half is an element of its own."""
+    words, ends = list(_WORD.finditer(text)), ends_of(spans)
+    firsts, lasts = [word.start(1) for word in words], [word.end(1) for word in words]
+    is_sign = lambda character: re.match(r'\w', character) is None
+    stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
+    for number, span in enumerate(spans):
+        if number == stack[-1][1]:
+            stack.pop()
+            continue
+        is_pair = number in ends and len(stack) <= _DEEPEST
+        closing = spans[ends[number] - 1] if is_pair else span
+        begin = bisect_left(lasts, span.start + 1)
+        stop = max(bisect_left(firsts, closing.start), begin) if is_pair else begin
+        before, after = text[: span.start], text[closing.start :]
+        element = _Element(
+            span.raw,
+            closing.raw if is_pair else '',
+            range(begin, stop),
+            spaces=(not before[-1:].strip(), not after[:1].strip()),
+            signs=(is_sign(text[span.start :].lstrip()[:1]), is_sign(text[: closing.start].rstrip()[-1:])),
+        )
+        stack[-1][0].children.append(element)
+        if is_pair:
+            stack.append((element, ends[number] - 1))
+    return stack[0][0]
+
+
+def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
+    """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
+    element.place, free, taken, points = place, [place], [], []
+    for child in sorted(element.children, key=lambda child: -len(child.words)):
+        is_all = child.words == element.words and free == [place]
+        found = [(1, *place)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
+        gain, first, last = max(found, key=itemgetter(0), default=(0, 0, 0))
+        if gain > 0 and first < last and child.words:
+            free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
+            taken.append((first, last))
+            _place(child, (first, last), aligned)
+        else:
+            points.append(child)
+    for child in points:
+        at = _point(child, element.words, place, aligned)
+        inside = next((each for each in taken if each[0] < at < each[1]), (at,))
+        at = min(inside, key=lambda end: abs(end - at))
+        _place(child, (at, at), aligned)
+
+
+def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
+    """The part of a gap with most target words that are aligned with `words`, less those that are with others."""
+    best, total, start = (0, gap[0], gap[0]), 0, gap[0]
+    for i in range(*gap):
+        if total <= 0:
+            total, start = 0, i
+        total += 0 if aligned[i] is None else 1 if aligned[i] in words else -1
+        best = max(best, (total, start, i + 1), key=itemgetter(0))
+    return best
+
+
+def _point(child: _Element, words: range, place: tuple[int, int], aligned: list[int | None]) -> int:
+    """Before which target word something without words goes: where fewest words change sides, near ones above all."""
+    word, cost = child.words.start, 0.0
+    leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word
+    best = (0.0, place[0])
+    for i in range(*place):
+        if aligned[i] is not None:
+            distance = aligned[i] - word
+            cost += 2.0**-distance if distance >= 0 else -(2.0 ** (distance + 1)) * (0.99 if leads else 1.01)
+        if cost < best[0] or (cost == best[0] and (leads or word >= words.stop)):
+            best = (cost, i + 1)
+    return best[1]
+
+
+def _written(
+    element: _Element, start: int, end: int, text: str, words: list[re.Match[str]]
+) -> Iterator[tuple[int, int, str]]:
+    """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
+    is_empty = start == end
+    for child in sorted(element.children, key=lambda child: child.place):
+        (first, last), before, after = child.place, '', ''
+        begin = words[first].start(not child.signs[0]) if first < len(words) else end
+        stop = words[last - 1].end(not child.signs[1]) if last else 0
+        if first == last:
+            leads, trails = (False, False) if is_empty else child.spaces
+            begin = stop = stop if last and (not leads or first == len(words)) else begin
+            before = ' ' * (leads and bool(text[:begin][-1:].strip()))
+            after = ' ' * (trails and bool(text[begin:][:1].strip()))
+        begin = min(max(begin, start), end)
+        stop = min(max(stop, begin), end)
+        yield begin, begin, before + child.before
+        yield from _written(child, begin, stop, text, words)
+        yield stop, stop, child.after + after
+        start = stop

@@ -1,0 +1,235 @@
+"""HTML and XML as what is kept as it stands and the texts to translate between, with their inline tags."""
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+from xml.parsers import expat
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.documents.literals import with_literals
+from flax_transformer.tasks.translation.documents.marked import Marked, Span, ends_of
+
+Part = str | Marked  # kept as it stands, or translated
+
+# A sentence of HTML ends at these tags.
+_BLOCKS = """
+address article aside base blockquote body br button canvas caption center col colgroup dd details dialog dir div dl dt
+fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li link
+main menu meta nav noscript object ol optgroup option p pre search section select source summary svg table
+tbody td template textarea tfoot th thead title tr ul video
+"""
+_VOID = 'area base br col embed hr img input link meta param source track wbr'
+_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # by many
+_NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
+# What opens and is not closed goes on to the end, as in browsers, so that a text is read once.
+_MARKUP = r"""
+    <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
+    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # with > in quotes
+    | &\#?(?:\w[\w.-]*;|\w+)
+"""
+_XML = re.compile(_MARKUP, re.S | re.X)
+_HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
+
+# Of XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
+_UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
+_SOURCE = re.compile(
+    r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
+    r'(?P<after>(?:(?P<space>\s*)<target(?P<attributes>[^>]*?)(?:/>|>(?P<target>.*?)</target\s*>))?)',
+    re.S,
+)
+_CODES = ('bpt', 'ept', 'it', 'ph')
+_KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
+
+
+class Token(NamedTuple):
+    kind: str  # open, close, void, text, literal, or other: comments, declarations, instructions
+    raw: str
+    name: str = ''
+    value: str = ''  # what a text means
+
+
+class Tags(NamedTuple):
+    """Names of tags, as in DeepL's API."""
+
+    ignored: Collection[str] = ()  # what is in them is not translated
+    splitting: Collection[str] = ()  # a sentence ends at them
+    non_splitting: Collection[str] = ()  # and at these it does not
+
+
+NO_TAGS = Tags()
+
+
+def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
+    """The parts of HTML: a sentence ends at blocks; comments, code and elements with translate="no" are kept."""
+    tokens = html_tokens(text)
+    blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in blocks for token in tokens]
+    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored])
+
+
+def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
+    """The parts of XML, which need not have a single root.
+
+    Without tags that split, what is in an element with text of its own is a sentence, or blanks between its elements.
+    Raises UserError, with the line, for text that is not well-formed.
+    """
+    tokens = xml_tokens(text, place)
+    splits = {*tags.splitting} - {*tags.non_splitting}
+    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, tags.non_splitting)
+    return split_tokens(tokens, is_split, escape_of(tokens), tags.ignored)
+
+
+def split_tokens(
+    tokens: Sequence[Token], is_split: Sequence[bool], escape: Callable[[str], str] = str, ignored: Collection[str] = ()
+) -> list[Part]:
+    """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
+    parts: list[Part] = []
+    waiting: list[Token] = []  # of a sentence
+    number, ends = 0, ends_of(tokens)
+    while number < len(tokens):
+        token, splits, end = tokens[number], is_split[number], ends.get(number)
+        number += 1
+        if end:
+            inner = tokens[number - 1 : end]
+            stays = token.name in ignored or is_kept(token)
+            # A sign with a link, or an anchor, is no text.
+            is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
+            if stays or is_blank:
+                token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
+                number = end
+        if splits:
+            parts += [*_sentence(waiting, escape), token.raw]
+            waiting = []
+        else:
+            waiting.append(token)
+    return [*parts, *_sentence(waiting, escape)]
+
+
+def is_kept(token: Token) -> bool:
+    """Whether an element says that it is not to be translated."""
+    return _KEPT.search(token.raw) is not None
+
+
+def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
+    """Writes text as HTML and XML want it, and letters as their author spelled them."""
+    spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
+    letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
+    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
+    return lambda text: text.translate(table)
+
+
+def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
+    """Yields a sentence, and the white space around it; what has no letters as it stands."""
+    if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
+        yield ''.join(token.raw for token in tokens)
+        return
+    first, last = tokens[0], tokens[-1]
+    yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
+    text, spans = '', []
+    for token in tokens:
+        if token.kind == 'text':
+            value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
+            value = value.lstrip() if token is first else value
+            text += value.rstrip() if token is last else value
+        elif token.kind == 'literal':
+            spans.append(Span(len(text), len(text) + 1, 'literal', token.raw))
+            text += '\ufffc'
+        else:
+            kind = token.kind if token.kind in ('open', 'close') else 'void'
+            spans.append(Span(len(text), len(text), kind, token.raw, token.name))
+    yield with_literals(Marked(text, tuple(spans), escape))
+    yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
+
+
+def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
+    """What a pattern finds in a text, by its groups `close` and `name` or as entities, and the texts between."""
+    tokens, done = [], 0
+    for match in pattern.finditer(text):
+        raw, start, end = match[0], *match.span()
+        before, value, kind = text[done:start], '', 'open'
+        if raw.startswith('&'):
+            value = html.unescape(raw)
+            # Symbols such as &copy;, spaces at an edge and entities of the document's own stand as they are.
+            is_symbol = unicodedata.category(value[0])[0] == 'S' and value not in '<>'
+            is_edge = value.isspace() and not text[end : end + 1].isalnum()
+            kind = 'other' if is_symbol or is_edge or (value == raw and raw.endswith(';')) else 'text'
+        elif match['close']:
+            kind = 'close'
+        elif not match['name'] or raw.endswith('/>'):
+            kind = 'void' if match['name'] else 'other'
+        tokens += [Token('text', before, '', before), Token(kind, raw, match['name'] or '', value)]
+        done = end
+    return [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
+
+
+def html_tokens(text: str) -> list[Token]:
+    """The tokens of HTML, much as browsers read it: nothing is an error."""
+    tokens = [token._replace(name=token.name.lower()) for token in tokens_of(text, _HTML)]
+    is_void = lambda token: token.kind == 'open' and token.name in _VOID.split()
+    return [token._replace(kind='void') if is_void(token) else token for token in tokens]
+
+
+def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
+    """Messages about the tags of HTML that lack their other half."""
+    ends, left_open = ends_of(tokens), _LEFT_OPEN.split()
+    paired = {*ends, *(end - 1 for end in ends.values())}
+    faults, line = [], 1
+    for number, token in enumerate(tokens):
+        if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
+            wrong = (f'<{token.name}>', f'</{token.name}> after') if token.kind == 'open' else None
+            got, expected = wrong or (f'</{token.name}>', f'<{token.name}> before')
+            faults.append(f'{place}, line {line}: got {got}, expected {expected} it')
+        line += token.raw.count('\n')
+    return faults
+
+
+def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
+    """The tokens of a document or a part of one. Raises UserError for text that is not well-formed."""
+    is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
+    try:
+        expat.ParserCreate('utf-8').Parse((text if is_whole else f'<_>{text}</_>').encode(), True)
+    except expat.ExpatError as error:
+        why = f'{expat.ErrorString(error.code)}; expected well-formed XML'
+        raise UserError(f'{place}, line {error.lineno}: {why}') from None
+    return tokens_of(text, _XML)
+
+
+def split_xliff(text: str, place: str) -> list[Part]:
+    """The parts of XLIFF 1.2 or 2.0: a source that has no target, or an empty one, gets its translation as target."""
+    if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
+        raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
+    parts: list[Part] = []
+    done = 0
+    for unit in _UNIT.finditer(text):
+        sources = [] if _KEPT.search(unit['opening']) else _SOURCE.finditer(text, *unit.span())
+        for source in sources:
+            if (source['target'] or '').strip():
+                continue
+            tokens = xml_tokens(source['text'], place)
+            opening = f'{source["space"] or ""}<target{source["attributes"] or ""}>'
+            new = split_tokens(tokens, [False] * len(tokens), escape_of(tokens), _CODES)
+            parts += [text[done : source.start('after')], opening, *new, '</target>']
+            done = source.end()
+    return [*parts, text[done:]]
+
+
+def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
+    """Whether a sentence ends at each token: at the tags around elements with text of their own."""
+    is_split, ends = [False] * len(tokens), ends_of(tokens)
+    waiting = [(0, len(tokens))]  # what is in elements without such text around them
+    for number, stop in waiting:
+        children = []
+        while number < stop:
+            children.append(number)
+            number = ends.get(number, number + 1)
+        texts = (tokens[child].value for child in children if tokens[child].kind == 'text')
+        if any(text.strip() or '\n' not in text for text in texts):
+            continue
+        for child in children:
+            if tokens[child].kind in ('open', 'void') and tokens[child].name not in inline:
+                end = ends.get(child, child + 1)
+                is_split[child] = is_split[end - 1] = True
+                waiting.append((child + 1, end - 1))
+    return is_split

@@ -1,0 +1,114 @@
+"""Which of a search's hypotheses is the translation."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.decoding.problem import Hypotheses
+from flax_transformer.tasks.translation.inference.result import (
+    Translation,
+    distinct,
+    has_loop,
+    is_untranslated,
+    make_translation,
+)
+from flax_transformer.tasks.translation.metrics import score_tokens
+from flax_transformer.text.tokenizer import Tokenizer
+
+
+def best_of_each(
+    found: Sequence[Hypotheses],
+    sources: Sequence[str],
+    source_ids: Sequence[Sequence[int]],
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    language: str | None = None,
+) -> list[Translation]:
+    """The translation of each source that the search, or minimum Bayes risk, ranks first; n_best has the others.
+
+    One with a fault that decoding.pass_over names comes after the best without.
+
+    Args:
+      found: the hypotheses of each source, tokens [W, L].
+      language: the target language, whose tokens BLEU counts.
+    """
+    each = zip(found, sources, source_ids, strict=True)
+    return [_best_of(*one, tokenizer, decoding, language) for one in each]
+
+
+def _best_of(
+    found: Hypotheses,
+    source: str,
+    source_ids: Sequence[int],
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    language: str | None,
+) -> Translation:
+    def is_faulty(one: Translation) -> bool:
+        if decoding.pass_over == 'nothing':
+            return False
+        if has_loop(one.token_ids) and not has_loop(source_ids):
+            return True
+        return decoding.pass_over == 'loops_and_copies' and is_untranslated(source, one.text)
+
+    def candidate(i: int) -> Translation:
+        ids, gains = (x[i][: found.lengths[i]] for x in (found.tokens, found.token_log_probs))
+        return make_translation(tokenizer, ids, found.scores[i], gains, is_finished=bool(found.is_finished[i]))
+
+    ranks = [i for i in range(len(found.lengths)) if i == 0 or found.lengths[i]]
+    are_all_wanted = decoding.mbr != 'none' or decoding.n_best > 1
+    candidates = list(map(candidate, ranks if are_all_wanted else ranks[:1]))
+    if decoding.mbr != 'none':
+        candidates = _by_expected_utility(candidates, decoding, language)
+    first, *others = candidates
+    if is_faulty(first):
+        others = others or list(map(candidate, ranks[1:]))
+        better = (one for one in others if one.truncated <= first.truncated and not is_faulty(one))
+        first = next(better, first)
+    if decoding.n_best == 1:
+        return first
+    n_best = distinct([first, *candidates])[: decoding.n_best]
+    return replace(first, n_best=n_best)
+
+
+def _by_expected_utility(
+    candidates: list[Translation], decoding: DecodingConfig, language: str | None
+) -> list[Translation]:
+    log_probs = np.array([candidate.log_prob for candidate in candidates])
+    # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
+    weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
+    worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr, language)
+    return [candidates[i] for i in np.argsort(-worth, kind='stable')]
+
+
+def expected_utilities(
+    texts: Sequence[str], weights: Sequence[float], utility: str, language: str | None = None
+) -> np.ndarray:
+    """The utility of each text, averaged over all texts as references, by their weights.
+
+    Args:
+      texts: the candidates, which are also the references.
+      weights: unnormalized probabilities of the texts.
+      utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
+      language: of the texts, whose tokens BLEU counts.
+    """
+    unique = list(dict.fromkeys(texts))
+    mass = np.zeros(len(unique))
+    for text, weight in zip(texts, weights, strict=True):
+        mass[unique.index(text)] += weight
+    mass /= mass.sum()
+    score = _utility(utility, language)
+    table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
+    expected = dict(zip(unique, table @ mass, strict=True))
+    return np.array([expected[text] for text in texts])
+
+
+@functools.cache
+def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
+    from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
+
+    metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
+    return lambda ours, theirs: metric.sentence_score(ours, [theirs]).score

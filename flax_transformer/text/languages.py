@@ -1,0 +1,47 @@
+"""Names of languages: the two letters of ISO 639-1, and the codes that multilingual models have for the same."""
+
+import json
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError, nearest
+
+# ISO 639-1, and the three letters that NLLB-200 has for it (ISO 639-3, for some the code of one variety).
+_THREE_LETTERS = json.loads(Path(__file__).with_name('three_letters.json').read_text())
+_TWO_LETTERS = {three: two for two, three in _THREE_LETTERS.items() if two != 'no'}
+# Where a language has two scripts: the one that is meant by the language alone, or by a country.
+_SCRIPTS = {'zho': 'hans', 'cn': 'hans', 'sg': 'hans', 'tw': 'hant', 'hk': 'hant', 'mo': 'hant'}
+
+
+def two_letters(language: str) -> str:
+    """The code of ISO 639-1, if there is one: `de` of `deu_Latn`, `de_DE` and `DE`; else the first part."""
+    first = _parts(language)[0]
+    return _TWO_LETTERS.get(first, first)
+
+
+def known_language(name: str, language: str | None, codes: Collection[str]) -> str:
+    """The one of `codes` that is meant by a language, such as `deu_Latn` by `de`, `de-AT` or `deu`.
+
+    Raises UserError, which begins with the `name` of the setting and lists the codes, if there is none or several.
+    """
+    first, *rest = _parts(language or '')
+    same = [code for code in codes if _parts(code) == [first, *rest]]
+    if not same and language:
+        three = _three_letters(language)
+        same = [code for code in codes if _three_letters(code) == three]
+        scripts = {_SCRIPTS.get(part, part) for part in rest or [three]}
+        same = [code for code in same if scripts.intersection(_parts(code)[1:])] or same
+    if len(same) == 1:
+        return same[0]
+    expected = f'expected one of {", ".join(same or codes)}'
+    raise UserError(f'{name}={language!r}: {expected}.{"" if same else nearest(str(language), codes)}')
+
+
+def _parts(language: str) -> list[str]:
+    return re.split('[-_]', language.lower())
+
+
+def _three_letters(language: str) -> str:
+    first = _parts(language)[0]
+    return _THREE_LETTERS.get(first, first)

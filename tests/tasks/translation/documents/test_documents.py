@@ -1,0 +1,178 @@
+"""Files in, files out: what is language is translated, everything else stands as it did."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import TESTS
+from translators import Shuffling
+
+from flax_transformer.cli import translate
+
+RUN = TESTS / 'golden' / 'number_words'
+# The translator writes what is in ‹› in capitals, and adds what is in «».
+DOCUMENTS = {
+    'a.html': """<!DOCTYPE html>
+<P class="x">‹hi› <b>‹big› <i>‹one›</i></b>‹, see› <a
+href="u">t@u.de</a>.<!-- c --><br>
+  ‹next line› &lt;‹caf›&ordf; &copy; 2024
+<pre> raw <b>x</b></pre>
+<p translate="no">keep <b>me</b></p>‹plain› &amp; <script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
+    'a.xml': """<?xml version='1.0'?>
+<!DOCTYPE d [<!ENTITY e 'x'>]>
+<d>
+ <p a='1'>‹one› <b>‹two›</b> &amp; &e; <br/></p>
+ <_q><![CDATA[ a <b> ]]></_q>
+ <p>‹three›</p><p>‹four›</p>
+</d>
+""",
+    'a.md': """---
+title: no
+---
+# ‹one› *‹two›*
+
+‹some› **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![alt](s.png)\x20\x20
+‹hard› \\*‹break›\\* <http://a.b>
+
+> ‹a quote›
+
+1. ‹item›
+2. read as [one](http://u.v "x) y"), which is a title
+
+| ‹a› | b \\| c |
+|---|---|
+| ‹d› | `e` |
+
+```py
+code
+```
+
+<div>
+‹of html›
+</div>
+
+[r]: http://r.x
+""",
+    'a.po': """# top
+msgid ""
+msgstr ""
+"Language: de\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#. note
+#: a.c:3
+#, c-format
+msgctxt "menu"
+msgid "%d file in <b>%s</b>\\n"
+msgid_plural "%d files"
+msgstr[0] "«%d FILE IN <b>%s</b>\\n»"
+msgstr[1] "«%d FILES»"
+
+msgid "done"
+msgstr "fertig"
+
+#~ msgid "old"
+#~ msgstr "alt"
+""",
+    'a.srt': """3
+00:00:01,000 --> 00:00:02,500
+‹one› <i>‹two›</i>
+‹and three›
+
+4
+00:00:03,000 --> 00:00:04,000
+- {\\an8}‹no›
+- ‹yes›
+""",
+    'a.xlf': """<xliff>
+<unit><source>a <g id="1">b</g><x id="2"/></source>«<target>A <g id="1">B</g><x id="2"/></target>»<note>n</note></unit>
+<unit><source>c &amp; <ph>&lt;c&gt;</ph></source><target>«C &amp; <ph>&lt;c&gt;</ph>»</target></unit>
+<unit><source>d</source><target>D!</target></unit>
+<unit translate="no"><source>e</source></unit>
+</xliff>""".replace('unit', 'trans-unit'),
+}
+Call = Callable[..., tuple[int, str, str]]
+
+
+def both(text: str) -> tuple[str, str]:
+    """A document before and after."""
+    in_capitals = re.sub('‹(.*?)›', lambda found: found[1].upper(), text, flags=re.S)
+    return re.sub('«.*?»|[‹›]', '', text), re.sub('[«»]', '', in_capitals)
+
+
+@pytest.fixture
+def translator(monkeypatch: pytest.MonkeyPatch) -> Shuffling:
+    translator = Shuffling(changes=0)
+    monkeypatch.setattr(translate, '_load', lambda runs, options: translator)
+    return translator
+
+
+@pytest.mark.parametrize('name', DOCUMENTS)
+def test_a_document_keeps_what_is_no_language(
+    name: str, translator: Shuffling, tmp_path: Path, call_command: Call
+) -> None:
+    before, after = both(DOCUMENTS[name])
+    (tmp_path / name).write_bytes(before.encode())
+    files = ('--input', tmp_path / name, '--output', tmp_path / 'out')
+    assert call_command('translate', RUN, *files) == (0, '', '')
+    assert (tmp_path / 'out').read_bytes().decode() == after
+    code, _, error = call_command('translate', RUN, *files)
+    assert (code, 'out is there already; give another --output' in error) == (2, True)
+    kind = {'a.xlf': 'xliff', 'a.md': 'markdown'}.get(name, name[2:])
+    assert call_command('translate', RUN, '--input-format', kind, text=before) == (0, after, '')
+
+
+def test_a_document_resumes_after_the_texts_that_are_there(
+    translator: Shuffling, tmp_path: Path, call_command: Call
+) -> None:
+    (tmp_path / 'a.html').write_text('<p>one<p>two<p>three', encoding='utf-8')
+    files = ('--input', tmp_path / 'a.html', '--output', tmp_path / 'b.html')
+    (tmp_path / 'b.html.lines').write_text('"EINS"\n"ZW', encoding='utf-8')
+    assert call_command('translate', RUN, *files)[0] == 2
+    assert call_command('translate', RUN, *files, '--resume')[0] == 0
+    assert translator.asked == ['two', 'three']
+    assert (tmp_path / 'b.html').read_text(encoding='utf-8') == '<p>EINS<p>TWO<p>THREE'
+    assert not (tmp_path / 'b.html.lines').exists()
+    code, _, error = call_command('translate', RUN, '--input', tmp_path / 'a.html', '--format', 'jsonl')
+    assert (code, 'the input is a document (html): leave out --format' in error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'message'),
+    [
+        ('a.po', b'hello\n', 'line 1: got no line of a PO file; expected msgid'),
+        ('a.po', b'msgid "a"b"\nmsgstr ""\n', 'line 1: got unescaped double quote found'),
+        ('a.srt', b'hello\n', "line 1: got 'hello'; expected a number, a line with 00:00:01,000 -->"),
+        ('a.srt', b'1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:0x --> 1\nb\n', "line 6: got '00:0x --> 1'"),
+        ('a.xlf', b'<a/>', 'got XML of another kind, expected <xliff>'),
+        ('a.xml', b'<a>\n<b></a>', 'line 2: mismatched tag; expected well-formed XML'),
+        ('a.html', b'<p>\n\xff', 'line 2: byte 0xff is not valid UTF-8; convert'),
+        ('a.md', b'a\0b', 'got a zero byte, expected text'),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_refused(
+    name: str, content: bytes, message: str, translator: Shuffling, tmp_path: Path, call_command: Call
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    code, output, error = call_command('translate', RUN, '--input', tmp_path / name, '--output', tmp_path / 'out')
+    assert (code, output, (tmp_path / 'out').exists()) == (2, '', False)
+    assert f'{name}, {message}' in error or f'{name}: {message}' in error
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'message'),
+    [
+        ('a.html', '<p>\n<b>a <i>c</b></p></u>', 'line 2: got <i>, expected </i> after it'),
+        ('a.html', '<p>\n<b>a <i>c</b></p></u>', 'line 2: got </u>, expected <u> before it'),
+        ('a.po', 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\n', 'got msgstr[0], expected 2 plural forms; the header'),
+        ('a.srt', '1\n00:00:03,000 --> 00:00:02,000\na\n', 'line 2: got 00:00:03,000 --> 00:00:02,000, expected times'),
+    ],
+)
+def test_what_is_amiss_is_said_and_the_rest_translated(
+    name: str, content: str, message: str, translator: Shuffling, tmp_path: Path, call_command: Call
+) -> None:
+    (tmp_path / name).write_text(content, encoding='utf-8')
+    code, output, error = call_command('translate', RUN, '--input', tmp_path / name)
+    assert (code, 'A' in output) == (0, True)
+    assert f'{name}, {message}' in error or f'{name}, line 1: {message}' in error

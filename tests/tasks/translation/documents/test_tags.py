@@ -1,0 +1,114 @@
+"""Tags and literals through a translation: each once, well nested, where the alignment says."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from translators import Shuffling
+
+from flax_transformer import Translator
+from flax_transformer.tasks.translation.documents.formats import plain_parts
+from flax_transformer.tasks.translation.documents.literals import with_literals
+from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
+from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
+from flax_transformer.tasks.translation.inference.result import Translation
+
+TAG = re.compile(r'<[^<>]*>')
+WORDS = ['the', 'dog,', 'a', '(house)', 'runs!', '12', 'or', 'grün', 'Ärger', '–', '"so"', "it's", '3.5', 'X']
+
+
+def random_tree(draw: random.Random, words: int, depth: int = 0) -> str:
+    """Words with elements around some of them, without blanks between some, and with empty tags."""
+    parts = []
+    for _ in range(words):
+        kind = draw.random()
+        if kind < 0.2 and depth < 5:
+            name = draw.choice('abiuqx')
+            inner = random_tree(draw, draw.randrange(4), depth + 1)
+            parts.append(f'<{name} n="{draw.random()}">{inner}</{name}>')
+        elif kind < 0.3:
+            parts.append(draw.choice(['<img n="{}"/>', '<!-- {} -->', '<i n="{}"></i>']).format(draw.random()))
+        else:
+            parts.append(draw.choice(WORDS))
+    return ''.join(part + draw.choice(['', ' ', ' ', ' ']) for part in parts)
+
+
+def check_tags(before: str, after: str) -> None:
+    """The same tags, none within another's half, and around an element what was around it."""
+    tags = TAG.findall(after)
+    assert sorted(tags) == sorted(TAG.findall(before)), (before, after)
+    stacks = {}
+    for text in (before, after):
+        stack: list[str] = []
+        around = stacks[text] = {}
+        for tag in TAG.findall(text):
+            if tag.startswith('</'):
+                assert stack, (before, after)
+                assert re.match(r'<(\w)', stack.pop())[1] == tag[2], (before, after)
+            else:
+                around[tag] = tuple(stack)
+                if not tag.endswith(('/>', '-->')):
+                    stack.append(tag)
+        assert not stack
+    before_, after_ = stacks.values() if len(stacks) == 2 else (stacks[before], stacks[before])
+    assert before_ == after_, (before, after)
+
+
+@pytest.mark.parametrize('count', [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
+    draw, translator = random.Random(7), Shuffling()
+    for _ in range(count):
+        text = random_tree(draw, draw.randrange(12))
+        for split in (split_html, split_xml):
+            parts = split(text)
+            lines = [part for part in parts if isinstance(part, Marked)]
+            done = iter(translate_marked(translator, lines))
+            out = ''.join(next(done).text if isinstance(part, Marked) else part for part in parts)
+            check_tags(text, out)
+
+
+@pytest.mark.parametrize(
+    ('source', 'target', 'links', 'expected'),
+    [
+        ('I <b>saw</b> <i>the man</i>.', 'Ich sah den Mann.', '0-0 1-1 2-2 3-3', 'Ich <b>sah</b> <i>den Mann</i>.'),
+        ('<i>One</i> <b>two three</b>', 'zwei drei eins', '1-0 2-1 0-2', '<b>zwei drei</b> <i>eins</i>'),
+        ('a <b>b <i>c</i></b> d', 'D C B A', '3-0 2-1 1-2 0-3', 'D <b><i>C</i> B</b> A'),
+        ('Press <img/> now<ref/>, a.', 'Jetzt, A drück.', '0-2 1-0 2-1', '<img/> Jetzt<ref/>, A drück.'),
+        ('<b>All of it.</b> Yes', 'Alles. Ja', '0-0 3-1', '<b>Alles.</b> Ja'),
+        ('see <a>u@v.de</a> or 5 km', 'oder sieh', '1-0 0-1', 'oder sieh <a>u@v.de</a> 5 km'),
+        ('at {n}', 'X an', '1-0 0-1', '{n} an'),
+        ('a <b>c', 'C A', '0-1 1-0', '<b>C A'),
+    ],
+)
+def test_spans_go_where_their_words_went(source: str, target: str, links: str, expected: str) -> None:
+    class Fixed(Shuffling):
+        def _translate(self, line: str, alignment: bool) -> Translation:
+            pairs = tuple(tuple(map(int, link.split('-'))) for link in links.split())
+            return Translation(target, -1.0, -1.0, 1, alignment=pairs)
+
+    (line,) = (part for part in split_html(source) if isinstance(part, Marked))
+    (found,) = translate_marked(Fixed(), [line])
+    assert found.text == expected
+    assert found.alignment is None
+
+
+def test_literals_are_what_is_no_language() -> None:
+    literals = 'https://a.b/c?d=1&e a.b@c.de 3.5_km 20% $5 {0:.2f} {{_x_}} ${y} %(n)s %1$d www.x.org/y Acme_3000 5_km/h'
+    literals = [literal.replace('_', ' ') for literal in literals.split()]
+    text = ', or '.join(literals) + ". At 5 o'clock in 1999: 12 of 100%sure, 3 hands, a@b."
+    assert [span.raw for span in with_literals(Marked(text), ['Acme 3000']).spans] == literals
+
+
+def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=4)
+    texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
+    lines = [part for text in texts for part in plain_parts(text) if isinstance(part, Marked)]
+    found = translate_marked(translator, lines)
+    assert found[1].tokens == translator('d e').tokens
+    assert [found[0].text.count(literal) for literal in ('{x}', '{y}')] == [1, 1]
+    assert found[2].text == '{x}'
+    assert re.search('<b>.*</b>', found[3].text)
+    plain = translator('f g h a')
+    assert TAG.sub('', found[3].text) == plain.text
+    assert found[3].tokens == plain.tokens

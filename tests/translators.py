@@ -1,0 +1,33 @@
+"""Translators without a model, for what is around the translation."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.result import Translation
+
+
+class Shuffling:
+    """Writes words in capitals and in another order, and aligns them; some are lost, said twice or not aligned."""
+
+    def __init__(self, seed: int = 0, changes: float = 0.2) -> None:
+        self.decoding, self._random, self._changes = DecodingConfig(), random.Random(seed), changes
+        self.asked: list[str] = []
+
+    def __call__(
+        self, lines: Sequence[str], *, glossary: Any = None, alignment: bool = False, **_: Any
+    ) -> list[Translation]:
+        self.asked += lines
+        return [self._translate(line, alignment) for line in lines]
+
+    def _translate(self, line: str, alignment: bool) -> Translation:
+        words, draw = list(enumerate(line.split())), self._random.random
+        if draw() < 2 * self._changes:
+            self._random.shuffle(words)
+        words = [
+            word for word in words for _ in range(0 if draw() < self._changes / 4 else 1 + (draw() < self._changes / 4))
+        ]
+        links = tuple((source, i) for i, (source, _) in enumerate(words) if draw() > self._changes)
+        text = ' '.join(word.upper() for _, word in words)
+        return Translation(text, -1.0, -1.0, len(words), alignment=links if alignment else None)
