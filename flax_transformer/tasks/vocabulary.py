@@ -5,7 +5,7 @@ Learned from the training texts of a run and kept in its folder `tokenizer`.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -21,24 +21,24 @@ _SETTINGS_FILE = 'lower_case.json'
 C = TypeVar('C')  # the config of the run's task
 
 
-class VocabularyRun(RunDirectory[C]):
-    """A run directory with the vocabulary of its model, which it began with."""
+class TokenizerRun(RunDirectory[C]):
+    """A run directory with a tokenizer, such as a `Vocabulary`, which it began with."""
 
-    vocabulary_class: ClassVar[type['Vocabulary']]
+    load_tokenizer: ClassVar[Callable[[Path], Any]]  # reads the folder that the tokenizer's `save` wrote
     model_files = ('tokenizer', DIGEST_FILE)
 
     def is_prepared(self) -> bool:
         return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()
 
-    def write_vocabulary(self, vocabulary: 'Vocabulary') -> None:
-        write_digest(self.path, vocabulary.digest)
-        vocabulary.save(self.path / 'tokenizer')
+    def write_tokenizer(self, tokenizer: Any) -> None:
+        write_digest(self.path, tokenizer.digest)
+        tokenizer.save(self.path / 'tokenizer')
 
-    def read_vocabulary(self) -> Any:
-        """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
-        vocabulary = self.vocabulary_class.load(self.path / 'tokenizer')
-        check_digest(self.path, vocabulary.digest)
-        return vocabulary
+    def read_tokenizer(self) -> Any:
+        """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
+        tokenizer = self.load_tokenizer(self.path / 'tokenizer')
+        check_digest(self.path, tokenizer.digest)
+        return tokenizer
 
 
 class Vocabulary:

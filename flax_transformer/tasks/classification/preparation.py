@@ -35,7 +35,7 @@ def prepare_run(
     corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
-        vocabulary, labels = run.read_vocabulary(), run.read_labels()
+        vocabulary, labels = run.read_tokenizer(), run.read_labels()
     else:
         audit(corpora, config).announce(say)
         labels = labels_of(examples, config)
@@ -61,7 +61,7 @@ def prepare_run(
 
 def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
-        run.write_vocabulary(prepared.vocabulary)
+        run.write_tokenizer(prepared.vocabulary)
         run.write_labels(prepared.labels)
 
 

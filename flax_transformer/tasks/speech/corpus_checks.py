@@ -32,7 +32,7 @@ def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
     else:
-        units = Run(workdir).read_vocabulary()
+        units = Run(workdir).read_tokenizer()
     return audit(corpora, config, units)
 
 

@@ -42,7 +42,7 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
         metrics.check_installed()
     corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():
-        units = run.read_vocabulary()
+        units = run.read_tokenizer()
     else:
         transcripts = [each.text for each in corpora['train'].recordings]
         if config.strings.most > 1:
@@ -60,7 +60,7 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
 
 def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
-        run.write_vocabulary(prepared.units)
+        run.write_tokenizer(prepared.units)
 
 
 def examples_of(

@@ -101,7 +101,7 @@ def test_a_run_starts_from_the_parameters_and_vocabulary_of_another(
     folder = rewritten(texts_folder, tmp_path / 'data', 'train', lambda text: text.replace('good', 'great'))
     config = tiny_config(folder, steps=1, evaluate_every=1, checkpoint_every=1)
     run = train(config, tmp_path / 'run', init_from=tiny_classifier)
-    assert run.read_vocabulary().digest == Run(tiny_classifier).read_vocabulary().digest
+    assert run.read_tokenizer().digest == Run(tiny_classifier).read_tokenizer().digest
     assert read_metrics(run.path)[-1]['accuracy'] > 0.9
     other = tiny_config(folder, model={'d_model': 16})
     with pytest.raises(UserError, match=r'model\.d_model: 8 there, 16 here'):
