@@ -136,25 +136,15 @@ class EmbeddingsValidation(Validation):
             yield with_empty_rows(part, rows)
 
 
-def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    rows = config.training.blocks_per_step
-    return TrainingBatches(
-        prepared.train,
-        rows=rows,
-        seed=config.seed,
-        name=config.data.train,
-        fingerprint=prepared.fingerprint,
-        own_rows=trainer.devices.own_rows(rows),
-    )
-
-
 RECIPE = Recipe(
     config=EmbeddingsConfig,
     run=Run,
     make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
     prepare=prepare_run,
     keep=keep,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingBatches(
+        config, prepared.train, prepared.fingerprint, trainer.own_rows
+    ),
     validation=held_out(EmbeddingsValidation),
     load=load_run,
     taken_over=('model', 'tokenizer'),

@@ -100,13 +100,13 @@ class TrainingBatches(NumberedBatches):
         encode: Callable[[str], list[int]],
         *,
         most_labels: int,
-        own_rows: np.ndarray | None = None,
+        own_rows: np.ndarray,
     ) -> None:
         super().__init__()
         self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
         self._rows = batch_size = config.training.batch_size
         self._speed, self._most_samples, self._seed = config.perturbation.speed, config.most_samples, config.seed
-        self._own_rows = np.arange(batch_size) if own_rows is None else own_rows
+        self._own_rows = own_rows.tolist()
         self._order = None
         if not isinstance(examples, Strings):
             self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=config.seed)
@@ -157,7 +157,7 @@ class TrainingBatches(NumberedBatches):
     def batch(self, number: int) -> Batch:
         plan = self.planned(number)
         waveforms, labels = [], []
-        for row in self._own_rows.tolist():
+        for row in self._own_rows:
             if row >= len(plan.numbers):  # an empty row
                 waveforms.append(np.zeros(0, np.float32))
                 labels.append([])

@@ -198,7 +198,7 @@ def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer)
         prepared.train,
         prepared.units.encode,
         most_labels=prepared.most_labels,
-        own_rows=trainer.devices.own_rows(config.training.batch_size),
+        own_rows=trainer.own_rows,
     )
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
     say(

@@ -159,18 +159,12 @@ class TriggerWordValidation(Validation):
         return {'false_rejects': misses / max(words, 1), 'false_accepts_per_hour': false_accepts / hours}
 
 
-def _batches(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    rows = config.training.batch_size
-    name = ', '.join(config.data.train + config.data.train_background)
-    return TrainingBatches(prepared.train, batch_size=rows, name=name, own_rows=trainer.devices.own_rows(rows))
-
-
 RECIPE = Recipe(
     config=TriggerWordConfig,
     run=Run,
     make_task=lambda config, devices: TriggerWordTask(config),
     prepare=prepare_run,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
     validation=held_out(TriggerWordValidation),
     initial_params=initial_params,
     load=load_run,

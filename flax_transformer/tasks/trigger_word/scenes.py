@@ -164,11 +164,10 @@ def batch_of(scenes: Sequence[Scene], rows: int) -> Batch:
 class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again; a pure function of the seed."""
 
-    def __init__(self, scenes: Scenes, *, batch_size: int, name: str, own_rows: np.ndarray | None = None) -> None:
+    def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = name, scenes.fingerprint
-        self._scenes, self._rows = scenes, batch_size
-        self._own_rows = range(batch_size) if own_rows is None else own_rows.tolist()
+        self.name, self.fingerprint = ', '.join(config.data.train + config.data.train_background), scenes.fingerprint
+        self._scenes, self._rows, self._own_rows = scenes, config.training.batch_size, own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
         scenes = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]

@@ -37,6 +37,7 @@ def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarra
     config = tiny_config(batch_size=batch_size)
     data = replace(config.data, max_seconds=MOST / RATE, num_lengths=3)
     config = replace(config, data=data, perturbation=replace(config.perturbation, speed=1.1))
+    own_rows = np.arange(batch_size) if own_rows is None else own_rows
     return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
 
 

@@ -86,8 +86,9 @@ def test_clips_do_not_overlap_and_levels_vary() -> None:
 
 def test_processes_share_a_batch_and_empty_rows_weigh_nothing() -> None:
     scenes = scenes_of()
-    whole = TrainingBatches(scenes, batch_size=4, name='x')
-    part = TrainingBatches(scenes, batch_size=4, name='x', own_rows=np.array([1, 3]))
+    whole, part = (
+        TrainingBatches(tiny_config(batch_size=4), scenes, np.array(rows)) for rows in ([0, 1, 2, 3], [1, 3])
+    )
     for ours, theirs in zip(part.batch(2), whole.batch(2), strict=True):
         np.testing.assert_array_equal(ours, theirs[[1, 3]])
     assert whole.describe({'batch': 2}) == {'scenes': [8, 11]}
