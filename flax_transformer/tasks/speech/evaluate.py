@@ -9,7 +9,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import aligned
-from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, test_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
 from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
@@ -48,7 +48,7 @@ def evaluate(
     check_installed()
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = test_set(run, options.test, options.data, test_files, trust=options.trust_data)
+    source, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
