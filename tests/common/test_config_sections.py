@@ -155,7 +155,7 @@ FRENCH = CorpusConfig('b', 'y', target_language='fr')
         (DecodingConfig, {'beam_width': 4, 'n_best': 5}, r'n_best=5: expected at most beam_width=4'),
         (DecodingConfig, {'search': 'sample', 'n_best': 2}, r'n_best=2: expected at most samples=1'),
         (DecodingConfig, {'beam_width': 1, 'mbr': 'bleu'}, r"mbr='bleu'.*beam_width of at least 2"),
-        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected more than 0'),
+        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected at least 1e-9'),
         (DecodingConfig, {'top_p': 0.0}, r'top_p=0.0'),
         (DecodingConfig, {'min_p': 1.0}, r'min_p=1.0'),
         (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
