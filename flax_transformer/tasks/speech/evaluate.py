@@ -1,6 +1,7 @@
 """What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -113,12 +114,10 @@ def scores_of(
 def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
     """The confusion matrix, and for each speaker how often each word was taken for another."""
     words, columns, table = confusion(references, heard)
-    wrong: dict[str, dict[str, int]] = {}
+    wrong: dict[str, Counter[str]] = defaultdict(Counter)
     for reference, transcript, speaker in zip(references, heard, speakers, strict=True):
         if transcript != reference:
-            counts = wrong.setdefault(speaker, {})
-            name = f'{reference} as {transcript or "(none)"}'
-            counts[name] = counts.get(name, 0) + 1
+            wrong[speaker][f'{reference} as {transcript or "(none)"}'] += 1
     ordered = {
         speaker: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for speaker, counts in wrong.items()
     }
