@@ -15,8 +15,7 @@ import numpy as np
 import optax
 
 from flax_transformer.audio.augment import among_first
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.tasks.speech.units import BLANK_ID
 
 
@@ -78,16 +77,13 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     Unlike `best_path` it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
     is missing.
     """
-    try:
-        from fast_ctc_decode import beam_search
-    except ImportError:
-        raise UserError(f'a beam needs fast-ctc-decode: {install_command("speech")}; or set --beam-size 1') from None
+    library = imported('fast_ctc_decode', 'speech', '--beam-size above 1')
     if not len(log_probs):
         return []
     probabilities = np.exp(np.asarray(log_probs, np.float32))
     # One character for each unit, whatever the unit is, so that the text is read back as ids.
     alphabet = [chr(_FIRST + unit) for unit in range(probabilities.shape[1])]
-    found, _ = beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
+    found, _ = library.beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
     return [ord(character) - _FIRST for character in found]
 
 

@@ -12,7 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import aligned
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
+from flax_transformer.tasks.speech.metrics import confusion, errors, jiwer, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def evaluate(
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
     check_examples(options.examples)
-    check_installed()
+    jiwer()  # raises if it is missing
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
     source, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)

@@ -15,13 +15,12 @@ from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
 from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
-from flax_transformer.tasks.speech.metrics import errors, rate
+from flax_transformer.tasks.speech.metrics import errors, jiwer, rate
 from flax_transformer.tasks.speech.model import SpeechModel, init_params
 from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
 from flax_transformer.tasks.speech.run import LoadedRun, Run, load_run
@@ -39,7 +38,7 @@ class Prepared(NamedTuple):
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     if config.data.validation:
-        metrics.check_installed()
+        jiwer()  # raises if it is missing
     corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():
         units = run.read_tokenizer()
