@@ -67,14 +67,10 @@ def ctc_cost(
     return jnp.where(fits, jnp.maximum(cost, 0.0), 0.0), fits  # rounding makes it as low as -1e-7
 
 
-def best_path(log_probs: np.ndarray) -> np.ndarray:
-    return np.argmax(log_probs, axis=-1)
-
-
 def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2).
 
-    Unlike `best_path` it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
+    Unlike the best path it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
     is missing.
     """
     library = imported('fast_ctc_decode', 'speech', '--beam-size above 1')
@@ -172,7 +168,7 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
     decoded, offset = Decoded([], [], 0.0), 0
     affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
     for part in parts(log_probs, _LONGEST if beam_size == 1 else min(_LONGEST, max(_SHORTEST, affordable))):
-        path = best_path(part).tolist()
+        path = np.argmax(part, axis=-1).tolist()
         labels = collapse(path) if beam_size == 1 else prefix_beam(part, beam_size)
         alignment = numbered(path) if labels == collapse(path) else align(part, labels).tolist()
         spans = [(first + offset, last + offset) for first, last in _spans(alignment, len(labels))]

@@ -192,13 +192,7 @@ def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
 
 def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
-    batches = TrainingBatches(
-        config,
-        prepared.train,
-        prepared.units.encode,
-        most_labels=prepared.most_labels,
-        own_rows=trainer.own_rows,
-    )
+    batches = TrainingBatches(config, prepared, trainer.own_rows)
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
     say(
         f'batches of {config.training.batch_size} utterances of up to {lengths} s; padding is '

@@ -60,7 +60,7 @@ def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) 
             f'data.{part}: the shortest recording of the trigger word takes {seconds:.1f} s: too long for '
             f'scenes.seconds={config.scenes.seconds:g}; expected at least a second more'
         )
-    return Scenes(*clips, config, seed=seed)
+    return Scenes(clips, config, seed=seed)
 
 
 _COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,7 +39,8 @@ def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarra
     data = replace(config.data, max_seconds=MOST / RATE, num_lengths=3)
     config = replace(config, data=data, perturbation=replace(config.perturbation, speed=1.1))
     own_rows = np.arange(batch_size) if own_rows is None else own_rows
-    return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
+    prepared = SimpleNamespace(train=examples, units=SimpleNamespace(encode=encode), most_labels=4)
+    return TrainingBatches(config, prepared, own_rows)
 
 
 def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings: Strings) -> None:

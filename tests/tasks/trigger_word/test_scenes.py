@@ -39,7 +39,7 @@ def scenes_of(*, seed: int = 0, only_words: bool = False, **scene: object) -> Sc
     config = replace(tiny_config(), scenes=replace(tiny_config().scenes, partial_share=0.0, **scene))
     words = [clip_of(silence(0.2), tone(0.3), silence(0.2))]
     others = [] if only_words else [clip_of(silence(0.1), tone(0.4), silence(0.1), text='other')]
-    return Scenes(words, others, [], config, seed=seed)
+    return Scenes(Clips(words, others, []), config, seed=seed)
 
 
 def test_a_scene_is_a_pure_function_of_seed_and_number() -> None:

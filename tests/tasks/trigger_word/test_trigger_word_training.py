@@ -33,7 +33,7 @@ def test_validation_reports_what_it_learned(tiny_detector: Path) -> None:
 def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Path) -> None:
     config = tiny_config()
     clips = read_part(config, 'train', say=lambda text: None)
-    samples = np.stack([Scenes(*clips, config, seed=0).scene(number).samples for number in range(4)])
+    samples = np.stack([Scenes(clips, config, seed=0).scene(number).samples for number in range(4)])
     assert np.abs(samples).max() > 0
     with contextlib.closing(Checkpoints(Run(tiny_detector).checkpoints, read_only=True)) as checkpoints:
         like = make_trainer(config).shapes.params
@@ -47,7 +47,7 @@ def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Pat
 def test_two_devices_compute_what_one_does() -> None:
     """Without dropout and recoloring, which pmap draws by device; the last row is empty."""
     config = tiny_config(batch_size=4)
-    scenes = Scenes(*read_part(config, 'train', say=lambda text: None), config, seed=0)
+    scenes = Scenes(read_part(config, 'train', say=lambda text: None), config, seed=0)
     batch = batch_of([scenes.scene(number) for number in range(3)], 4)
     one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
     params = one.init_state().params
