@@ -81,9 +81,7 @@ class SentencePieceTokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
 
-    @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
+    target_vocab_size = vocab_size
 
     def portable(self) -> Portable:
         is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]
@@ -119,8 +117,7 @@ class SentencePieceTokenizer(Tokenizer):
     def piece(self, token_id: int) -> str:
         return self._processor.id_to_piece(int(token_id))
 
-    def source_piece(self, token_id: int) -> str:
-        return self.piece(token_id)
+    source_piece = piece
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
         # Not a list at once, for which SentencePiece starts threads: they cost as much as 40 lines.
@@ -130,6 +127,8 @@ class SentencePieceTokenizer(Tokenizer):
         tag = self.tag_id(target_language)
         return [[tag, *line] for line in ids]
 
+    encode_target = encode
+
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """As in Tokenizer; on all cores."""
         texts = [line.encode('utf-8', 'replace') for line in lines]
@@ -137,8 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
-    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return self.encode_flat(lines)
+    encode_target_flat = encode_flat
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = self._segmenter.sample(lines, seeds=seeds, alpha=alpha)
@@ -148,9 +146,6 @@ class SentencePieceTokenizer(Tokenizer):
         """Whether a character becomes pieces, neither bytes nor unk. What normalization removes needs none."""
         ids = self._processor.encode(character)
         return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
-
-    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
-        return self.encode(lines)
 
     def decode(self, ids: Sequence[int]) -> str:
         """As in Tokenizer; bytes that form no character become U+FFFD."""
