@@ -138,16 +138,13 @@ def recipe_named(task: str) -> 'Recipe':
 
 def task_module(task: str, part: str) -> ModuleType:
     """A task's module, such as task_module('translation', 'evaluate'). Raises UserError if there is none."""
-    if task in task_names():
-        name = f'{tasks.__name__}.{task}.{part}'
-    else:
-        package, _, file = config_class(task).__module__.rpartition('.')
-        if file != 'config':  # a task in one file
-            module = sys.modules[config_class(task).__module__]
-            if not hasattr(module, _MAIN_NAMES[part]):
-                raise _lacks(task, f'{_MAIN_NAMES[part]} in {module.__name__}')
-            return module
-        name = f'{package}.{part}'
+    module = sys.modules[config_class(task).__module__]
+    package, _, file = module.__name__.rpartition('.')
+    if file != 'config':  # a task in one file
+        if not hasattr(module, _MAIN_NAMES[part]):
+            raise _lacks(task, f'{_MAIN_NAMES[part]} in {module.__name__}')
+        return module
+    name = f'{package}.{part}'
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
