@@ -127,8 +127,6 @@ class SentencePieceTokenizer(Tokenizer):
         tag = self.tag_id(target_language)
         return [[tag, *line] for line in ids]
 
-    encode_target = encode
-
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """As in Tokenizer; on all cores."""
         texts = [line.encode('utf-8', 'replace') for line in lines]
@@ -146,6 +144,9 @@ class SentencePieceTokenizer(Tokenizer):
         """Whether a character becomes pieces, neither bytes nor unk. What normalization removes needs none."""
         ids = self._processor.encode(character)
         return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        return self.encode(lines)
 
     def decode(self, ids: Sequence[int]) -> str:
         """As in Tokenizer; bytes that form no character become U+FFFD."""
