@@ -192,14 +192,6 @@ def test_a_saved_tokenizer_loads_as_it_was(tmp_path):
     assert sorted(file.name for file in (tmp_path / 'new' / 'tokenizer').iterdir()) == [MODEL_FILE, DESCRIPTION_FILE]
 
 
-@pytest.mark.parametrize('name', [MODEL_FILE, DESCRIPTION_FILE])
-def test_a_missing_file_is_named(tmp_path, name):
-    TOKENIZER.save(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(UserError, match=f'{re.escape(name)} is missing'):
-        SentencePieceTokenizer.load(tmp_path)
-
-
 def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
     TOKENIZER.save(tmp_path)
     monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # as if it could not be imported
@@ -208,11 +200,14 @@ def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatc
         SentencePieceTokenizer.load(tmp_path)
 
 
-@pytest.mark.parametrize('content', [b'', b'{"kind": ', b'[]', b'\xff'], ids=['empty', 'cut', 'list', 'not UTF-8'])
-def test_a_damaged_description_is_named(tmp_path, content):
+@pytest.mark.parametrize('content', [None, b'', b'{"kind": ', b'[]', b'\xff'])
+@pytest.mark.parametrize('name', [MODEL_FILE, DESCRIPTION_FILE])
+def test_a_missing_or_damaged_file_is_named(tmp_path, name, content):
     TOKENIZER.save(tmp_path)
-    (tmp_path / DESCRIPTION_FILE).write_bytes(content)
-    with pytest.raises(UserError, match=re.escape(DESCRIPTION_FILE)):
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f'{re.escape(name)} is {"missing" if content is None else "damaged"}'):
         SentencePieceTokenizer.load(tmp_path)
 
 
