@@ -6,7 +6,6 @@ uses for the space, comes back as a space. Language tags are control pieces such
 
 import hashlib
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -18,11 +17,11 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
@@ -64,10 +63,8 @@ class SentencePieceTokenizer(Tokenizer):
             return tokenizer
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         description = {'kind': KIND, 'vocab_size': self.vocab_size, 'sha256': self.digest}
-        write_whole(folder / MODEL_FILE, self.model)
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, {MODEL_FILE: self.model, DESCRIPTION_FILE: description})
 
     @cached_property
     def _segmenter(self) -> Segmenter:
