@@ -28,10 +28,6 @@ class Labels(NamedTuple):
     names: tuple[str, ...]  # sorted
     counts: tuple[int, ...]  # training examples of each
 
-    @property
-    def prior(self) -> tuple[float, ...]:
-        return tuple(count / sum(self.counts) for count in self.counts)
-
 
 class Run(TokenizerRun[ClassificationConfig]):
     config_class = ClassificationConfig

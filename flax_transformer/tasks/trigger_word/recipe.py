@@ -38,11 +38,9 @@ def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = N
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
         audit(parts, config).announce(say)
-    train = scenes_of(parts['train'], config, 'train', seed=config.seed)
-    validation = None
-    if 'validation' in parts:
-        validation = scenes_of(parts['validation'], config, 'validation', seed=_VALIDATION_SEED)
-    return Prepared(train, validation)
+    seeds = {'train': config.seed, 'validation': _VALIDATION_SEED}
+    scenes = {part: scenes_of(parts[part], config, part, seed=seed) for part, seed in seeds.items() if part in parts}
+    return Prepared(scenes['train'], scenes.get('validation'))
 
 
 def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
