@@ -45,23 +45,12 @@ def random_like(tree, seed=0):
     return jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), tree)
 
 
-def picture(mask):
-    return np.asarray(mask).astype(int).tolist()
-
-
 @pytest.fixture(scope='module')
 def layer():
     """A multi-head layer, biases and all, whose heads are not d_model / num_heads wide."""
     module = MultiHeadAttention(d_model=D, num_heads=H, head_dim=K, use_bias=True)
     x = jnp.zeros((1, 1, D))
     return module, random_like(jax.eval_shape(module.init, jax.random.key(0), x, x))
-
-
-def test_segment_mask_picture():
-    mask = segment_mask(jnp.array([[1, 1, 2, 0], [1, 2, 2, 3]]), jnp.array([[1, 2, 2, 2, 0], [1, 1, 2, 3, 3]]))
-    assert mask.shape == (2, 1, 4, 5)
-    assert picture(mask[0, 0]) == [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
-    assert picture(mask[1, 0]) == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
 
 
 WEIGHT = normal(H, K, seed=9)
