@@ -186,7 +186,7 @@ def test_a_saved_tokenizer_loads_as_it_was(tmp_path):
 
 def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
     TOKENIZER.save(tmp_path)
-    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # as if it could not be imported
+    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # it cannot be imported
     monkeypatch.delattr('sentencepiece.sentencepiece_model_pb2', raising=False)
     with pytest.raises(UserError, match=r'a SentencePiece model cannot be opened \(.*: pip install protobuf'):
         SentencePieceTokenizer.load(tmp_path)
