@@ -59,7 +59,9 @@ def errors(
 
 
 def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
-    """All scores of one utterance or more."""
+    """All scores. Raises ValueError unless there is an utterance."""
+    if not references:
+        raise ValueError('got no utterances; expected at least one to score')
     words, characters = errors(references, transcripts), errors(references, transcripts, of='characters')
     low, high = bootstrap_interval(words.count, words.length)
     return Scores(
