@@ -1,7 +1,7 @@
 """What a recurrent model is: its cell, its sizes, how its decoder reads the source."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
 
@@ -10,7 +10,7 @@ from flax_transformer.common.fields import check, check_range, check_types, chec
 class RecurrentConfig:
     """The attention RNN. Defaults: one layer on each side, as in Bahdanau et al. 2015, with 37,000 shared pieces."""
 
-    max_positions: ClassVar[None] = None  # a source or target may have any length
+    max_positions = None  # a source or target may have any length
 
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
