@@ -16,6 +16,7 @@ from flax_transformer.engine.runs import reading
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.reading import CheckpointReader
 
 
 @pytest.fixture(scope='module')
@@ -38,7 +39,7 @@ def like() -> Any:
 
 
 def reader_of(run: Path) -> Checkpoints:
-    return Checkpoints(run / 'checkpoints', read_only=True)
+    return CheckpointReader(run / 'checkpoints')
 
 
 def once_before_reading(monkeypatch: pytest.MonkeyPatch, change: Callable[[], Any]) -> None:
@@ -142,7 +143,7 @@ def test_settings_that_never_end_are_named_before_anything_reads_them(run: Path,
     with (run / 'checkpoints' / '2' / name).open('r+b') as file:
         file.truncate(1 << 40)
     with pytest.raises(UserError, match=rf'(?s)checkpoint 2 .*{name}: has 1,099,511,627,776 bytes'):
-        Checkpoints(run / 'checkpoints', read_only=True).best_steps(1)
+        CheckpointReader(run / 'checkpoints').best_steps(1)
 
 
 @pytest.mark.parametrize('has_manifest', [True, False])
