@@ -240,6 +240,6 @@ def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_cou
     return min(seconds)
 
 
-def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
+def training_flops(trainer: Trainer) -> float:
     """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
-    return trainer.task.flops_per_step / step_seconds(trainer, clock=clock)
+    return trainer.task.flops_per_step / step_seconds(trainer)

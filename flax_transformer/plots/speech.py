@@ -124,9 +124,7 @@ def plot_detection_curve(
     return figure
 
 
-def plot_confusion(
-    counts: np.ndarray, said: Sequence[str], heard: Sequence[str] | None = None, *, title: str = ''
-) -> Figure:
+def plot_confusion(counts: np.ndarray, said: Sequence[str], heard: Sequence[str] | None = None) -> Figure:
     """How often each word, [rows], was heard as each, [columns]: numbers, and shares of the row as colours.
 
     `heard` names the columns; None: they are the words of the rows.
@@ -145,7 +143,6 @@ def plot_confusion(
     axes.tick_params(length=0)
     axes.spines[:].set_color('0.7')
     axes.set(xlabel='heard', ylabel='said')
-    axes.set_title(*plain([title]), loc='left', fontsize=11)
     figure.colorbar(image, label='share of what was said', shrink=0.8)
     return figure
 
