@@ -73,6 +73,6 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
 
 def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
     """The state after a loop from step `first` on, with the progress that was saved there."""
-    progress = Progress(trainer.task, trainer.config.training, saved[first][1] if first else None)
+    progress = Progress(trainer.config.training, saved[first][1] if first else None)
     settings = {'reporter': SilentReporter(), 'stop': trainer.stop} | settings
     return Loop(trainer, Numbers(first), progress, save=saved, **settings).run(TrainState(first, None, None, None))

@@ -132,7 +132,7 @@ class Loop:
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
             passes = self._epoch(self._batches.get_state())
             epoch = {} if passes is None else {'epoch': round(passes, 4)}
-            self._reporter.train(step, epoch | self._window.close() | smoothed)
+            self._reporter.train(step, epoch | self._window.close(self._trainer.task) | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:

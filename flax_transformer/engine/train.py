@@ -101,7 +101,7 @@ def train(
                 state, saved = trainer.init_state(initial_params()), {}
             else:
                 state, saved = _resume(trainer, batches, checkpoints, data, run)
-        progress = Progress(trainer.task, config, saved)
+        progress = Progress(config, saved)
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, int(state.step), progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)

@@ -51,7 +51,8 @@ def clean(
     becomes a space; with `spaces`, all white space becomes single U+0020, and none is left at the ends. The report
     describes the corpora before cleaning.
 
-    Raises UserError, before anything is read, if a file exists and `overwrite` is False, or if it is one of those that are read.
+    Raises UserError, before anything is read, if a file exists and `overwrite` is False, or if it is one of those that
+    are read.
     """
     planned = [_paths(output, part) for part in data.corpora]
     paths = [path for paths in planned for path in paths]
