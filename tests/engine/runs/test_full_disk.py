@@ -22,8 +22,8 @@ from toy_task import CircleConfig
 from flax_transformer import train
 from flax_transformer.cli.process import drop_late_errors
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
+from flax_transformer.engine.monitor.trackers import AppendFile
 from flax_transformer.engine.runs.checkpoints import Room, is_full_disk, no_space_left
 from flax_transformer.engine.runs.reading import CheckpointReader
 
