@@ -61,7 +61,7 @@ def read(folder: Path, reads: int) -> collections.Counter[str]:
         try:
             checkpoints = CheckpointReader(folder, say=lambda text: None)
             if number % 3 == 2:
-                params, _ = checkpoints.restore_average(like, 9)
+                params, _ = checkpoints.restore_mean(like, checkpoints.steps)
             elif number % 3:
                 params, _ = checkpoints.restore_params(like, 'last')
             else:

@@ -6,6 +6,7 @@ from typing import Any
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, ParallelConfig
 from flax_transformer.engine.loop import Loop
 from flax_transformer.engine.monitor.progress import Progress
+from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import Task, TrainState
 
@@ -58,11 +59,6 @@ class Numbers(Iterator[int]):
         return self._next
 
 
-class SilentReporter:
-    def __getattr__(self, _: str) -> Any:
-        return lambda *args, **kwargs: None
-
-
 class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
     """What a loop saved, by step: metrics, progress, and whether it said that this is the last."""
 
@@ -74,5 +70,5 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
 def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
     """The state after a loop from step `first` on, with the progress that was saved there."""
     progress = Progress(trainer.config.training, saved[first][1] if first else None)
-    settings = {'reporter': SilentReporter(), 'stop': trainer.stop} | settings
+    settings = {'reporter': NoReporter(), 'stop': trainer.stop} | settings
     return Loop(trainer, Numbers(first), progress, save=saved, **settings).run(TrainState(first, None, None, None))

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import grain
 import jax
@@ -11,6 +11,7 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import holder, in_use
 from flax_transformer.engine import non_finite
+from flax_transformer.engine.batches import Data
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH
@@ -29,21 +30,6 @@ from flax_transformer.engine.task import Params, TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer
 
 Validate = Callable[[TrainState, Reporter], Scores]
-
-
-class Data(Protocol):
-    """Endless batches, as a grain.IterDataset whose iterators know their position, and their identity."""
-
-    name: str  # shown in messages
-    fingerprint: str  # a hash of all examples and their order; a position means nothing in other data
-
-    def __iter__(self) -> grain.DatasetIterator: ...
-
-    def describe(self, position: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a position; JSON, logged with a loss spike."""
-
-    def epoch(self, position: Any) -> float | None:
-        """The passes over the data before a position, such as 3.2, for reports; None: not counted."""
 
 
 @contextlib.contextmanager
@@ -170,7 +156,9 @@ def _open_reporter(
 ) -> Reporter:
     """The run's reporter, which does nothing in any process but the first."""
     task, config = trainer.task, trainer.config.training
-    return (Reporter if multihost.is_first() else NoReporter)(
+    if not multihost.is_first():
+        return NoReporter()
+    return Reporter(
         run.path,
         steps=config.steps,
         first_step=first_step,

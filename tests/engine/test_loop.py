@@ -4,9 +4,10 @@ import time
 from typing import Any
 
 import pytest
-from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer.common.errors import Interrupted
+from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import TrainState
 
@@ -52,7 +53,7 @@ def test_metrics_are_read_one_step_late() -> None:
     }
 
 
-class RecordingReporter(SilentReporter):
+class RecordingReporter(NoReporter):
     def __init__(self) -> None:
         self.phases: list[str] = []
         self.records: dict[int, dict[str, float]] = {}

@@ -155,9 +155,6 @@ class Reporter:
 class NoReporter:
     """A Reporter that does nothing, for processes that leave reporting to the first."""
 
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
     def __enter__(self) -> 'NoReporter':
         return self
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer.engine.monitor.progress import LossSpikes
-from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.task import TrainState
 
 
@@ -70,7 +70,7 @@ class SpikingTrainer(CountingTrainer):
 def test_a_spike_is_reported_with_the_examples_of_its_own_batch() -> None:
     found: list[Any] = []
 
-    class Recorder(SilentReporter):
+    class Recorder(NoReporter):
         def spike(self, *args: Any) -> None:
             found.append(args)
 
