@@ -16,8 +16,7 @@ from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
-from flax_transformer.engine.loop import Loop, NotFinite, Scores
-from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.loop import Loop, NotFinite, Profiler, Scores
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
