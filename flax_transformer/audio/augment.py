@@ -7,7 +7,6 @@ takes no key works on NumPy arrays, too, without JAX.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 _ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
@@ -24,7 +23,7 @@ def active_power(samples, rate: int):
     That is over the blocks of 20 ms whose power is within 30 dB of the loudest one's: pauses and padding do not make a
     recording quieter. A simple form of the active speech level of ITU-T P.56. 0 for silence.
     """
-    xp = _numpy_of(samples)
+    xp = samples.__array_namespace__()
     size = min(rate // _BLOCKS_PER_SECOND, samples.shape[-1])
     if not size:
         return xp.zeros(samples.shape[:-1], samples.dtype)
@@ -40,7 +39,7 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     The ratio is that of the samples' active power to the noise's mean power, in decibels. Silence is left as it is, and
     so are samples that are not is_sample [T].
     """
-    xp = _numpy_of(samples)
+    xp = samples.__array_namespace__()
     if is_sample is not None:
         samples, noise = samples * is_sample, noise * is_sample
     count = noise.shape[-1] if is_sample is None else xp.maximum(is_sample.sum(), 1)
@@ -95,7 +94,3 @@ def among_first(counts: jax.Array, size: int) -> jax.Array:
     """
     counts = jnp.asarray(counts)[..., None]
     return jnp.arange(size).reshape((1,) * (counts.ndim - 1) + (-1,)) < counts
-
-
-def _numpy_of(samples):
-    return jnp if isinstance(samples, jax.Array) else np

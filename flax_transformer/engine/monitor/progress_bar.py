@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
@@ -54,9 +54,7 @@ class ProgressBar:
         if self._line is None or not (now or time.monotonic() - self._drawn >= _REDRAW):
             return
         self._drawn = time.monotonic()
-        self._line.text = lambda width: progress_line(
-            step, self._steps, parts, width=width, is_ascii=not _can_show_blocks(sys.stderr)
-        )
+        self._line.text = lambda width: progress_line(step, self._steps, parts, width=width)
         self._line.refresh()
 
     def close(self) -> None:
@@ -64,30 +62,21 @@ class ProgressBar:
             self._line.close()
 
 
-def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int, is_ascii: bool = False) -> str:
+def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int) -> str:
     """Percentage, bar, steps, and as many of the parts as fit into `width` columns.
 
-    >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50, is_ascii=True)
-    ' 45% ##---- 450/1000  0:40 left  3,430 tokens/s'
+    >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50)
+    ' 45% ━━┄┄┄┄ 450/1000  0:40 left  3,430 tokens/s'
     """
     done, columns = min(step / max(steps, 1), 1.0), width // 8
     # The bar's length depends on the terminal alone, or it would jump whenever the parts change.
-    full, empty = '#-' if is_ascii else '━┄'
-    bar = full * int(done * columns) + empty * (columns - int(done * columns))
+    bar = '━' * int(done * columns) + '┄' * (columns - int(done * columns))
     line = f'{int(100 * done):3}% {bar} {step}/{steps}'
     for part in parts:
         if len(line) + 2 + len(part) > width:
             break
         line += f'  {part}'
     return line[:width]
-
-
-def _can_show_blocks(stream: TextIO) -> bool:
-    try:
-        '━┄'.encode(stream.encoding or 'ascii')
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 class _LastLine(tqdm):
