@@ -138,15 +138,6 @@ def test_a_resumed_run_holds_one_state(parallel: ParallelConfig, tmp_path: Path,
     assert made[0] == made[1]
 
 
-def test_a_fault_in_the_evaluation_does_not_cost_the_training(tmp_path: Path) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError('out of memory')
-
-    with pytest.raises(RuntimeError, match='out of memory'):
-        train_circle(tmp_path / 'run', of_training(steps=9, evaluate_every=3, checkpoint_every=9), fails)
-    assert int(last_state(CircleRun(tmp_path / 'run')).step) == 3
-
-
 def test_what_a_task_gets_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was trained is lost by a score that is missing."""
     config = of_training(steps=30, evaluate_every=20, checkpoint_every=100, best_by='f1')

@@ -26,12 +26,6 @@ def test_the_longest_come_first_each_into_the_fullest_row_that_holds_it(lengths,
     assert pack(np.array(lengths), np.array(lengths), 10, 10) == rows
 
 
-def test_a_row_is_full_when_either_side_is():
-    assert pack(np.array([6, 6]), np.array([1, 1]), 10, 10) == [[0], [1]]
-    assert pack(np.array([1, 1]), np.array([6, 6]), 10, 10) == [[0], [1]]
-    assert pack(np.array([6, 3]), np.array([3, 6]), 10, 10) == [[0, 1]]
-
-
 @PROPERTY
 @given(st.lists(st.tuples(st.integers(1, 32), st.integers(1, 24)), max_size=80))
 def test_of_rows_as_full_as_each_other_the_one_filled_last_is_taken(lengths):

@@ -111,18 +111,6 @@ def numbered(count, word):
     return ''.join(f'{word} {number}\n' for number in range(1, count + 1))
 
 
-@pytest.mark.parametrize('count', [CHUNK - 1, CHUNK, 2 * CHUNK + 1])
-@pytest.mark.parametrize('end', ['', '\n'], ids=['no final newline', 'final newline'])
-def test_chunks_hold_each_line_once_and_aligned(tmp_path, count, end):
-    a, b = (write(tmp_path / word, numbered(count, word)[:-1] + end) for word in ('a', 'b'))
-    corpus = AlignedFiles('corpus', [(a, b)])
-    chunks = [len(pairs) for pairs in corpus.pairs()]
-    assert chunks == [CHUNK] * (count // CHUNK) + [count % CHUNK] * (count % CHUNK > 0)
-    pairs = corpus.read()
-    assert pairs.sources == [f'a {number}' for number in range(1, count + 1)]
-    assert pairs.targets == [f'b {number}' for number in range(1, count + 1)]
-
-
 @pytest.mark.parametrize('more', [1, CHUNK])
 @pytest.mark.parametrize('count', [0, CHUNK - 1, CHUNK])
 @pytest.mark.parametrize('longer', [0, 1], ids=['source', 'target'])
