@@ -10,6 +10,7 @@ import grain
 import jax
 
 from flax_transformer.common.errors import Interrupted, UserError
+from flax_transformer.engine.batches import Data
 from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
@@ -73,15 +74,14 @@ class Loop:
         batches: grain.DatasetIterator,
         progress: Progress,
         *,
+        data: Data,
         save: Callable[..., None],
         reporter: Reporter,
-        validate: Callable[[TrainState], Scores] | None = None,
-        stop: Stop | None = None,
-        profiler: Profiler | None = None,
-        describe: Callable[[Any], dict[str, Any]] = lambda position: {},
-        epoch: Callable[[Any], float | None] = lambda position: None,
+        validate: Callable[[TrainState], Scores] | None,
+        stop: Stop,
+        profiler: Profiler,
     ) -> None:
-        """`batches`, which are endless, and `progress` are where the first state is.
+        """`batches`, which are endless and those of `data`, and `progress` are where the first state is.
 
         Args:
           save: `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not
@@ -89,13 +89,10 @@ class Loop:
             asked to stop.
           validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
             short is called again at the next start, before the next step.
-          describe, epoch: those of `Data`.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
-        self._validate_state, self._describe, self._profiler = validate, describe, profiler
-        self._epoch, self._is_compiled = epoch, False
-        self._stop = stop or Stop()
-        self._config, self._progress = trainer.config.training, progress
+        self._validate_state, self._data, self._profiler, self._stop = validate, data, profiler, stop
+        self._config, self._progress, self._is_compiled = trainer.config.training, progress, False
         self._window, self._early_stopping = progress.window, progress.early_stopping
         self._pending: _Pending | None = None
 
@@ -135,13 +132,11 @@ class Loop:
         with self._window.pause() if is_first else self._window.waiting():
             position = self._batches.get_state()
             batch = next(self._batches)
-        if self._profiler:
-            self._profiler.begin(step)
+        self._profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self._trainer.step(state, batch)
         self._is_compiled = True
-        if self._profiler:
-            self._profiler.end(step, metrics)
+        self._profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
         self._reporter.advance(step)
@@ -158,7 +153,7 @@ class Loop:
         if self._is_due(step, config.log_every) and self._window.steps:
             rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            passes = self._epoch(self._batches.get_state())
+            passes = self._data.epoch(self._batches.get_state())
             epoch = {} if passes is None else {'epoch': round(passes, 4)}
             self._reporter.train(step, epoch | self._window.close(self._trainer.task) | smoothed)
 
@@ -175,7 +170,7 @@ class Loop:
             return
         loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
         if spike := self._progress.spikes.add(metrics | {'loss': loss}):
-            self._reporter.spike(step, spike, self._describe(position))
+            self._reporter.spike(step, spike, self._data.describe(position))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
         if self._validate_state is None:

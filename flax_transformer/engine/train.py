@@ -101,13 +101,12 @@ def train(
                 trainer,
                 batches,
                 progress,
+                data=data,
                 save=_saver(checkpoints, trainer, batches, data.fingerprint),
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
                 profiler=profiler,
-                describe=data.describe,
-                epoch=data.epoch,
             ).run(state)
             checkpoints.wait()
     except NotFinite as found:

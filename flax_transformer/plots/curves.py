@@ -86,16 +86,16 @@ def plot_lengths(
     scores: Mapping[str, Sequence[float]],
     lengths: Sequence[str],
     *,
-    counts: Sequence[int] | None = None,
-    ylabel: str = 'BLEU',
-    unit: str = 'words',
+    counts: Sequence[int],
+    ylabel: str,
+    unit: str,
 ) -> Figure:
     """Scores of each system by the length of the source: groups of bars.
 
     `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
     since a bar of few lines says little.
     """
-    names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
+    names = [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
     return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
 
 

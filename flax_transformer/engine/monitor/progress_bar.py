@@ -121,29 +121,24 @@ class TimeLeft:
         self._every, self._took = dict(every or {}), dict(known or {})
         per_step = self._took.pop('training', None)
         self._seconds, self._counted = (0.0, 0) if per_step is None else (per_step, 1)
-        self._phase, self._since = 'compiling', clock()
-
-    @property
-    def phase(self) -> str:
-        """The phase under way, 'compiling' at first; '' while training."""
-        return self._phase
+        self.phase, self._since = 'compiling', clock()  # the phase under way; '' while training
 
     def enter(self, phase: str) -> None:
         """Begins a phase, which the next step ends; all steps so far are done."""
         self._pass_time(steps=1)
-        self._phase = phase
+        self.phase = phase
 
     def advance(self, step: int) -> None:
         """Notes that `step` has been dispatched and that all before it are done."""
         self._pass_time(steps=step - self._step)
-        self._phase, self._step = '', step
+        self.phase, self._step = '', step
 
     def _pass_time(self, steps: int) -> None:
         """Books the time since the last event on the phase, or on `steps` of training."""
         now = self._clock()
         seconds, self._since = now - self._since, now
-        if self._phase:
-            self._took[self._phase] = seconds
+        if self.phase:
+            self._took[self.phase] = seconds
         else:
             kept = math.exp(-seconds / _MEMORY)
             self._seconds, self._counted = self._seconds * kept + seconds, self._counted * kept + steps

@@ -75,7 +75,7 @@ def test_a_spike_is_reported_with_the_examples_of_its_own_batch() -> None:
             found.append(args)
 
     trainer = SpikingTrainer(steps=40, evaluate_every=100, checkpoint_every=100, smoothing_steps=20)
-    run_loop(trainer, Saved(), reporter=Recorder(), describe=lambda place: {'batch': place})
+    run_loop(trainer, Saved(), reporter=Recorder())
     ((step, spike, examples),) = found
     assert (step, examples) == (33, {'batch': 32})  # batches count from 0
     assert (spike['loss'], spike['grad_norm']) == (25.0, 70.0)
