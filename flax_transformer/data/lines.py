@@ -180,8 +180,7 @@ def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManage
         return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
     if suffix == '.gz':
         return gzip.GzipFile('', 'wb', fileobj=file, mtime=0)
-    archives = {'.xz': lzma.LZMAFile, '.bz2': bz2.BZ2File}
-    return archives[suffix](file, 'wb') if suffix in archives else contextlib.nullcontext(file)
+    return COMPRESSED[suffix](file, 'wb') if suffix in COMPRESSED else contextlib.nullcontext(file)
 
 
 class _Zstandard(io.RawIOBase):
