@@ -141,20 +141,14 @@ def test_a_config_is_whole_or_as_it_was(run, monkeypatch):
     assert run.config_file.read_bytes() == before
 
 
-def test_every_start_adds_its_environment(run):
+def test_every_start_adds_its_environment_to_what_is_whole(run):
+    (run.path / 'environment.json').write_text('')  # as a full disk, or a kill while it is written, leaves it
     run.note_environment('1 cpu')
     run.note_environment('8 tpu')
     starts = json.loads((run.path / 'environment.json').read_text())
     assert [start['devices'] for start in starts] == ['1 cpu', '8 tpu']
     assert starts[0]['versions']['jax']
     assert starts[0].keys() == environment('').keys()
-
-
-def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
-    """As a full disk, or a kill while it is written, leaves it."""
-    (run.path / 'environment.json').write_text('')
-    run.note_environment('1 cpu')
-    assert [start['devices'] for start in json.loads((run.path / 'environment.json').read_text())] == ['1 cpu']
 
 
 @pytest.mark.parametrize('error', [UserError('fault'), KeyboardInterrupt()], ids=['fault', 'stopped'])
