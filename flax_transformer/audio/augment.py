@@ -58,18 +58,17 @@ def spec_augment(
     most_bands: int = 8,
     num_frame_masks: int = 2,
     most_frames: int = 40,
-    most_share: float = 0.2,
 ) -> jax.Array:
     """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most the fraction most_share of
-    the frames where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time,
-    which gains least; normalized features have mean 0, as there.
+    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most a fifth of
+    those where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time, which
+    gains least; normalized features have mean 0, as there.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum(dtype=jnp.int32)
     bands = features.shape[1]
-    longest = jnp.minimum(most_frames, (most_share * count.astype(jnp.float32)).astype(jnp.int32))
+    longest = jnp.minimum(most_frames, (0.2 * count.astype(jnp.float32)).astype(jnp.int32))
     is_masked = run_masks(band_key, num_band_masks, min(most_bands, bands), bands, bands)[None, :]
     is_masked = is_masked | run_masks(frame_key, num_frame_masks, longest, count, features.shape[0])[:, None]
     weight = is_frame[:, None].astype(features.dtype)

@@ -38,14 +38,14 @@ class CompareOptions:
 
 def main(argv: list[str]) -> None:
     names = positional(argv)
-    defaults = lambda _: _defaults(names)
-    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=defaults, most=None)
+    runs = [name for name in names if not Path(name).is_file()]
+    own = lambda _: CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
+    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=own, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
     for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):
         if getattr(options, name) < least:
             raise UserError(f'--{name} {getattr(options, name)}: expected at least {least}')
-    runs = [name for name in names if not Path(name).is_file()]
     if not runs and not options.reference:
         raise UserError('two files of translations: give --reference too, and --source to see it')
     if runs:
@@ -136,9 +136,3 @@ def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> l
     with progress_bar(len(sources), 'sentences') as bar:
         translator = Translator.from_run(name, parallel=parallel)
         return [translation.text for translation in translator(sources, progress=bar.update)]
-
-
-def _defaults(names: list[str]) -> CompareOptions:
-    run = next((name for name in names if not Path(name).is_file()), None)
-    # A file of translations has no test set.
-    return CompareOptions() if run is None else CompareOptions(data=read_run_config(run, 'translation').data)

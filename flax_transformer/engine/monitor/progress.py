@@ -137,22 +137,19 @@ class EarlyStopping:
 WATCHED = ('loss', 'grad_norm')
 
 
+@dataclass
 class LossSpikes:
     """Exponential running means and variances over about `window` steps; plain means until then."""
 
-    def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
-        """A step is a spike if it is more than `deviations` standard deviations above the mean; 0: no step is.
-
-        Continues from what `state` returned, if given.
-        """
-        self.deviations, self.window = deviations, window
-        known = state or {'steps': 0, 'mean': dict.fromkeys(WATCHED, 0.0), 'variance': dict.fromkeys(WATCHED, 0.0)}
-        self.steps: int = known['steps']
-        self.mean, self._variance = dict(known['mean']), dict(known['variance'])
+    deviations: float  # a step is a spike if it is more than so many standard deviations above the mean; 0: no step is
+    window: int
+    steps: int = 0
+    mean: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))
+    variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))
 
     def state(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
+        """What goes on in `LossSpikes(deviations, window, **state)`, for JSON; a copy."""
+        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self.variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
         """Adds a step's loss and, if it has one, grad_norm. Returns a spike's values, means and deviations, or {}.
@@ -163,7 +160,7 @@ class LossSpikes:
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
         for name in [name for name in WATCHED if name in values]:  # a task that updates itself has no gradients
-            value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
+            value, mean, deviation = values[name], self.mean[name], math.sqrt(self.variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation
                 if value > threshold:
@@ -171,7 +168,7 @@ class LossSpikes:
                     value = threshold
             difference = value - mean
             self.mean[name] = mean + rate * difference
-            self._variance[name] = (1.0 - rate) * (self._variance[name] + rate * difference * difference)
+            self.variance[name] = (1.0 - rate) * (self.variance[name] + rate * difference * difference)
         self.steps += 1
         return found
 
@@ -195,7 +192,7 @@ class Progress:
         saved = saved or {}
         self.window = MetricWindow(**saved.get('window', {}))
         self.early_stopping = EarlyStopping(config.best_by, config.patience, saved.get('improvement'))
-        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, saved.get('spikes'))
+        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, **saved.get('spikes', {}))
         self.owes_evaluation = bool(saved.get('evaluate'))
 
     def to_json(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_in_pieces_it_finds_the_same(at: int) -> None:
     whole, parts = LossSpikes(6.0, 20), LossSpikes(6.0, 20)
     expected = [whole.add(value) for value in values]
     found = [parts.add(value) for value in values[:at]]
-    parts = LossSpikes(6.0, 20, json.loads(json.dumps(parts.state())))
+    parts = LossSpikes(6.0, 20, **json.loads(json.dumps(parts.state())))
     assert found + [parts.add(value) for value in values[at:]] == expected
     assert parts.state() == whole.state()
 
