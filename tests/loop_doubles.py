@@ -72,6 +72,9 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
 class Places(Data):
     """What `Numbers` are of: eight are an epoch."""
 
+    def __iter__(self) -> Numbers:
+        return Numbers()
+
     def describe(self, position: int) -> dict[str, int]:
         return {'batch': position}
 
