@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument('--readers', type=int, default=2)
     options = parser.parse_args()
     logging.set_verbosity(logging.FATAL)
-    fork = multiprocessing.get_context('fork')  # of a process that has touched no device
+    fork = multiprocessing.get_context('fork')  # this process has touched no device
     stop, saves = fork.Event(), fork.SimpleQueue()
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top, 'run', 'checkpoints')

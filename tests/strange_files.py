@@ -228,7 +228,7 @@ def read_export(folder: Path) -> None:
 
     try:
         load(folder)
-    except ValueError as error:  # of which load.py prints the sentence alone
+    except ValueError as error:  # load.py prints its sentence alone
         raise UserError(str(error)) from None
 
 

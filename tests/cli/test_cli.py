@@ -114,7 +114,7 @@ def test_help_gives_every_field_with_its_comment(capsys, command, options, confi
     for field in dataclasses.fields(Config):
         comments = comments_of(field.type) if dataclasses.is_dataclass(field.type) else {}
         expected |= {f'{field.name}.{name}': comment for name, comment in comments.items()}
-    del expected['data.mixture']  # of tables: in config files only
+    del expected['data.mixture']  # tables are set in config files only
     expected['seed'] = comments_of(Config)['seed']
     assert len(expected) > 90
     assert all(expected.values())

@@ -89,7 +89,7 @@ def test_what_is_not_training_is_named_and_compiling_takes_no_time_from_it() -> 
         'evaluating',
         'saving',
     ]
-    assert reporter.records[2]['seconds_per_step'] < 0.1  # of 0.3 s for two steps
+    assert reporter.records[2]['seconds_per_step'] < 0.1  # two steps took 0.3 s
 
 
 def test_an_evaluation_that_was_owed_comes_before_compiling() -> None:

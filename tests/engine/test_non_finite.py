@@ -131,7 +131,7 @@ def poison_steps(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[int], bool])
 
     def poisoned_step(self: Trainer, state: TrainState, batch: Points) -> Any:
         if is_bad(int(state.step) + 1):
-            batch.x[0, 0] = POISON  # in place: it is this batch that is kept for replay
+            batch.x[0, 0] = POISON  # changed where it is: this batch is kept for replay
         return step(self, state, batch)
 
     monkeypatch.setattr(CircleTask, 'loss', infinite_loss)

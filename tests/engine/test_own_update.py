@@ -20,7 +20,7 @@ from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Task
 from flax_transformer.engine.trainer import Trainer
 
-CELLS = 16  # of a grid; the value of each moves toward the share of its points that are inside of the circle
+CELLS = 16  # a grid has as many; the value of each moves toward the share of its points that are inside of the circle
 
 
 class GridTask(Task):

@@ -48,7 +48,7 @@ def test_it_learns_and_reports(circle_run: CircleRun) -> None:
     assert [record['step'] for record in trained] == [10, 20, 30, 40, 50, 60]
     assert trained[-1]['loss'] < 0.6 * trained[0]['loss']
     assert trained[-1]['accuracy'] > 0.9
-    # Of forty rows, none to three are empty in turn.
+    # None to three of forty rows are empty in turn.
     assert trained[0]['weight'] == pytest.approx(np.mean([40 - number % 4 for number in range(10)]))
     assert trained[0]['weight_per_second'] > 0
     validated = [record for record in records if record['kind'] == 'validation']
@@ -131,7 +131,7 @@ def test_a_resumed_run_holds_one_state(parallel: ParallelConfig, tmp_path: Path,
     run, trainer = train_circle(tmp_path / 'run', config), make_trainer(config)
     gc.collect()
     monkeypatch.setattr(CheckpointReader, 'restore', counted)
-    before = jax.live_arrays()  # of other tests; held, so that no new array has the place of one
+    before = jax.live_arrays()  # other tests' arrays, held so that no new array has the place of one
     others = set(map(id, before))
     train_circle(run.path, replace(config, training=replace(config.training, steps=4)))
     assert new == []

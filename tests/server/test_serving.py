@@ -263,11 +263,11 @@ def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatc
         assert (wrong.status, wrong.body) == (403, {'message': 'Invalid API key'})
         assert client('/translate', asked | {'apiKey': 'secret'}).status == 200
         sent = [client.get('/v2/usage', Authorization=f'Bearer {x}').status for x in ('schlüssel', 'schl\xc3\xbcssel')]
-        assert sent == [200, 200]  # as Latin-1 and as UTF-8
+        assert sent == [200, 200]  # one as Latin-1, one as UTF-8
         origins = [client('/translate', asked, Origin=f'https://{x}.example', **known).headers for x in 'ab']
         assert [each['Access-Control-Allow-Origin'] for each in origins] == ['https://a.example', None]
 
-        gate.clear()  # from here on the translators stand still
+        gate.clear()  # the translators stand still from here on
         several = lambda count: [threads.submit(client, '/translate', asked, **known) for _ in range(count)]
         found = [each.result() for each in several(5)]
         assert sorted(each.status for each in found) == [429, 429, 429, 503, 503]

@@ -202,7 +202,7 @@ def test_a_missing_file_is_named(tmp_path, name):
 
 def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
     TOKENIZER.save(tmp_path)
-    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # as if it could not be imported
+    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # it cannot be imported
     monkeypatch.delattr('sentencepiece.sentencepiece_model_pb2', raising=False)
     with pytest.raises(UserError, match=r'a SentencePiece model cannot be opened \(.*: pip install protobuf'):
         SentencePieceTokenizer.load(tmp_path)

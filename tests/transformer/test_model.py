@@ -18,7 +18,7 @@ from flax_transformer.transformer.model import Transformer, resolve_dtype, shift
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
 TARGET = np.array([[8, 6, 1, 0, 0], [3, 19, 4, 11, 1], [5, 1, 0, 0, 0]])
-TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # from the zero vector: point 18
+TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # begins with the zero vector: point 18
 
 # Two, three and one sentence pairs in rows of the same shape; segment 0 is padding.
 PACKED_SOURCE = np.array([[4, 9, 1, 7, 1, 0], [3, 1, 5, 1, 8, 1], [5, 6, 7, 1, 0, 0]])

@@ -156,6 +156,6 @@ def test_a_recomputed_encoder_returns_x_alone_and_sows_the_same_statistics():
         return jax.jit(jax.grad(loss, has_aux=True))(variables['params'])
 
     (grads, seen), (expected_grads, expected) = trained(True), trained(False)
-    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # of two norms a layer, and the final one
+    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # two norms a layer, and the final one
     close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)  # the same sums, fused otherwise
     jax.tree.map(close, (grads, seen), (expected_grads, expected))

@@ -122,7 +122,7 @@ def test_the_state_counts_the_sentences_before_it_also_after_resuming():
     reader, count = iter(dataset), 0
     for batch in range(MANY):
         assert reader.get_state()['sentences'] == count
-        if batch == MANY // 2:  # as a checkpoint of an earlier version has it, and as it is now
+        if batch == MANY // 2:  # a checkpoint of an earlier version has it so, and one of today
             state = reader.get_state()
             for known in ({'position': state['position']}, state):
                 again = iter(dataset)

@@ -178,7 +178,7 @@ def line_of(form, number):
     return {'tsv': f's{number}\tt{number}', 'jsonl': f'{{"en": "s{number}", "de": "t{number}"}}'}[form]
 
 
-# Of each file: its number of lines; among them empty files, and such that end at the border of a chunk.
+# Each file's number of lines; among them empty files, and such that end at the border of a chunk.
 SIZES = {'p0': 3, 'p1': 0, 'p2': CHUNK, 'p3': 0, 'p4': CHUNK + 1, 'p5': 1, 'p6': 0}
 
 

@@ -15,7 +15,7 @@ from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import CHUNK, read_lines
 from flax_transformer.data.named_files import data_root
 
-ZST = zstandard.ZstdCompressor(write_checksum=True)  # as the command `zstd` does
+ZST = zstandard.ZstdCompressor(write_checksum=True)  # the command `zstd` does so
 PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst': ZST.compress}
 
 

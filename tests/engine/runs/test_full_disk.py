@@ -187,7 +187,7 @@ def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capfd)
         with pytest.MonkeyPatch.context() as patch:
             for hook in ('excepthook', 'unraisablehook'):
                 patch.setattr(sys, hook, getattr(sys, hook))
-            drop_late_errors()  # as the command does
+            drop_late_errors()  # the command does so
             patch.setattr(Reporter, 'advance', fill_and_free)
             run = train(replace(config, data=replace(config.data, validation='')), tmp_path / 'disk' / 'run')
         errors = capfd.readouterr().err

@@ -80,7 +80,7 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
         with pytest.raises(UserError, match=r'exists and is not a run directory; .*another --workdir'):
             enter(Config())
     assert [file.name for file in tmp_path.iterdir()] == ['thesis.tex']
-    (tmp_path / 'link').symlink_to('/')  # as anybody's home folder may have
+    (tmp_path / 'link').symlink_to('/')  # anybody's home folder may have one
     for path in (tmp_path, tmp_path / 'thesis.tex'):
         with pytest.raises(UserError, match='is not a run directory'):
             Run(path).check(Config())

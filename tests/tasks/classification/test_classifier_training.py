@@ -113,7 +113,7 @@ def test_a_naive_bayes_start_is_naive_bayes() -> None:
     texts = [[2, 3, 3], [2, 4], [3, 4], [5]]
     labels = np.array([0, 0, 1, 1], np.int32)
     encoded = EncodedTexts(padded(texts, 3), labels, np.ones(4, np.float32), ['x'] * 4)
-    counts = np.array([[2, 1, 1, 0], [0, 1, 1, 1]]) + 1.0  # of tokens 2 to 5, once a text
+    counts = np.array([[2, 1, 1, 0], [0, 1, 1, 1]]) + 1.0  # tokens 2 to 5, once a text
     logs = np.log(counts / counts.sum(axis=1, keepdims=True))
     found = log_ratios(encoded, 7, 2)
     np.testing.assert_allclose(found[2:6], (logs - logs.mean(axis=0)).T, rtol=1e-6)

@@ -54,7 +54,9 @@ def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings
         for clip in clips:  # each is found after the one before, whole
             own = tones.samples(by_place[clip.place])
             errors = [np.abs(samples[i : i + len(own)] - own).max() for i in range(at, len(samples) - len(own) + 1)]
-            start = next(i for i, error in enumerate(errors, start=at) if error < 0.02)  # of the noise between them
+            start = next(
+                i for i, error in enumerate(errors, start=at) if error < 0.02
+            )  # where the noise between them begins
             at = start + len(own)
     assert counts == {1, 2, 3, 4}
 

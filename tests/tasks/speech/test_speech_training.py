@@ -22,7 +22,7 @@ from flax_transformer.tasks.speech.recipe import SpeechValidation
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
-SLOTS = 6_400  # of the only length of the tiny config's batches
+SLOTS = 6_400  # the tiny config's batches have this length alone
 ROWS = 32
 
 

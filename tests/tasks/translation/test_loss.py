@@ -85,7 +85,7 @@ def test_each_corpus_has_its_own_loss(params: Any) -> None:
     assert sum(float(sums[f'nll/{name}']) for name in 'abc') == pytest.approx(float(sums['nll']), rel=1e-6)
     means = mean_loss([sums, sums])
     assert means['nll/b'] == pytest.approx(float(sums['nll/b']) / float(sums['target_tokens/b']), rel=1e-6)
-    assert 'nll/none' not in means  # of no token there is no mean
+    assert 'nll/none' not in means  # no token has no mean
 
 
 @pytest.mark.parametrize('strategy', [pytest.param('pmap', marks=pytest.mark.slow), 'mesh'])

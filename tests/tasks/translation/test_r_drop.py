@@ -48,7 +48,7 @@ def logits_of(params: Any, batch: Any, key: jax.Array) -> np.ndarray:
 
 @pytest.mark.parametrize(
     'loss_chunk', [pytest.param(0, marks=pytest.mark.slow), 8 * 5]
-)  # at once; and of 12 positions 5, halved for two passes
+)  # at once; and 5 of 12 positions, halved for two passes
 def test_the_loss_is_that_of_the_paper_halved(params: Any, loss_chunk: int) -> None:
     """Eq. 4 in plain NumPy, token by token, with the same two dropout masks."""
     batch, key = uneven_batch(), jax.random.key(7)
