@@ -67,14 +67,10 @@ def read_run_files(folder: Path) -> None:
 
 
 def read_run(folder: Path) -> None:
-    from flax_transformer.engine.runs.checkpoints import Checkpoints
+    from flax_transformer.engine.runs.reading import CheckpointReader
     from flax_transformer.tasks.translation.loading import load_run
 
-    def list_best() -> None:
-        with contextlib.closing(Checkpoints(folder / 'checkpoints', read_only=True, say=print)) as checkpoints:
-            checkpoints.best_steps(2)
-
-    each_of(lambda: load_run(folder), list_best)
+    each_of(lambda: load_run(folder), lambda: CheckpointReader(folder / 'checkpoints', say=print).best_steps(2))
 
 
 def forget_manifests(folder: Path, rng: Any) -> None:

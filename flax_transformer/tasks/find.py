@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from flax_transformer import tasks
 from flax_transformer.common import config_files
+from flax_transformer.common.config_files import SUFFIXES, read_table
 from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, split_header, task_of
-from flax_transformer.common.config_tables import SUFFIXES, read_table
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference

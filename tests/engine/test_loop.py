@@ -4,9 +4,10 @@ import time
 from typing import Any
 
 import pytest
-from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer.common.errors import Interrupted
+from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import TrainState
 
@@ -52,7 +53,7 @@ def test_metrics_are_read_one_step_late() -> None:
     }
 
 
-class RecordingReporter(SilentReporter):
+class RecordingReporter(NoReporter):
     def __init__(self) -> None:
         self.phases: list[str] = []
         self.records: dict[int, dict[str, float]] = {}
@@ -108,7 +109,7 @@ def test_the_epoch_is_that_of_the_place_after_a_step_also_after_resuming() -> No
         saved, reporter, first = Saved(), RecordingReporter(), 0
         for end in (*stops, 8):
             trainer = CountingTrainer(steps=end, log_every=2, evaluate_every=99, checkpoint_every=99)
-            run_loop(trainer, saved, first=first, reporter=reporter, epoch=lambda place: place / 8)
+            run_loop(trainer, saved, first=first, reporter=reporter)
             first = end
         found.append({step: metrics['epoch'] for step, metrics in reporter.records.items() if step % 2 == 0})
     assert found[0] == found[1] == {2: 0.25, 4: 0.5, 6: 0.75, 8: 1.0}

@@ -137,10 +137,6 @@ class CheckpointReader:
         self._refuse_other_shapes(like, step, 'params', 'by another model than the config describes')
         return _read(folder_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
 
-    def restore_average(self, like: Any, count: int) -> tuple[Any, Sequence[int]]:
-        """`restore_mean` of the newest `count` checkpoints, or of all if there are fewer or the count is 0."""
-        return self.restore_mean(like, lambda: self.steps()[-count:])
-
     @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
         """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory.

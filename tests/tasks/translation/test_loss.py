@@ -92,7 +92,9 @@ def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, param
     step = partial(eval_step, loss=partial(LOSS, corpora=('a', 'b', 'c')))
     devices = Devices(ParallelConfig(strategy, 4))
     compiled = devices.compile(step)
-    got = mean_loss([compiled(devices.replicate(params), devices.split(mixed_batch()), jax.random.key(0))])
+    got = mean_loss(
+        [compiled(devices.place(params, devices.replicated), devices.split(mixed_batch()), jax.random.key(0))]
+    )
     expected = mean_loss([jax.jit(step)(params, mixed_batch())])
     assert {'nll/a', 'nll/b', 'nll/c'} < got.keys() == expected.keys()
     for name, value in expected.items():
