@@ -40,12 +40,14 @@ class Fields(dict[str, Any]):
         return [as_text(each)[0] for each in values]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a field, or the default. Raises Refused."""
+        """The value of a field, or the default; without one, what is there must not be empty. Raises Refused."""
         if default is not None and name not in self:
             return default
         (value, *others) = self.texts(name)
         if others:
             raise Refused(400, f'{name}: expected one value, got {len(others) + 1}')
+        if default is None and not value:
+            raise Refused(400, f'{name} is empty: expected a value')
         return value
 
     def choice(self, name: str, *allowed: str) -> str:

@@ -15,7 +15,8 @@ async def translate(service: Service, request: Request) -> Any:
     """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    source, target = fields.text('source', '').removeprefix('auto'), fields.text('target')
+    source, target = fields.text('source', 'auto'), fields.text('target')
+    source = '' if source == 'auto' else source
     alternatives, alignment = fields.number('alternatives', 0), fields.flag('alignment')
     replies = await service.translate(request, texts, source, target, alternatives=alternatives, alignment=alignment)
     return {'translations': [_record(reply) for reply in replies]}

@@ -195,6 +195,7 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/v2/glossaries', TERMS | {'entries': 'a\tb\nc'}, 400, 'entries, line 2: got 1 column; '),
         ('/v2/glossaries', TERMS | {'entries': f'a\t{"b" * 101}'}, 400, "entries: 'a' has 101 characters; expected"),
         ('/v2/glossaries', TERMS | {'entries': ''.join(f'{n}\tb\n' for n in range(7))}, 413, '7 terms in all'),
+        ('/v2/glossaries', TERMS | {'source_lang': ''}, 400, 'source_lang is empty: '),
         ('/v3/glossaries', TERMS | {'dictionaries': [3]}, 400, 'dictionaries: expected a list of objects'),
         ('/v3/glossaries/x', {}, 405, 'Method Not Allowed: use DELETE, GET, PATCH'),
         ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'source_lang': 'EN', 'glossary_id': 'x'}, 404, 'x is no'),
