@@ -12,6 +12,7 @@ from flax_transformer.server.fields import Fields, Refused
 from flax_transformer.server.service import Service
 from flax_transformer.tasks.translation.glossary import Glossary
 
+_MOST = 1000  # glossaries
 _LONGEST = 100  # characters of a term or a translation: long ones slow the search, which is compiled for each length
 Pair = tuple[str | None, str]  # source and target language
 
@@ -26,9 +27,11 @@ class StoredGlossary:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec='milliseconds'))
 
     def info(self, pair: Pair | None = None) -> dict[str, Any]:
-        """What both versions tell of it, and of one of its pairs; None: of the first."""
-        counts = {pair: len(glossary.terms) for pair, glossary in self.by_pair.items()}
-        each = {pair: {'source_lang': pair[0], 'target_lang': pair[1], 'entry_count': counts[pair]} for pair in counts}
+        """The fields of both versions, among them those of one pair; None: of the first."""
+        each = {
+            (source, target): {'source_lang': source, 'target_lang': target, 'entry_count': len(glossary.terms)}
+            for (source, target), glossary in self.by_pair.items()
+        }
         named = {'glossary_id': self.id, 'name': self.name, 'ready': True, 'creation_time': self.created}
         return {**named, 'dictionaries': list(each.values()), **each[pair or next(iter(each))]}
 
@@ -48,7 +51,9 @@ def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
 
 async def create(service: Service, request: Request) -> Response:
     fields = await service.read(request)
-    stored = StoredGlossary(fields.text('name'), _read(service, fields))
+    if len(service.glossaries) >= _MOST:
+        raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
+    stored = StoredGlossary(_name(fields), _read(service, fields))
     service.glossaries[stored.id] = stored
     return JSONResponse(stored.info(), 201)
 
@@ -71,7 +76,7 @@ async def update(service: Service, request: Request) -> Any:
     for pair, glossary in found.items():
         before = stored.by_pair.get(pair) if request.method == 'PATCH' else None
         stored.by_pair[pair] = Glossary({**before.terms, **glossary.terms}) if before else glossary
-    stored.name = fields.text('name', stored.name)
+    stored.name = _name(fields, stored.name)
     return stored.info(*found) if request.method == 'PUT' else stored.info()
 
 
@@ -93,6 +98,12 @@ async def entries(service: Service, request: Request) -> Any:
         return Response(stored.by_pair[pair].tsv, media_type='text/tab-separated-values')
     named = {'source_lang': pair[0], 'target_lang': pair[1], 'entries_format': 'tsv'}
     return {'dictionaries': [{**named, 'entries': stored.by_pair[pair].tsv}]}
+
+
+def _name(fields: Fields, default: str | None = None) -> str:
+    if len(name := fields.text('name', default)) > _LONGEST:
+        raise Refused(400, f'name has {len(name)} characters; expected at most {_LONGEST}')
+    return name
 
 
 def _read(service: Service, fields: Fields) -> dict[Pair, Glossary]:
