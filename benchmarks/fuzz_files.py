@@ -115,8 +115,8 @@ def work(
 ) -> None:
     here = folder / 'here'
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors='backslashreplace')  # as in the commands
-    importlib.import_module('flax_transformer.cli.process').drop_late_errors()  # as well
+        stream.reconfigure(errors='backslashreplace')  # as the commands do
+    importlib.import_module('flax_transformer.cli.process').drop_late_errors()  # so do they
     if reader.needs_jax:
         import jax
 

@@ -10,7 +10,7 @@ import numpy as np
 from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
 
 LANGUAGES = ('xx', 'yy')
-WORDS = 300_000  # of each language
+WORDS = 300_000  # each language has as many
 LETTERS = np.array(list('etaoinshrdlucmfwypvbgk'))
 
 

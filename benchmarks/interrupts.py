@@ -55,7 +55,7 @@ SIGNS = (
     'terminate called',
     'KeyboardInterrupt',
 )
-MOST_STARTS = 3  # for each interrupt, since a command may end before its moment
+MOST_STARTS = 3  # a command may end before the moment of its interrupt
 PATIENCE = 300  # seconds from the signal to the end, after which a command counts as hanging
 # Steps enough to be interrupted in, of small models.
 CONFIGS = {

@@ -20,7 +20,6 @@ what was not as it should be ([]: nothing):
 
 import argparse
 import collections
-import contextlib
 import json
 import os
 import random
@@ -43,7 +42,7 @@ from measuring import in_fork, write_config
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.find import make_trainer
 
 TIMES = {
@@ -62,9 +61,9 @@ def differences(ours: Path, expected: Path, config: Config) -> list[str]:
     trainer = make_trainer(config)
     found, ends, best = [], [], []
     for run in (ours, expected):
-        with contextlib.closing(Checkpoints(run / 'checkpoints', read_only=True)) as checkpoints:
-            ends.append(checkpoints.restore(trainer.shapes))
-            best.append(checkpoints.best())
+        checkpoints = CheckpointReader(run / 'checkpoints')
+        ends.append(checkpoints.restore(trainer.shapes))
+        best.append(checkpoints.best())
     (state, position), (expected_state, expected_position) = ends
     leaves = zip(
         jax.tree_util.tree_leaves_with_path(state), jax.tree_util.tree_leaves_with_path(expected_state), strict=True

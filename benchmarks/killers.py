@@ -19,8 +19,8 @@ from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.tasks.find import train
 
-STEPS = 40  # of a run
-MOST_CHANGES = 8  # in a life; a save makes about four
+STEPS = 40  # each run has as many
+MOST_CHANGES = 8  # one life makes no more; a save makes about four
 LONGEST_SAVE = 0.06  # seconds
 TERM, INT, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGKILL
 # How to end a process, how often of 12, and the exit codes that are right; 0 only where the run is complete.
@@ -51,7 +51,7 @@ class Killer:
         log = self._folder / 'log'
         log.unlink(missing_ok=True)
         if is_killed and self._rng.random() < 0.3:
-            shutil.rmtree(run / 'data_cache', ignore_errors=True)  # as a user may: it is prepared again
+            shutil.rmtree(run / 'data_cache', ignore_errors=True)  # a user may do so: it is prepared again
         began = time.monotonic()
         target, given = (_command, self._file) if self._is_real else (_fork, self._config)
         life = multiprocessing.get_context('fork').Process(target=target, args=(given, run, log))

@@ -28,6 +28,7 @@ import optax
 from absl import logging
 
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.task import TrainState
 
 
@@ -58,13 +59,13 @@ def read(folder: Path, reads: int) -> collections.Counter[str]:
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
     for number in range(reads):
         try:
-            with contextlib.closing(Checkpoints(folder, read_only=True, say=lambda text: None)) as checkpoints:
-                if number % 3 == 2:
-                    params, _ = checkpoints.restore_average(like, 9)
-                elif number % 3:
-                    params, _ = checkpoints.restore_params(like, 'last')
-                else:
-                    params, _ = checkpoints.restore_params(like)
+            checkpoints = CheckpointReader(folder, say=lambda text: None)
+            if number % 3 == 2:
+                params, _ = checkpoints.restore_mean(like, checkpoints.steps)
+            elif number % 3:
+                params, _ = checkpoints.restore_params(like, 'last')
+            else:
+                params, _ = checkpoints.restore_params(like)
             values = {float(x) for leaf in jax.tree.leaves(params) for x in np.unique(leaf)}
             found['whole' if len(values) == 1 else f'mixed {values}'] += 1
         except Exception as error:
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument('--readers', type=int, default=2)
     options = parser.parse_args()
     logging.set_verbosity(logging.FATAL)
-    fork = multiprocessing.get_context('fork')  # of a process that has touched no device
+    fork = multiprocessing.get_context('fork')  # this process has touched no device
     stop, saves = fork.Event(), fork.SimpleQueue()
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top, 'run', 'checkpoints')

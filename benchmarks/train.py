@@ -19,7 +19,7 @@ from functools import partial
 from measuring import Worker, missing
 from workload import PAD, SIZES, UNK, Pair, Size, our_config, padded_batches
 
-SYSTEMS = ('plain', 'marian', 'compiled')  # of torch_trainers
+SYSTEMS = ('plain', 'marian', 'compiled')  # torch_trainers has them
 
 
 def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attention: str):
@@ -113,7 +113,7 @@ def main() -> None:
     workers = {}
     for system in ('ours', *peers):
         python = sys.executable if system == 'ours' else options.peers
-        # As the Makefile has it.
+        # The Makefile sets it so.
         environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {}
         workers[system] = Worker(python, __file__, '--serve', system, *arguments, **environment)
     times: dict[str, list[float]] = {system: [] for system in workers}

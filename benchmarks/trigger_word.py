@@ -62,7 +62,7 @@ def chunks_of(config: TriggerWordConfig, width: int) -> Iterator[np.ndarray]:
     """Endless samples without the trigger word, in chunks [width]."""
     clips = read_part(config, 'train', say=lambda text: None)
     config = replace(config, scenes=replace(config.scenes, trigger_share=0.0, partial_share=0.0))
-    scenes, number, rest = Scenes(*clips, config, seed=SEED), 0, np.zeros(0, np.float32)
+    scenes, number, rest = Scenes(clips, config, seed=SEED), 0, np.zeros(0, np.float32)
     while True:
         while len(rest) < width:
             rest, number = np.concatenate([rest, scenes.scene(number).samples]), number + 1

@@ -20,10 +20,10 @@ class Size(NamedTuple):
     d_model: int
     d_ff: int
     num_heads: int
-    layers: int  # of the encoder, and of the decoder
+    layers: int  # the encoder has as many, and so has the decoder
     vocab_size: int
     mean_length: float
-    deviation: float  # of the logarithm of the length
+    deviation: float  # how far logarithms of lengths deviate
     longest: int
     buckets: tuple[int, ...]  # lengths that padded batches are filled up to
     tokens_per_batch: int  # slots of the target, in training
@@ -33,7 +33,7 @@ class Size(NamedTuple):
 SIZES = {
     'tiny': Size(256, 1024, 4, 3, 8_000, 14.0, 0.33, 40, (8, 12, 16, 24, 40), 4096, 12),
     'base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 2048, 8),
-    # With batches as large as the paper's: for accelerators.
+    # Accelerators get batches as large as the paper's.
     'wmt_base': Size(512, 2048, 8, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
     'wmt_big': Size(1024, 4096, 16, 6, 32_000, 28.0, 0.58, 100, (16, 24, 32, 48, 64, 100), 24_576, 8),
 }

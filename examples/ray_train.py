@@ -19,7 +19,7 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxTrainer
 
-PLATFORMS = {'gpu': 'cuda', 'tpu': 'tpu', 'cpu': 'cpu'}  # as JAX calls them
+PLATFORMS = {'gpu': 'cuda', 'tpu': 'tpu', 'cpu': 'cpu'}  # JAX calls them so
 
 
 def train(options: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def make_trainer(options: argparse.Namespace, argv: list[str]) -> JaxTrainer:
         scaling_config=ScalingConfig(
             num_workers=options.workers,
             use_tpu=is_tpu,
-            use_gpu=not is_tpu,  # for cpu too: only so does Ray set up JAX
+            use_gpu=not is_tpu,  # Ray sets up JAX only so, on CPUs too
             topology=options.topology,
             accelerator_type=options.accelerator,
         ),
@@ -74,7 +74,7 @@ def make_trainer(options: argparse.Namespace, argv: list[str]) -> JaxTrainer:
 
 def main(argv: list[str] | None = None) -> None:
     options, rest = parse(argv)
-    if options.platform == 'cpu':  # on this machine; Ray is made to believe in GPUs
+    if options.platform == 'cpu':  # Ray is made to believe that this machine has GPUs
         ray.init('local', num_cpus=options.workers, num_gpus=options.workers, include_dashboard=False)
     else:
         ray.init()

@@ -137,7 +137,7 @@ def copy_config(folder: Path, **training: Any) -> Config:
         # No schedule that depends on the steps: every test that trains this model compiles the same step.
         optimizer=OptimizerConfig(schedule='inverse_sqrt', learning_rate=1e-2, warmup_steps=25),
         training=TrainingConfig(**settings | training),
-        decoding=DecodingConfig(beam_width=2, batch_tokens=128),  # of 1 line or 8: few programs
+        decoding=DecodingConfig(beam_width=2, batch_tokens=128),  # batches of 1 line or 8: few programs
     )
 
 

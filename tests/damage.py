@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECRET = 'SECRET-7f3a'  # in files outside the folder that links lead to; nothing may print it
+SECRET = 'SECRET-7f3a'  # files outside the folder, which links lead to, hold it; nothing may print it
 NUMBERS = (0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 10**15, 10**30, 0.5, -1e308, 1e308)
 VALUES = (
     *NUMBERS,

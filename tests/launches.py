@@ -33,7 +33,7 @@ class Process(NamedTuple):
     """One that takes part in a launch."""
 
     number: int
-    count: int  # of all processes, as this one knows it
+    count: int  # all processes, as far as this one knows
     fault: str = ''
     timeout: int = 60
     folder: str = ''  # where it trains the toy task, if it does

@@ -1,11 +1,14 @@
 """What the training loop needs, without a model: a trainer whose steps take no time, batches that are numbers."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from flax_transformer.engine.batches import Data
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, ParallelConfig
-from flax_transformer.engine.loop import Loop
+from flax_transformer.engine.loop import Loop, Profiler
 from flax_transformer.engine.monitor.progress import Progress
+from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import Task, TrainState
 
@@ -58,11 +61,6 @@ class Numbers(Iterator[int]):
         return self._next
 
 
-class SilentReporter:
-    def __getattr__(self, _: str) -> Any:
-        return lambda *args, **kwargs: None
-
-
 class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
     """What a loop saved, by step: metrics, progress, and whether it said that this is the last."""
 
@@ -71,8 +69,22 @@ class Saved(dict[int, tuple[dict[str, float], Any, bool]]):
         self[state.step] = metrics, progress, is_last
 
 
+class Places(Data):
+    """What `Numbers` are of: eight are an epoch."""
+
+    def __iter__(self) -> Numbers:
+        return Numbers()
+
+    def describe(self, position: int) -> dict[str, int]:
+        return {'batch': position}
+
+    def epoch(self, position: int) -> float:
+        return position / 8
+
+
 def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
     """The state after a loop from step `first` on, with the progress that was saved there."""
-    progress = Progress(trainer.task, trainer.config.training, saved[first][1] if first else None)
-    settings = {'reporter': SilentReporter(), 'stop': trainer.stop} | settings
-    return Loop(trainer, Numbers(first), progress, save=saved, **settings).run(TrainState(first, None, None, None))
+    progress = Progress(trainer.config.training, saved[first][1] if first else None)
+    settings = {'reporter': NoReporter(), 'stop': trainer.stop, 'validate': None} | settings
+    settings |= {'save': saved, 'data': Places(), 'profiler': Profiler(Path(), 0, 1, print)}
+    return Loop(trainer, Numbers(first), progress, **settings).run(TrainState(first, None, None, None))

@@ -67,14 +67,10 @@ def read_run_files(folder: Path) -> None:
 
 
 def read_run(folder: Path) -> None:
-    from flax_transformer.engine.runs.checkpoints import Checkpoints
+    from flax_transformer.engine.runs.reading import CheckpointReader
     from flax_transformer.tasks.translation.loading import load_run
 
-    def list_best() -> None:
-        with contextlib.closing(Checkpoints(folder / 'checkpoints', read_only=True, say=print)) as checkpoints:
-            checkpoints.best_steps(2)
-
-    each_of(lambda: load_run(folder), list_best)
+    each_of(lambda: load_run(folder), lambda: CheckpointReader(folder / 'checkpoints', say=print).best_steps(2))
 
 
 def forget_manifests(folder: Path, rng: Any) -> None:
@@ -232,7 +228,7 @@ def read_export(folder: Path) -> None:
 
     try:
         load(folder)
-    except ValueError as error:  # of which load.py prints the sentence alone
+    except ValueError as error:  # load.py prints its sentence alone
         raise UserError(str(error)) from None
 
 
@@ -330,9 +326,11 @@ def make_guests(folder: Path) -> None:
     import tiny_speech
     import tiny_trigger_word
 
+    from flax_transformer.tasks.classification import vocabulary as classification
     from flax_transformer.tasks.classification.run import Labels
     from flax_transformer.tasks.embeddings.corpus import Vocabulary
     from flax_transformer.tasks.find import run_of
+    from flax_transformer.tasks.speech.units import Units
 
     configs = tiny_speech.tiny_config(), tiny_trigger_word.tiny_config()
     for config in (tiny_classification.tiny_config(folder), tiny_embeddings.tiny_config(folder), *configs):
@@ -342,7 +340,8 @@ def make_guests(folder: Path) -> None:
         if config.task == 'embeddings':
             run.write_vocabulary(Vocabulary(['a', 'b'], [2, 1]))
         elif config.task != 'trigger_word':
-            run.write_vocabulary(run.vocabulary_class.learn(LINES, config.tokenizer, config.model.vocab_size))
+            kind = Units if config.task == 'speech' else classification.Vocabulary
+            run.write_tokenizer(kind.learn(LINES, config.tokenizer, config.model.vocab_size))
         if config.task == 'classification':
             run.write_labels(Labels(('bad', 'good'), (1, 2)))
 
@@ -353,7 +352,7 @@ def read_guests(folder: Path) -> None:
     def read(path: Path) -> None:
         run = open_run(path)
         run.read_config()
-        for part in ('vocabulary', 'labels'):
+        for part in ('tokenizer', 'vocabulary', 'labels'):
             getattr(run, f'read_{part}', lambda: None)()
 
     each_of(

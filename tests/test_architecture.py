@@ -18,7 +18,7 @@ PACKAGE = Path(flax_transformer.__file__).parent
 # Floor of each room. A room imports itself and rooms on strictly lower floors, inside functions too.
 FLOORS = {
     'common': 0,
-    'plots': 1,  # of arrays, for whatever trains, translates or teaches
+    'plots': 1,  # draws arrays, for whatever trains, translates or teaches
     'ops': 1,  # what the layers of every model are made of
     'audio': 2,  # waveforms to features
     'transformer': 2,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """Standard output of a command that must succeed."""
-    # As a user has it: without what the tests set for themselves.
+    # A user's environment: without what the tests set for themselves.
     clean = {k: v for k, v in os.environ.items() if not k.startswith('JAX_') and k != 'FLAX_TRANSFORMER_DATA'}
     done = subprocess.run(
         [*map(str, command)], cwd=cwd, capture_output=True, text=True, env=clean | environment, timeout=1500

@@ -31,6 +31,7 @@ smartquotes = False  # they would join the dashes of options
 # Docstrings: `name` is code, and the comment at a field of a dataclass is its text.
 default_role = 'code'
 autoclass_content = 'both'  # the class and its constructor
+autodoc_default_options = {'members': True, 'special-members': '__call__'}
 autodoc_member_order = 'bysource'
 autodoc_typehints_format = 'short'
 python_use_unqualified_type_names = True

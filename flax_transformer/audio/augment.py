@@ -7,7 +7,6 @@ takes no key works on NumPy arrays, too, without JAX.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 _ACTIVE_SHARE = 1e-3  # blocks quieter than this fraction of the loudest one's power, -30 dB, are pauses
 _BLOCKS_PER_SECOND = 50
@@ -24,7 +23,7 @@ def active_power(samples, rate: int):
     That is over the blocks of 20 ms whose power is within 30 dB of the loudest one's: pauses and padding do not make a
     recording quieter. A simple form of the active speech level of ITU-T P.56. 0 for silence.
     """
-    xp = _numpy_of(samples)
+    xp = samples.__array_namespace__()
     size = min(rate // _BLOCKS_PER_SECOND, samples.shape[-1])
     if not size:
         return xp.zeros(samples.shape[:-1], samples.dtype)
@@ -40,7 +39,7 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     The ratio is that of the samples' active power to the noise's mean power, in decibels. Silence is left as it is, and
     so are samples that are not is_sample [T].
     """
-    xp = _numpy_of(samples)
+    xp = samples.__array_namespace__()
     if is_sample is not None:
         samples, noise = samples * is_sample, noise * is_sample
     count = noise.shape[-1] if is_sample is None else xp.maximum(is_sample.sum(), 1)
@@ -59,18 +58,17 @@ def spec_augment(
     most_bands: int = 8,
     num_frame_masks: int = 2,
     most_frames: int = 40,
-    most_share: float = 0.2,
 ) -> jax.Array:
     """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most the fraction most_share of
-    the frames where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time,
-    which gains least; normalized features have mean 0, as there.
+    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most a fifth of
+    those where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time, which
+    gains least; normalized features have mean 0, as there.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum(dtype=jnp.int32)
     bands = features.shape[1]
-    longest = jnp.minimum(most_frames, (most_share * count.astype(jnp.float32)).astype(jnp.int32))
+    longest = jnp.minimum(most_frames, (0.2 * count.astype(jnp.float32)).astype(jnp.int32))
     is_masked = run_masks(band_key, num_band_masks, min(most_bands, bands), bands, bands)[None, :]
     is_masked = is_masked | run_masks(frame_key, num_frame_masks, longest, count, features.shape[0])[:, None]
     weight = is_frame[:, None].astype(features.dtype)
@@ -95,7 +93,3 @@ def among_first(counts: jax.Array, size: int) -> jax.Array:
     """
     counts = jnp.asarray(counts)[..., None]
     return jnp.arange(size).reshape((1,) * (counts.ndim - 1) + (-1,)) < counts
-
-
-def _numpy_of(samples):
-    return jnp if isinstance(samples, jax.Array) else np

@@ -90,7 +90,13 @@ def main(argv: list[str] | None = None) -> int:
         print(_usage())
         return 0 if argv else 2
     if argv[0] in ('-V', '--version'):
-        print(_versions())
+        import platform
+        from importlib import metadata
+
+        from flax_transformer.common import __version__
+
+        # JAX's version by its metadata: importing JAX takes a second.
+        print(f'flax-transformer {__version__}, jax {metadata.version("jax")}, Python {platform.python_version()}')
         return 0
     with quiet() if is_quiet else contextlib.nullcontext():
         return _run(*argv)
@@ -131,16 +137,6 @@ def _usage() -> str:
     lines += [f'  {line}' for line in COMMANDS.values()]
     lines += ['', '-q, --quiet: no progress and no notes, only results and errors;  --version: what is installed']
     return '\n'.join([*lines, '`flax-transformer COMMAND --help` lists the main fields of a command, --help-all all.'])
-
-
-def _versions() -> str:
-    """The versions of this package, of JAX and of Python; starts no device."""
-    import platform
-    from importlib import metadata
-
-    from flax_transformer.common import __version__
-
-    return f'flax-transformer {__version__}, jax {metadata.version("jax")}, Python {platform.python_version()}'
 
 
 def _missing_device() -> str | None:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError, visible
@@ -36,23 +36,16 @@ class CompareOptions:
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
-class Lines(NamedTuple):
-    """What the systems are compared on."""
-
-    sources: list[str] | None  # None: not known
-    references: list['References']
-
-
 def main(argv: list[str]) -> None:
     names = positional(argv)
-    defaults = lambda _: _defaults(names)
-    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=defaults, most=None)
+    runs = [name for name in names if not Path(name).is_file()]
+    own = lambda _: CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
+    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=own, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
     for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):
         if getattr(options, name) < least:
             raise UserError(f'--{name} {getattr(options, name)}: expected at least {least}')
-    runs = [name for name in names if not _is_file(name)]
     if not runs and not options.reference:
         raise UserError('two files of translations: give --reference too, and --source to see it')
     if runs:
@@ -66,11 +59,11 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.significance import changed_lines, paired_tests
 
     tokens = tokens_of(options.data)
-    lines = _read(runs, options)
-    made = {name: _output(name, lines.sources, options.parallel) for name in dict.fromkeys(names)}
+    sources, references = _read(runs, options)
+    made = {name: _output(name, sources, options.parallel) for name in dict.fromkeys(names)}
     outputs = [made[name] for name in names]
     sizes = {'resamples': options.resamples, 'trials': options.trials}
-    found = paired_tests(*outputs, lines.references, tokens=tokens, **sizes)
+    found = paired_tests(*outputs, references, tokens=tokens, **sizes)
     if options.json:
         for one in found:
             print(json.dumps(asdict(one)))
@@ -80,17 +73,17 @@ def main(argv: list[str]) -> None:
     print(f'{options.resamples:,} resamples, {options.trials:,} trials')
     for one in found:
         print(f'  {one.metric} {one.signature}')
-    for note in (note_on(tokens, lines.references[0]), '' if found[-1].metric == 'TER' else NO_TER):
+    for note in (note_on(tokens, references[0]), '' if found[-1].metric == 'TER' else NO_TER):
         if note:
             print(f'  {note}')
-    changed = changed_lines(*outputs, lines.references)
+    changed = changed_lines(*outputs, references)
     if not changed:
         print('\nthe two gave the same translations')
         return
     bleu, chrf, *_ = found
     decisive = bleu if bleu.baseline or bleu.system else chrf  # BLEU is 0 if no translation has four tokens in a row
     print(f'\n{decisive.verdict(*names)}')
-    _print_examples(changed, options.examples, lines, outputs)
+    _print_examples(changed, options.examples, sources, references, outputs)
 
 
 def _print_table(found: 'list[Comparison]') -> None:
@@ -103,31 +96,37 @@ def _print_table(found: 'list[Comparison]') -> None:
         )
 
 
-def _print_examples(changed: 'list[ChangedLine]', most: int, lines: Lines, outputs: list[list[str]]) -> None:
+def _print_examples(
+    changed: 'list[ChangedLine]',
+    most: int,
+    sources: list[str] | None,
+    references: 'list[References]',
+    outputs: list[list[str]],
+) -> None:
     print(f'{len(changed):,} of {len(outputs[0]):,} lines differ' + ('; most, by chrF2 of the line:' if most else ''))
     for line in changed[:most]:
         print(f'\nline {line.index + 1}: chrF2 {line.baseline:.1f} -> {line.system:.1f}')
-        if lines.sources is not None:
-            print(f'  source     {visible(lines.sources[line.index])}')
-        for reference in lines.references:
+        if sources is not None:
+            print(f'  source     {visible(sources[line.index])}')
+        for reference in references:
             if reference[line.index] is not None:
                 print(f'  reference  {visible(reference[line.index])}')
         for name, output in zip(('baseline', 'system'), outputs, strict=True):
             print(f'  {name:<9}  {visible(output[line.index])}')
 
 
-def _read(runs: list[str], options: CompareOptions) -> Lines:
-    """The sources, if a run needs them or a file gives them, and the sets of references."""
+def _read(runs: list[str], options: CompareOptions) -> 'tuple[list[str] | None, list[References]]':
+    """The sources, None unless a run needs them or a file gives them, and the sets of references."""
     is_sourceless = not runs and options.source is None
     source = options.reference[0] if is_sourceless else options.source  # any file of as many lines
     run = runs[0] if runs else ''
     _, pairs = read_set(run, source, options.reference, options.data, trust=options.trust_data)
-    return Lines(None if is_sourceless else pairs.sources, [pairs.targets, *pairs.references])
+    return None if is_sourceless else pairs.sources, [pairs.targets, *pairs.references]
 
 
 def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> list[str]:
     """A run's translations of the sources, or the lines of a file."""
-    if _is_file(name):
+    if Path(name).is_file():
         from flax_transformer.data.lines import read_lines
 
         return read_lines(Path(name))
@@ -137,13 +136,3 @@ def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> l
     with progress_bar(len(sources), 'sentences') as bar:
         translator = Translator.from_run(name, parallel=parallel)
         return [translation.text for translation in translator(sources, progress=bar.update)]
-
-
-def _is_file(name: str) -> bool:
-    return Path(name).is_file()
-
-
-def _defaults(names: list[str]) -> CompareOptions:
-    run = next((name for name in names if not _is_file(name)), None)
-    # A file of translations has no test set.
-    return CompareOptions() if run is None else CompareOptions(data=read_run_config(run, 'translation').data)

@@ -72,14 +72,9 @@ def _watch(names: Sequence[str], output: Path | None) -> None:
 
 
 def _show(text: str, shown: str) -> None:
-    """Prints the text; in a terminal, over what was shown before, as far as that is still on the screen."""
-    if shown and sys.stdout.isatty() and os.environ.get('TERM') != 'dumb':
-        size = os.get_terminal_size(sys.stdout.fileno())
-        rows = sum(1 + max(len(line) - 1, 0) // (size.columns or 80) for line in shown.splitlines())
-        print(f'\x1b[{min(rows, max(size.lines - 1, 1))}A\r\x1b[J', end='')
-    elif shown:
-        print()
-    print(text, flush=True)
+    """Prints the text; in a terminal, instead of what was shown before."""
+    is_screen = sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
+    print(('\x1b[H\x1b[J' if is_screen else '\n') * bool(shown) + text, flush=True)
 
 
 def _draw(names: Sequence[str], output: Path) -> None:

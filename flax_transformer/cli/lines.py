@@ -65,7 +65,6 @@ class LineWriter:
 
     def __init__(self, path: Path | None, *, resume: bool | None = None) -> None:
         self.num_before = 0  # lines already in the file
-        self._is_ours = False
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
             if getattr(sys.stdout, 'name', None) == os.devnull:  # `main` has found it closed
@@ -79,7 +78,6 @@ class LineWriter:
             to_resume = '' if resume is None else '--resume to continue after its last line, or '
             raise UserError(f'{path} is not empty; give {to_resume}another --output')
         self._file = path.open('a+b')
-        self._is_ours = True
         if resume:
             self.num_before, end = _whole_lines(self._file)
             self._file.truncate(end)
@@ -88,7 +86,7 @@ class LineWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_ours:
+        if self._file is not sys.stdout.buffer:
             self._file.close()
 
     def write(self, lines: list[str]) -> None:

@@ -1,16 +1,20 @@
 """`flax-transformer new MY_CONFIG.py --source FILE --target FILE`, or with --task any other task's data."""
 
+import dataclasses
+import importlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.cli.config_text import config_text
+from flax_transformer.cli.help import texts_of
 from flax_transformer.cli.options import parse, value_of
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.common.quiet import duration
+from flax_transformer.engine.config import TaskConfig
 from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
 from flax_transformer.tasks.new_config import Candidate, fit
 from flax_transformer.tasks.translation.new_config import NewOptions
@@ -20,6 +24,10 @@ DESCRIPTION = """Look at the data of a task, and write a commented config of a f
 two aligned text files. Some examples are held out for validation, in copies next to the config, unless others are
 given. A few training steps are measured here, so that model and steps fit the time you have (--minutes, --hours)."""
 HOUR = 3600.0
+_WIDTH = 120
+_FIRST = ('model', 'data')
+_HERE = 'str(Path(__file__).resolve().parent)'
+_OWN = {'data.root': 'this folder, which can be moved'}  # comments that say more than the field's
 
 
 def main(argv: list[str]) -> None:
@@ -85,3 +93,40 @@ def _next(file: Path, config: Any) -> list[str]:
     use, quoted = run_of(config, run).use, shlex.quote(str(run))
     lines = [f'check {name}', f'train {name} --workdir {quoted}']
     return [*lines, use.format(quoted), evaluate_command(config, run).partition(' ')[2]] if use else lines
+
+
+def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) -> str:
+    """The fields that differ from the defaults; `comments` of some, as 'training.steps', replace those of the fields.
+
+    Paths start at the file's own folder, so that it can be moved with its data.
+    """
+    # Users import from it, and no module of ours does.
+    public_names = importlib.import_module('flax_transformer.config')
+    body = list(_section(config, '', _OWN | comments, 8))
+    names: dict[str, list[str]] = {}
+    for kind in sorted({type(config), *map(type, vars(config).values())}, key=lambda kind: kind.__name__):
+        if kind is type(config) or any(f'={kind.__name__}(' in line for line in body):
+            is_public = getattr(public_names, kind.__name__, None) is kind
+            names.setdefault(public_names.__name__ if is_public else kind.__module__, []).append(kind.__name__)
+    imports = ['from pathlib import Path', ''] if any(_HERE in line for line in body) else []
+    for module, found in names.items():
+        imports += [f'from {module} import (', *(f'    {name},' for name in found), ')']
+    quoted, kind = docstring.replace('\\', '\\\\').replace('"', '\\"'), type(config).__name__
+    start = [f'"""{quoted}"""', '', *imports, '', '', f'def get_config() -> {kind}:', f'    return {kind}(']
+    return '\n'.join([*start, *body, '    )', ''])
+
+
+def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -> Iterator[str]:
+    space, texts = ' ' * indent, texts_of(type(section))
+    for each in sorted(dataclasses.fields(section), key=lambda each: not prefix and each.name not in _FIRST):
+        name, value = f'{prefix}{each.name}', getattr(section, each.name)
+        if value == (each.default_factory() if callable(each.default_factory) else each.default):
+            continue
+        if dataclasses.is_dataclass(value):
+            yield f'{space}{each.name}={type(value).__name__}('
+            yield from _section(value, f'{name}.', comments, indent + 4)
+            yield f'{space}),'
+        else:
+            line = f'{space}{each.name}={_HERE if name == "data.root" else repr(value)},'
+            comment = f'  # {comments.get(name) or texts[each.name].partition("; ")[0]}'
+            yield line + (comment if 4 < len(comment) <= _WIDTH - len(line) else '')

@@ -61,14 +61,15 @@ def main(argv: list[str]) -> int:
 
 def _speed(config: Any) -> float:
     """FLOP/s of training on the devices here, measured with few layers and rows, as `new` does."""
-    from flax_transformer.cost.step_cost import training_flops
+    from flax_transformer.cost.step_cost import step_seconds
 
     most = {'model': {'num_encoder_layers': 1, 'num_decoder_layers': 1}, 'training': {'tokens_per_step': 2048}}
     for part, fields in most.items():
         if section := getattr(config, part, None):
             fewer = {name: min(getattr(section, name), size) for name, size in fields.items() if hasattr(section, name)}
             config = replace(config, **{part: replace(section, **fewer)})
-    return training_flops(make_trainer(config))
+    trainer = make_trainer(config)
+    return trainer.task.flops_per_step / step_seconds(trainer)
 
 
 def as_json(

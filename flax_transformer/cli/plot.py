@@ -15,7 +15,6 @@ from flax_transformer.plots.look import Figure
 from flax_transformer.tasks.find import read_run_config, task_module
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
 
 # What each kind draws, and the names that it takes.
@@ -80,8 +79,10 @@ def _draw(kind: str, names: Sequence[str], translation: str | None) -> 'Figure':
         return _of_line(kind, *names, translation)
     if KINDS[kind] == 'RUN RECORDING':
         return _of_recording(kind, *names)
-    if KINDS[kind] == 'SCORES.json':
-        return _of_scores(kind, Path(names[0]))
+    if kind in SCORED:
+        task, what = SCORED[kind]
+        with _scores(Path(names[0]), what) as scores:
+            return task_module(task, 'pictures').plot_scores(scores)
     return {'curves': _curves, 'lengths': _lengths, 'schedule': _schedule, 'positions': _positions}[kind](names)
 
 
@@ -89,9 +90,15 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     if kind == 'tree':
+        from flax_transformer.plots.search import merge_hypotheses, plot_beam_tree
+
         width = max(read_run_config(run, 'translation').decoding.beam_width, 2)
         (found,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
-        return _tree(found)
+        tokens, parents, log_probs, ends = merge_hypotheses(
+            [each.tokens for each in found.n_best], [each.token_log_probs for each in found.n_best]
+        )
+        title = f'{len(found.n_best)} best translations, the first in colour'
+        return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
     translator = Translator.from_run(run)
     if kind == 'quality':
         from flax_transformer.plots.curves import plot_bars
@@ -125,16 +132,6 @@ def _attention(kind: str, translator: 'Translator', line: str, translation: str 
     return plot_layers(found.weights, found.source, found.target, title='attention of the decoder over the source')
 
 
-def _tree(found: 'Translation') -> 'Figure':
-    from flax_transformer.plots.search import merge_hypotheses, plot_beam_tree
-
-    tokens, parents, log_probs, ends = merge_hypotheses(
-        [each.tokens for each in found.n_best], [each.token_log_probs for each in found.n_best]
-    )
-    title = f'{len(found.n_best)} best translations, the first in colour'
-    return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
-
-
 def _of_recording(kind: str, run: str, recording: str) -> 'Figure':
     from flax_transformer.tasks.speech.transcriber import Transcriber
     from flax_transformer.tasks.trigger_word.detector import Detector
@@ -142,12 +139,6 @@ def _of_recording(kind: str, run: str, recording: str) -> 'Figure':
     task, model = {'speech': ('speech', Transcriber), 'trigger': ('trigger_word', Detector)}[kind]
     read_run_config(run, task)  # raises if it is no run, or another task's
     return task_module(task, 'pictures').plot_recording(model.from_run(run), recording)
-
-
-def _of_scores(kind: str, file: Path) -> 'Figure':
-    task, what = SCORED[kind]
-    with _scores(file, what) as scores:
-        return task_module(task, 'pictures').plot_scores(scores)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
 from flax_transformer.common.installing import install_command
+from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -21,9 +22,10 @@ try:
 except ImportError as error:
     raise UserError(f'serve needs the package {error.name}: {install_command("serve")}') from None
 
-from flax_transformer.server.served import Served, load
-from flax_transformer.server.served import check as check_references
+from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.tasks.find import read_run_config
+from flax_transformer.tasks.translation.inference.directions import Directions, is_folder
 
 DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
 RUN is a run directory, one of its checkpoints (RUN@12000), or a folder of Hugging Face's; several serve the
@@ -53,17 +55,25 @@ def main(argv: list[str]) -> None:
     keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
     if options.keys is not None and not keys:
         raise UserError(f'{options.keys} has no keys; expected one a line')
-    check_references(positional(argv))
+    references = positional(argv)
+    for reference in references:
+        if not is_folder(reference):
+            read_run_config(reference, 'translation')  # any other is refused before a model is loaded
     with _listen(options.host, options.port) as listener:
+        signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for what is given here.
         changes = {name: given for name, (_, given) in changed_fields(DecodingConfig(), options.decoding).items()}
-        served = Served(load(positional(argv), changes, options.parallel))
+        models = [Directions.load(reference, options.parallel, **changes) for reference in references]
+        service = Service(Served(models), options.limits, keys)
         host, port = listener.getsockname()[:2]
-        note(f'{served.pairs} on http://{f"[{host}]" if ":" in host else host}:{port}')
-        # Uvicorn sends itself the signals that it has caught once it has stopped: this one has done its work then.
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        Server(Service(served, options.limits, keys), cors_origins=options.cors_origins).run([listener])
+        note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port}')
+        server = Server(service, cors_origins=options.cors_origins)
+        # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
+        signal.signal(signal.SIGTERM, server.handle_exit)
+        server.run([listener])
+    if not service.batcher.is_warm:
+        end_process(0)  # a thread still compiles, and Python's end would crash it
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -17,7 +17,7 @@ from flax_transformer.common.files import own_partial, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.data import shards
-from flax_transformer.data.shards import InputFile, Shard, dealt, find_input, piece_file, pieces, shares, written_piece
+from flax_transformer.data.shards import InputFile, Shard, dealt, find_input, pieces, shares, written_piece
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checksums import format_faults
 
@@ -105,7 +105,7 @@ class ShardOfFiles:
         for number, (lines, owner) in enumerate(zip(pieces(file.path), dealt(share), strict=False)):
             if owner != self.shard.number:
                 continue
-            output = piece_file(self.folder, file.name, number)
+            output = self.folder / f'{file.name}.{number:06d}'  # `cat` in order of these names gives the whole
             if output.exists():
                 self._outputs['there'] += 1
                 continue

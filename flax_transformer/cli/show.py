@@ -11,7 +11,6 @@ from flax_transformer.tasks.find import make_trainer
 
 if TYPE_CHECKING:
     from flax_transformer.engine.task import Task
-    from flax_transformer.engine.trainer import Trainer
 
 DESCRIPTION = """Show the parameters, FLOPs and schedule of a CONFIG or run, and the memory of a step on this machine's
 devices. Needs neither corpus nor tokenizer."""
@@ -31,12 +30,16 @@ def main(argv: list[str]) -> None:
     prepare_devices(options.config.parallel.least_devices)
 
     from flax_transformer.cost.step_cost import step_cost
+    from flax_transformer.cost.summary import schedule_plot
 
     trainer = make_trainer(options.config)
     task, devices = trainer.task, trainer.devices
     _show_parameters(trainer.shapes.params)
     _show_flops(task)
-    _show_schedule(trainer)
+    optimizer = trainer.config.optimizer
+    print(f'\nLearning rate: {optimizer.schedule}, {optimizer.name}')
+    for line in schedule_plot(trainer.learning_rate, trainer.config.training.steps):
+        print(f'  {line}')
     print(f'\nA step on {devices}, {task.dtype}')
     print(f'  {task.rows_per_step} rows of {task.row_name}')
     passes = trainer.passes.count if trainer.passes else 1
@@ -70,12 +73,3 @@ def _show_flops(task: 'Task') -> None:
     print(f'  {sum(parts.values()) / 1e6:13,.2f} M  forward')
     print(f'  {training / 1e6:13,.2f} M  training')
     print(f'  {task.flops_per_step / 1e12:13,.3f} T  per step')
-
-
-def _show_schedule(trainer: 'Trainer') -> None:
-    from flax_transformer.cost.summary import schedule_plot
-
-    optimizer = trainer.config.optimizer
-    print(f'\nLearning rate: {optimizer.schedule}, {optimizer.name}')
-    for line in schedule_plot(trainer.learning_rate, trainer.config.training.steps):
-        print(f'  {line}')

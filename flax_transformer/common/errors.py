@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 _MOST_NAMES = 10_000
+_TYPOS = 0.65  # ratio of difflib; one letter in three may be another
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
 
 
@@ -48,8 +49,8 @@ def first_line(error: BaseException) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean a, b?` for the known names closest to `name`, or the empty string.
 
-    Names that differ in capitals alone come first, then those of few typos, each in the order given; without any,
-    names that share long parts with it, if there are at most _MOST_NAMES.
+    Names that differ in capitals alone come first, then those of few typos; without any, names that share long parts
+    with it, if there are at most _MOST_NAMES.
     """
     known, folded = list(known), name.casefold()
     limit = min(2, len(folded) // 3)  # more would be another word
@@ -57,26 +58,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     for number, word in enumerate(known):
         other = word.casefold()
         if abs(len(other) - len(folded)) > limit or len(letters.symmetric_difference(other)) > 2 * limit:
-            continue  # the distance takes much longer to compute
-        if (distance := edit_distance(folded, other)) <= limit:
-            typos.append((distance, number))
+            continue  # the ratio takes much longer to compute
+        if (ratio := difflib.SequenceMatcher(None, folded, other).ratio()) > _TYPOS:
+            typos.append((-ratio, number))
     matches = [known[number] for _, number in sorted(typos)[:3]]
     if not matches and len(known) <= _MOST_NAMES:  # it takes 50 us a name
         matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f' Did you mean {", ".join(matches)}?' if matches else ''
-
-
-def edit_distance(first: str, second: str) -> int:
-    """How many letters inserted, deleted, replaced or swapped with the next turn one word into another.
-
-    The Damerau-Levenshtein distance as optimal string alignment: no part is edited twice.
-    """
-    before, row = [], list(range(len(second) + 1))
-    for i, letter in enumerate(first, start=1):
-        above, before, row = before, row, [i]
-        for j, other in enumerate(second, start=1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
-                best = min(best, above[j - 2] + 1)
-            row.append(best)
-    return row[-1]

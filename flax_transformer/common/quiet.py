@@ -41,15 +41,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No progress and no notes inside the block."""
-    before = os.environ.get(VARIABLE)
+    before = os.environ.get(VARIABLE, '0')
     os.environ[VARIABLE] = '1'
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+        os.environ[VARIABLE] = before
 
 
 def duration(seconds: float) -> str:

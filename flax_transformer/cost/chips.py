@@ -33,15 +33,6 @@ TPUS = {
     'v5p': Chip(459e12, 95.73 * 2**30, 2765e9, 600e9),
     'v6e': Chip(918e12, 31.24 * 2**30, 1638e9, 400e9),
 }
-_TPU_KINDS = {
-    'TPU v4': 'v4',
-    'TPU v5 lite': 'v5e',
-    'TPU v5e': 'v5e',
-    'TPU v5': 'v5p',
-    'TPU v5p': 'v5p',
-    'TPU v6 lite': 'v6e',
-    'TPU v6e': 'v6e',
-}
 
 # GPUs: NVIDIA's data sheets of A100 (2021), H100 (2023), H200 (2024), L4 and L40S (2023), B200 (HGX, 2024), Ada
 # (GeForce RTX 4090, bfloat16 with float32 accumulation); figures without sparsity. Links: NVLink, one way.
@@ -65,7 +56,9 @@ def find_chip(device_kind: str) -> Chip | None:
     >>> find_chip('TPU v5 lite').flops
     197000000000000.0
     """
-    return TPUS[_TPU_KINDS[device_kind]] if device_kind in _TPU_KINDS else _GPUS.get(device_kind)
+    # Some versions call v5e `TPU v5 lite`, v5p `TPU v5` and v6e `TPU v6 lite`.
+    generation = device_kind.removeprefix('TPU ').replace(' lite', 'e')
+    return _GPUS.get(device_kind) or TPUS.get('v5p' if generation == 'v5' else generation)
 
 
 def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:

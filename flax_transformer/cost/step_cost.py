@@ -64,7 +64,7 @@ class Times:
         return self.compute + self.memory + (self.links or 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepCost:
     """The cost of one training step; work is per device."""
 
@@ -78,14 +78,14 @@ class StepCost:
     rows_per_step: int
     rows_per_device: int
     passes: int
-    needs: float | None  # bytes that the compiler asked for but did not get; the fields below are then None
+    needs: float | None = None  # bytes that the compiler asked for but did not get; the fields below are then None
     memory: Memory
     flops: float  # counts the model's matrix products, by formula
-    compiled_flops: float | None  # XLA's count, if it gives one, with elementwise operations, and loops once
-    memory_traffic: float | None  # bytes; this and the next two are None if the program is unreadable
-    traffic: dict[str, float] | None  # the same by kind of work, as `cost.hlo.KINDS`
-    collectives: tuple[Collective, ...] | None
-    times: Times | None  # None: the chip is unknown, or the program unreadable
+    compiled_flops: float | None = None  # XLA's count, if it gives one, with elementwise operations, and loops once
+    memory_traffic: float | None = None  # bytes; this and the next two are None if the program is unreadable
+    traffic: dict[str, float] | None = None  # the same by kind of work, as `cost.hlo.KINDS`
+    collectives: tuple[Collective, ...] | None = None
+    times: Times | None = None  # None: the chip is unknown, or the program unreadable
 
     @property
     def fits(self) -> bool | None:
@@ -130,8 +130,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         if asked is None:
             raise
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
-        nothing = dict.fromkeys(('compiled_flops', 'memory_traffic', 'traffic', 'collectives', 'times'))
-        return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30, **nothing)
+        return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30)
     sizes = compiled.memory_analysis()
     memory = Memory(
         *kept,
@@ -146,7 +145,6 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         program = None  # jaxlib cannot always read what libtpu wrote, such as the big model on v5p
     return StepCost(
         **common,
-        needs=None,
         memory=memory,
         compiled_flops=(compiled.cost_analysis() or {}).get('flops'),  # none of a GPU that is not here
         memory_traffic=program and program.memory_bytes,
@@ -224,7 +222,7 @@ def options_of(changes: dict[str, Any]) -> str:
 STEPS = 3  # the fastest counts
 
 
-def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
+def step_seconds(trainer: Trainer) -> float:
     """Seconds of a trainer's step on the devices that are here, measured; compiles the step."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
@@ -233,13 +231,8 @@ def step_seconds(trainer: Trainer, *, clock: Callable[[], float] = time.perf_cou
     jax.block_until_ready(sums)
     seconds = []
     for _ in range(STEPS):
-        start = clock()
+        start = time.perf_counter()
         state, sums = trainer.step(state, batch)
         jax.block_until_ready((state, sums))
-        seconds.append(clock() - start)
+        seconds.append(time.perf_counter() - start)
     return min(seconds)
-
-
-def training_flops(trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter) -> float:
-    """FLOP/s of a trainer's steps, all devices together, counting as `Task.flops_per_step` does; compiles the step."""
-    return trainer.task.flops_per_step / step_seconds(trainer, clock=clock)

@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -18,7 +19,6 @@ from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.files import kind_of, open_regular, sha256_of
-from flax_transformer.data.other_kinds import check_plain
 
 CHUNK = 4096  # lines read at a time; fewer if they are long
 CHUNK_BYTES = 1 << 26  # a chunk ends after so many
@@ -26,6 +26,28 @@ MOST_LINE = 1 << 28  # bytes; text8 is one line of 100 MB
 COMPRESSED = {'.gz': gzip.open, '.xz': partial(lzma.open, format=lzma.FORMAT_XZ), '.bz2': bz2.open}
 SUFFIXES = (*COMPRESSED, '.zst')
 Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
+_SEGMENTS = 'write its segments to a text file for each language, a segment on each line'
+# What is no plain text, by how it begins, and what to do.
+_KINDS = tuple(
+    (re.compile(beginning, re.IGNORECASE), kind, remedy)
+    for beginning, kind, remedy in (
+        (rb'PK\x03\x04', 'a zip archive', 'unpack it and name the text files in it; those of OPUS have one a language'),
+        (rb'\x1f\x8b|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd', 'compressed', 'end its name in .gz, .bz2, .xz or .zst'),
+        (rb'\xff\xfe|\xfe\xff', 'in UTF-16', 'convert it with `iconv -f UTF-16 -t UTF-8`'),
+        (
+            rb'\x80[\x02-\x05]|\x93NUMPY',
+            "a pickle or an array of NumPy's",
+            "write it as text; gensim's vectors by their save_word2vec_format",
+        ),
+        (
+            rb'\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset|mteval|doc\s[^>]*docid)\b',
+            "XML or SGML, as TMX, XLIFF and WMT's .sgm are",
+            rf"{_SEGMENTS}, for example with `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p'` if they are in <seg>",
+        ),
+        (rb'(#.*\n|\s+)*msgid\s+"', 'a message catalogue (.po)', _SEGMENTS),
+        (rb'WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d[,.]\d\d\d -->', 'subtitles (.srt, .vtt)', _SEGMENTS),
+    )
+)
 
 
 def content_suffix(path: Path) -> str:
@@ -71,6 +93,19 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
         if chunk == [b'']:
             return
         yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
+
+
+def check_plain(path: Path, suffix: str, lines: Sequence[bytes]) -> None:
+    """Raises BadInput for a file whose first lines, or the suffix of its content, are those of another kind."""
+    begin = b''.join(line[:400] for line in lines[:20]).removeprefix(b'\xef\xbb\xbf')
+    for beginning, kind, remedy in _KINDS:
+        if beginning.match(begin):
+            raise BadInput(f'{path} is {kind}; expected plain text in UTF-8: {remedy}')
+    if suffix == '.csv':
+        raise BadInput(
+            f'{path} has columns separated by commas; expected plain text: write it with tabs, as .tsv; if each line '
+            'is a sentence, name it .txt'
+        )
 
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
@@ -145,8 +180,7 @@ def compressing(file: BinaryIO, suffix: str) -> contextlib.AbstractContextManage
         return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
     if suffix == '.gz':
         return gzip.GzipFile('', 'wb', fileobj=file, mtime=0)
-    archives = {'.xz': lzma.LZMAFile, '.bz2': bz2.BZ2File}
-    return archives[suffix](file, 'wb') if suffix in archives else contextlib.nullcontext(file)
+    return COMPRESSED[suffix](file, 'wb') if suffix in COMPRESSED else contextlib.nullcontext(file)
 
 
 class _Zstandard(io.RawIOBase):

@@ -11,6 +11,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import SUFFIXES, content_suffix, no_such_file
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
+PATHS_START = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'  # ends the message about a path
 _WILDCARD = re.compile(r'(\*\*/|\*+|\?|\[[^\]]*\])')
 
 
@@ -24,13 +25,12 @@ def matching_files(pattern: str, root: Path) -> list[Path]:
     path = path_below(pattern, root)
     if (found := existing_file(path)) is not None:
         return [found]
-    start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
     if not _WILDCARD.search(pattern):
-        raise UserError(f'{no_such_file(path)}; {start}')
+        raise UserError(f'{no_such_file(path)}; {PATHS_START}')
     inside = Path(glob.escape(str(root)), _expanded(pattern))
     files = sorted({Path(file) for file in glob.glob(str(inside), recursive=True) if os.path.isfile(file)})
     if not files:
-        raise UserError(f'{path} matches no file; {start}')
+        raise UserError(f'{path} matches no file; {PATHS_START}')
     return files
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import sha256_of, written_whole
 from flax_transformer.data.download import Downloaded, Progress, Unreachable, download
-from flax_transformer.data.lines import each_line
+from flax_transformer.data.lines import compressing, each_line
 
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
@@ -222,7 +222,7 @@ def _normalized(text: str) -> str:
 def _write(folder: Path, split: Split, languages: tuple[str, str]) -> None:
     """train.en.gz, dev.en, test.en, the same of the other language, and dev.allrefs.de.tsv, test.allrefs.de.tsv."""
     for side, language in enumerate(languages):
-        with (folder / f'train.{language}.gz').open('wb') as raw, gzip.GzipFile('', 'wb', fileobj=raw, mtime=0) as file:
+        with (folder / f'train.{language}.gz').open('wb') as raw, compressing(raw, '.gz') as file:
             file.writelines(f'{pair[side]}\n'.encode() for pair in split.train)
     for name, rows in (('dev', split.dev), ('test', split.test)):
         for language, lines in zip(languages, ([row[0] for row in rows], [row[1][0] for row in rows]), strict=True):

@@ -107,11 +107,6 @@ def pieces(path: Path) -> Iterator[list[bytes]]:
         yield piece
 
 
-def piece_file(folder: Path, name: str, number: int) -> Path:
-    """Where a piece's translation goes: in order of their names, the pieces of a file make up its translation."""
-    return folder / f'{name}.{number:06d}'
-
-
 @contextlib.contextmanager
 def written_piece(file: Path, suffix: str) -> Iterator[BinaryIO]:
     """A file to write a piece to, compressed as the suffix says, which gets its name when it is whole and on disk.

@@ -28,7 +28,7 @@ from flax_transformer.data.lines import (
     open_binary,
     utf8_fault,
 )
-from flax_transformer.data.named_files import ROOT_VARIABLE, data_root, existing_file, path_below
+from flax_transformer.data.named_files import PATHS_START, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
@@ -233,8 +233,7 @@ def pretrained_rows(
     path = path_below(name, data_root(root))
     file = existing_file(path)
     if file is None:
-        start = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'
-        raise UserError(f'{_FIELD}: {no_such_file(path)}; {start}')
+        raise UserError(f'{_FIELD}: {no_such_file(path)}; {PATHS_START}')
     spelled = [
         None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
     ]

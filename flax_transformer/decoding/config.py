@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from flax_transformer.common.errors import nearest
-from flax_transformer.common.fields import check, check_positive, check_types
+from flax_transformer.common.fields import check, check_positive, check_range, check_types
 
 
 @dataclass(frozen=True)
@@ -53,24 +53,20 @@ class DecodingConfig:
         check_types(self)
         check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best')
         check_positive(self, 'samples')
-        for name in ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity'):
-            check(getattr(self, name) >= 0, f'{name}={getattr(self, name)}: expected at least 0')
+        names = ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity')
+        check_range(self, *names, least=0)
         check(
             bool(self.buckets) and self.buckets[0] >= 1 and sorted({*self.buckets}) == [*self.buckets],
             f'buckets={self.buckets}: expected one or more numbers of slots, ascending',
         )
-        check(self.max_source_tokens >= 8, f'max_source_tokens={self.max_source_tokens}: expected at least 8')
+        check_range(self, 'max_source_tokens', least=8)
+        check_range(self, 'max_tokens', least=1)
         check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')
-        check(
-            self.max_tokens is None or self.max_tokens >= 1,
-            f'max_tokens={self.max_tokens}: expected at least 1, or None',
-        )
         check(all(i >= 0 for i in self.banned_ids), f'banned_ids={self.banned_ids}: expected ids of at least 0')
-        check(self.temperature > 0, f'temperature={self.temperature}: expected more than 0')
         # Less would overflow float32: log-probabilities are divided by it.
         check(self.temperature >= 1e-9, f"temperature={self.temperature}: expected at least 1e-9; or search='beam'")
-        check(0 < self.top_p <= 1, f'top_p={self.top_p}: expected more than 0 and at most 1')
-        check(0 <= self.min_p < 1, f'min_p={self.min_p}: expected at least 0 and less than 1')
+        check_range(self, 'top_p', above=0, most=1)
+        check_range(self, 'min_p', least=0, below=1)
         check(self.seed < 2**31, f'seed={self.seed}: expected at most {2**31 - 1}')
         check(
             self.beam_width % self.groups == 0, f'beam_width={self.beam_width} is not divisible by groups={self.groups}'

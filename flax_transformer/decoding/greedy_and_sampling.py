@@ -36,10 +36,7 @@ def greedy_search(step: Step, state: DecodeState, problem: SearchProblem) -> Hyp
 
     The scorer computes the reported scores; it cannot change a greedy choice.
     """
-
-    def choose(_: jax.Array, transformed: jax.Array, __: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return blockwise_argmax(transformed), transformed
-
+    choose = lambda _, transformed, __: (blockwise_argmax(transformed), transformed)
     found = _search(step, state, choose, problem)
     return jax.tree.map(lambda x: x[:, None], found)
 

@@ -38,13 +38,9 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
     `power`: length^alpha, as in fairseq, Hugging Face and CTranslate2. `none`: 1.
     """
     length = jnp.asarray(length, jnp.float32)
-    if kind == 'gnmt':
-        return ((5.0 + length) / 6.0) ** alpha
-    if kind == 'power':
-        return length**alpha
     if kind == 'none':
         return jnp.ones_like(length)
-    raise ValueError(f'length_penalty={kind!r}: expected gnmt, power or none')
+    return {'gnmt': (5.0 + length) / 6.0, 'power': length}[kind] ** alpha
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:

@@ -11,7 +11,7 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
-from flax_transformer.decoding.problem import Hypotheses, SearchProblem, Transform
+from flax_transformer.decoding.problem import Hypotheses, SearchProblem
 from flax_transformer.decoding.required import make_required
 from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
 
@@ -84,54 +84,31 @@ def make_problem(
       free_prefix: how many tokens of the prefix cost nothing.
     """
     limits = max_lengths(decoding, source, pad_id, prefix, max_positions)
-    banned = (pad_id, *banned) if decoding.ban_pad else banned
-    chain = make_rules(decoding, eos_id=eos_id, banned=banned, banned_sequences=banned_sequences)
-    if decoding.search == 'sample':
-        chain += make_shapers(decoding)
-    if prefix is not None:
-        chain.append(transforms.forced_prefix(prefix, pad_id, free_prefix))
-    if decoding.force_eos:
-        chain.append(transforms.force_eos(limits, eos_id))
+    banned = {*banned, *decoding.banned_ids, *[pad_id] * decoding.ban_pad}
+    is_drawn = decoding.search == 'sample'
+    chain = (
+        (True, transforms.ban(sorted(banned))),
+        (banned_sequences, transforms.ban_sequences(banned_sequences)),
+        (decoding.min_tokens > 1, transforms.min_length(decoding.min_tokens, eos_id)),
+        (decoding.no_repeat_ngram, transforms.no_repeat_ngrams(decoding.no_repeat_ngram)),
+        (decoding.renormalize, transforms.renormalize()),
+        (is_drawn and decoding.temperature != 1.0, transforms.temperature(decoding.temperature)),
+        (is_drawn and decoding.top_k, transforms.top_k(decoding.top_k)),
+        (is_drawn and decoding.top_p < 1.0, transforms.top_p(decoding.top_p)),
+        (is_drawn and decoding.min_p, transforms.min_p(decoding.min_p)),
+        (prefix is not None, transforms.forced_prefix(prefix, pad_id, free_prefix)),
+        (decoding.force_eos, transforms.force_eos(limits, eos_id)),
+    )
     return SearchProblem(
         start=jnp.full(source.shape[0], pad_id if start_id is None else start_id, jnp.int32),
         max_lengths=limits,
         length=output_slots(decoding, source.shape[1], 0 if prefix is None else prefix.shape[1], max_positions),
         eos_id=eos_id,
         pad_id=pad_id,
-        transforms=chain,
+        transforms=[transform for is_asked, transform in chain if is_asked],
         scorer=make_scorer(decoding, source != pad_id),
         required=None if required is None else make_required(required),
     )
-
-
-def make_rules(
-    decoding: DecodingConfig, *, eos_id: int, banned: Sequence[int], banned_sequences: Sequence[Sequence[int]] = ()
-) -> list[Transform]:
-    """Transforms that forbid tokens."""
-    rules = [transforms.ban(sorted({*banned, *decoding.banned_ids}))]
-    if banned_sequences:
-        rules.append(transforms.ban_sequences(banned_sequences))
-    if decoding.min_tokens > 1:
-        rules.append(transforms.min_length(decoding.min_tokens, eos_id))
-    if decoding.no_repeat_ngram:
-        rules.append(transforms.no_repeat_ngrams(decoding.no_repeat_ngram))
-    if decoding.renormalize:
-        rules.append(transforms.renormalize())
-    return rules
-
-
-def make_shapers(decoding: DecodingConfig) -> list[Transform]:
-    """Transforms that shape the distribution to sample from."""
-    shapers = []
-    if decoding.temperature != 1.0:
-        shapers.append(transforms.temperature(decoding.temperature))
-    if decoding.top_k:
-        shapers.append(transforms.top_k(decoding.top_k))
-    if decoding.top_p < 1.0:
-        shapers.append(transforms.top_p(decoding.top_p))
-    if decoding.min_p:
-        shapers.append(transforms.min_p(decoding.min_p))
-    return shapers
 
 
 def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) -> Scorer:
@@ -150,8 +127,6 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
     search.
     """
-    if mean not in ('log_probability', 'probability'):
-        raise ValueError(f'mean={mean!r}: expected log_probability or probability')
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         outputs, caches, slots = [], [], []

@@ -13,27 +13,27 @@ def with_empty_rows(batch: Any, rows: int) -> Any:
     return type(batch)(*(np.pad(x, ((0, rows - len(x)), *[(0, 0)] * (x.ndim - 1))) for x in batch))
 
 
-class NumberedBatches(grain.IterDataset):
-    """Endless batches made from their numbers: resuming needs only the number of the next one.
+class Data(grain.IterDataset):
+    """Endless batches whose iterators know their position, and their identity."""
 
-    A subclass has `batch`, and the identity of its data: `name` for messages, and `fingerprint`, a hash of all examples
-    and their order.
-    """
+    name: str  # shown in messages
+    fingerprint: str  # a hash of all examples and their order; a position means nothing in other data
 
-    name: str
-    fingerprint: str
+    def describe(self, position: Any) -> dict[str, Any]:
+        """Names the examples of the batch at a position; JSON, logged with a loss spike."""
+        return dict(position)
+
+    def epoch(self, position: Any) -> float | None:
+        """The passes over the data before a position, such as 3.2, for reports; None: not counted."""
+        return None
+
+
+class NumberedBatches(Data):
+    """Batches made from their numbers by a subclass's `batch`: resuming needs only the number of the next one."""
 
     def batch(self, number: int) -> Batch:
         """This process's rows of a global batch."""
         raise NotImplementedError
-
-    def describe(self, position: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a position; JSON."""
-        return dict(position)
-
-    def epoch(self, position: Any) -> float | None:
-        """Passes over the data before a position; None: not counted."""
-        return None
 
     def __iter__(self) -> 'NumberedIterator':
         return NumberedIterator(self)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +45,12 @@ def train(
             their_params, start = [start.params], start._replace(params=None)
         with engine.preparing():
             common = {'start': start, 'processes': processes}
-            prepared = multihost.first_then_others(
-                'the run is prepared',
-                partial(prepare, recipe, config, run, **common),
-                partial(recipe.prepare, config, run, **common),
-            )
+            if multihost.is_first():
+                prepared = prepare(recipe, config, run, **common)
+                multihost.broadcast('the run is prepared', '')
+            else:
+                multihost.broadcast('the run is prepared')
+                prepared = recipe.prepare(config, run, **common)
             batches = recipe.batches(config, prepared, trainer)
             validate = recipe.validation(config, prepared, trainer)
             if is_open:

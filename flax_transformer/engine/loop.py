@@ -3,13 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grain
 import jax
 
 from flax_transformer.common.errors import Interrupted, UserError
-from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.batches import Data
 from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.preemption import Stop
@@ -25,6 +26,34 @@ class NotFinite(Exception):
     def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
         super().__init__(f'step {step} is not finite')
         self.step, self.batch, self.state = step, batch, state
+
+
+class Profiler:
+    """Traces `steps` steps from step `first` into RUN/profile by jax.profiler; nothing if `first` is 0."""
+
+    def __init__(self, run: Path, first: int, steps: int, say: Callable[[str], None]) -> None:
+        self._folder, self._say = run / 'profile', say
+        self._first, self._last = first, first + steps - 1
+        self._is_on = False
+
+    def begin(self, step: int) -> None:
+        """Call before a step is dispatched."""
+        if step == self._first:
+            jax.profiler.start_trace(self._folder)
+            self._is_on = True
+
+    def end(self, step: int, results: Any) -> None:
+        """Call after a step is dispatched, with its results."""
+        if self._is_on and step == self._last:
+            jax.block_until_ready(results)
+            self.close()
+            self._say(f'steps {self._first} to {step} are traced in {self._folder}: `tensorboard --logdir` shows them')
+
+    def close(self) -> None:
+        """Ends the trace if training ends before it does."""
+        if self._is_on:
+            self._is_on = False
+            jax.profiler.stop_trace()
 
 
 class _Pending(NamedTuple):
@@ -45,15 +74,14 @@ class Loop:
         batches: grain.DatasetIterator,
         progress: Progress,
         *,
+        data: Data,
         save: Callable[..., None],
         reporter: Reporter,
-        validate: Callable[[TrainState], Scores] | None = None,
-        stop: Stop | None = None,
-        profiler: Profiler | None = None,
-        describe: Callable[[Any], dict[str, Any]] = lambda position: {},
-        epoch: Callable[[Any], float | None] = lambda position: None,
+        validate: Callable[[TrainState], Scores] | None,
+        stop: Stop,
+        profiler: Profiler,
     ) -> None:
-        """`batches`, which are endless, and `progress` are where the first state is.
+        """`batches`, which are endless and those of `data`, and `progress` are where the first state is.
 
         Args:
           save: `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not
@@ -61,13 +89,10 @@ class Loop:
             asked to stop.
           validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
             short is called again at the next start, before the next step.
-          describe, epoch: those of `Data`.
         """
         self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
-        self._validate_state, self._describe, self._profiler = validate, describe, profiler
-        self._epoch, self._is_compiled = epoch, False
-        self._stop = stop or Stop()
-        self._config, self._progress = trainer.config.training, progress
+        self._validate_state, self._data, self._profiler, self._stop = validate, data, profiler, stop
+        self._config, self._progress, self._is_compiled = trainer.config.training, progress, False
         self._window, self._early_stopping = progress.window, progress.early_stopping
         self._pending: _Pending | None = None
 
@@ -107,13 +132,11 @@ class Loop:
         with self._window.pause() if is_first else self._window.waiting():
             position = self._batches.get_state()
             batch = next(self._batches)
-        if self._profiler:
-            self._profiler.begin(step)
+        self._profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self._trainer.step(state, batch)
         self._is_compiled = True
-        if self._profiler:
-            self._profiler.end(step, metrics)
+        self._profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
         self._reporter.advance(step)
@@ -130,9 +153,9 @@ class Loop:
         if self._is_due(step, config.log_every) and self._window.steps:
             rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
             smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            passes = self._epoch(self._batches.get_state())
+            passes = self._data.epoch(self._batches.get_state())
             epoch = {} if passes is None else {'epoch': round(passes, 4)}
-            self._reporter.train(step, epoch | self._window.close() | smoothed)
+            self._reporter.train(step, epoch | self._window.close(self._trainer.task) | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
@@ -147,7 +170,7 @@ class Loop:
             return
         loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
         if spike := self._progress.spikes.add(metrics | {'loss': loss}):
-            self._reporter.spike(step, spike, self._describe(position))
+            self._reporter.spike(step, spike, self._data.describe(position))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
         if self._validate_state is None:

@@ -23,50 +23,31 @@ def noam(d_model: int, warmup_steps: int, factor: float = 1.0) -> Schedule:
     return rate
 
 
-def inverse_sqrt(peak: float, warmup_steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps, then falls with 1 / sqrt(step): noam, given by its peak."""
-    return noam(1, warmup_steps, peak * warmup_steps**0.5)
-
-
-def _with_warmup(peak: float, warmup_steps: int, after: Schedule) -> Schedule:
-    def rate(step: jax.Array) -> jax.Array:
-        step = jnp.asarray(step, jnp.float32)
-        return peak * jnp.where(step < warmup_steps, step / max(warmup_steps, 1), after(step))
-
-    return rate
-
-
-def constant(peak: float, warmup_steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps and stays there."""
-    return _with_warmup(peak, warmup_steps, jnp.ones_like)
-
-
-def linear(peak: float, warmup_steps: int, steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps, then falls linearly to 0 at `steps`."""
-    return _with_warmup(peak, warmup_steps, lambda step: 1.0 - _progress(step, warmup_steps, steps))
-
-
-def cosine(peak: float, warmup_steps: int, steps: int) -> Schedule:
-    """Rises to `peak` at step warmup_steps, then falls along half a cosine to 0 at `steps`."""
-    return _with_warmup(
-        peak, warmup_steps, lambda step: 0.5 + 0.5 * jnp.cos(jnp.pi * _progress(step, warmup_steps, steps))
-    )
-
-
-def _progress(step: jax.Array, warmup_steps: int, steps: int) -> jax.Array:
-    return jnp.clip((step - warmup_steps) / max(steps - warmup_steps, 1), 0.0, 1.0)
+# What follows the warm-up, as a share of the peak, by the share of the steps after it that are done.
+_AFTER_WARMUP = {
+    'constant': jnp.ones_like,
+    'linear': lambda done: 1.0 - done,
+    'cosine': lambda done: 0.5 + 0.5 * jnp.cos(jnp.pi * done),
+}
 
 
 def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Schedule:
-    """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine end at `steps`."""
+    """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine reach 0 at `steps`.
+
+    inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step warmup_steps.
+    """
+    peak, warmup, end = config.learning_rate, config.warmup_steps, config.schedule_steps or steps
     if config.schedule == 'noam':
-        return noam(d_model, config.warmup_steps, config.learning_rate)
+        return noam(d_model, warmup, peak)
     if config.schedule == 'inverse_sqrt':
-        return inverse_sqrt(config.learning_rate, config.warmup_steps)
-    if config.schedule == 'constant':
-        return constant(config.learning_rate, config.warmup_steps)
-    make = linear if config.schedule == 'linear' else cosine
-    return make(config.learning_rate, config.warmup_steps, config.schedule_steps or steps)
+        return noam(1, warmup, peak * warmup**0.5)
+
+    def rate(step: jax.Array) -> jax.Array:
+        step = jnp.asarray(step, jnp.float32)
+        done = jnp.clip((step - warmup) / max(end - warmup, 1), 0.0, 1.0)
+        return peak * jnp.where(step < warmup, step / max(warmup, 1), _AFTER_WARMUP[config.schedule](done))
+
+    return rate
 
 
 def make_optimizer(

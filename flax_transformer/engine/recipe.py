@@ -7,14 +7,14 @@ from typing import Any
 
 import jax
 
-from flax_transformer.engine.batches import NumberedBatches
+from flax_transformer.engine.batches import Data, NumberedBatches
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Batch, Params, Task, TrainState
-from flax_transformer.engine.train import Data, Validate
+from flax_transformer.engine.train import Validate
 from flax_transformer.engine.trainer import Trainer
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import grain
 import jax
@@ -11,12 +11,12 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import holder, in_use
 from flax_transformer.engine import non_finite
+from flax_transformer.engine.batches import Data
 from flax_transformer.engine.config import EngineConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH
 from flax_transformer.engine.devices.sharding import replicated_despite_rule
-from flax_transformer.engine.loop import Loop, NotFinite, Scores
-from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.loop import Loop, NotFinite, Profiler, Scores
 from flax_transformer.engine.monitor.progress import Progress
 from flax_transformer.engine.monitor.progress_bar import showing
 from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
@@ -29,21 +29,6 @@ from flax_transformer.engine.task import Params, TrainState, count_parameters
 from flax_transformer.engine.trainer import Trainer
 
 Validate = Callable[[TrainState, Reporter], Scores]
-
-
-class Data(Protocol):
-    """Endless batches, as a grain.IterDataset whose iterators know their position, and their identity."""
-
-    name: str  # shown in messages
-    fingerprint: str  # a hash of all examples and their order; a position means nothing in other data
-
-    def __iter__(self) -> grain.DatasetIterator: ...
-
-    def describe(self, position: Any) -> dict[str, Any]:
-        """Names the examples of the batch at a position; JSON, logged with a loss spike."""
-
-    def epoch(self, position: Any) -> float | None:
-        """The passes over the data before a position, such as 3.2, for reports; None: not counted."""
 
 
 @contextlib.contextmanager
@@ -101,7 +86,7 @@ def train(
                 state, saved = trainer.init_state(initial_params()), {}
             else:
                 state, saved = _resume(trainer, batches, checkpoints, data, run)
-        progress = Progress(trainer.task, config, saved)
+        progress = Progress(config, saved)
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, int(state.step), progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)
@@ -116,13 +101,12 @@ def train(
                 trainer,
                 batches,
                 progress,
+                data=data,
                 save=_saver(checkpoints, trainer, batches, data.fingerprint),
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
                 profiler=profiler,
-                describe=data.describe,
-                epoch=data.epoch,
             ).run(state)
             checkpoints.wait()
     except NotFinite as found:
@@ -170,7 +154,9 @@ def _open_reporter(
 ) -> Reporter:
     """The run's reporter, which does nothing in any process but the first."""
     task, config = trainer.task, trainer.config.training
-    return (Reporter if multihost.is_first() else NoReporter)(
+    if not multihost.is_first():
+        return NoReporter()
+    return Reporter(
         run.path,
         steps=config.steps,
         first_step=first_step,

@@ -70,7 +70,7 @@ class Trainer:
     def __init__(self, task: Task, config: EngineConfig, devices: Devices) -> None:
         self.task, self.config, self.devices = task, config, devices
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
-        self._num_own_rows = len(devices.own_rows(task.rows_per_step))
+        self.own_rows = devices.own_rows(task.rows_per_step)  # this process's, of a batch
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
         schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.fitted_optimizer
         self.learning_rate = make_schedule(optimizer, **schedule)
@@ -140,7 +140,7 @@ class Trainer:
 
     def _split(self, batch: Batch) -> Batch:
         """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
-        own = self._num_own_rows
+        own = len(self.own_rows)
         rows = {np.shape(x)[0] for x in jax.tree.leaves(batch)}
         if rows != {own}:
             raise ValueError(

@@ -17,13 +17,13 @@ from flax_transformer.huggingface.settings import (
     read_model,
     read_object,
     write_decoding,
-    write_files,
     write_model,
 )
 from flax_transformer.huggingface.tensor_files import SAFETENSORS, read_tensors, write_safetensors
 from flax_transformer.huggingface.tokenizer import MarianTokenizer
 from flax_transformer.huggingface.weights import TIED, to_params, to_tensors
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import write_files
 from flax_transformer.transformer.config import TransformerConfig
 
 CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
@@ -59,7 +59,9 @@ def read_folder(folder: Path | str) -> Pretrained:
         else:
             kind = settings.get('tokenizer_class') or ''
             tokenizer = FairseqTokenizer.load(folder, config.vocab_size, kind)
-            decoding = replace(decoding, target_language=_target_language(searching, tokenizer))
+            forced = (code for code, id_ in tokenizer.languages.items() if id_ == searching.get('forced_bos_token_id'))
+            language = next(forced, tokenizer.settings.get('tgt_lang'))  # of a model that translates into one
+            decoding = replace(decoding, target_language=language)
         tensors = read_tensors(folder)
         if family_of_folder(settings) is MARIAN:
             config = replace(config, pad_row=_pad_row(tensors, config))
@@ -126,12 +128,6 @@ def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], lon
         'clean_up_tokenization_spaces': False,
     }
     return MarianTokenizer(tokenizer.model, tokenizer.model, vocabulary, None, settings)
-
-
-def _target_language(searching: dict[str, Any], tokenizer: FairseqTokenizer) -> str | None:
-    """The language that the settings of a search force, as those of models do that translate into one."""
-    first = searching.get('forced_bos_token_id')
-    return next((code for code, id_ in tokenizer.languages.items() if id_ == first), tokenizer.settings.get('tgt_lang'))
 
 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:

@@ -3,12 +3,11 @@
 Everything that the other side cannot hold is reported together, each field with what was got and expected.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
@@ -255,11 +254,3 @@ def read_object(file: Path) -> dict[str, Any]:
         if not isinstance(values, dict):
             raise TypeError(f'got a {type(values).__name__}, expected an object')
         return {name: value for name, value in values.items() if value is not None}
-
-
-def write_files(folder: Path, files: dict[str, bytes | dict[str, Any]]) -> None:
-    """Writes files by name, objects as JSON, into a folder, which is made if absent."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        text = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False) + '\n'
-        write_whole(folder / name, text)

@@ -11,7 +11,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.huggingface.pickles import Tensors, read_pickle
 
@@ -34,19 +34,12 @@ def read_tensors(folder: Path) -> Tensors:
 
 def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
     """Writes a file that Hugging Face loads into a PyTorch model."""
-    _safetensors().numpy.save_file(
-        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, file, metadata={'format': 'pt'}
-    )
+    module, whole = _safetensors(), {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    module.save_file(whole, file, metadata={'format': 'pt'})
 
 
 def _safetensors() -> Any:
-    """The module, imported on use: translating does not need it."""
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        raise UserError(f'safetensors is not installed: {install_command("interop")}') from None
-    return safetensors
+    return imported('safetensors.numpy', 'interop', "a model in Hugging Face's format")
 
 
 def _read_safetensors(file: Path) -> Tensors:

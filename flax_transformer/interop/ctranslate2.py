@@ -9,9 +9,8 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
 import jax
@@ -19,7 +18,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
@@ -34,18 +33,9 @@ from flax_transformer.transformer.model import Transformer
 
 ComputeType = Literal['float32', 'int8']
 
+_package = partial(imported, 'ctranslate2', 'ctranslate2', 'the back end ctranslate2')
 # Fields of DecodingConfig without a counterpart there: they must have their defaults.
 WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty', 'groups', 'mbr')
-
-
-def import_ctranslate2() -> ModuleType:
-    """The package. Raises UserError if it is missing."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        remedy = install_command('ctranslate2')
-        raise UserError(f'the back end ctranslate2 is not installed ({error}): {remedy}') from None
-    return ctranslate2
 
 
 def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
@@ -78,7 +68,7 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
     Args:
       slots: the longest source or target.
     """
-    version = import_ctranslate2().__version__
+    version = _package().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
     for name, leaf in named_leaves(params):
         digest.update(name.encode())
@@ -99,7 +89,7 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
 
 def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> None:
     """Writes a model as a folder that `ctranslate2.Translator` loads."""
-    specs = import_ctranslate2().specs
+    specs = _package().specs
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), params)
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
@@ -189,7 +179,7 @@ class CTranslate2Translator(Translator):
         if not isinstance(self.model, Transformer):
             raise UserError(f'CTranslate2 cannot do this: a {type(self.model).__name__}; expected a Transformer')
         check(self.model.config, self.decoding)
-        import_ctranslate2()
+        _package()
 
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
@@ -208,7 +198,7 @@ class CTranslate2Translator(Translator):
         config, decoding = self.model.config, self.decoding
         slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
         folder = converted(config, self.params, slots)
-        return import_ctranslate2().Translator(str(folder), device='cpu', compute_type=self.compute_type)
+        return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
     def _translate(
         self,

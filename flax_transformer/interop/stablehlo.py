@@ -1,12 +1,6 @@
 """Exports a trained model as one program that needs neither this package nor Flax: StableHLO of `translate_ids`.
 
-An export is a folder:
-
-export.json   format and versions, how to call the program, the size and SHA-256 of every other file
-program.bin   encoder, search, penalties and limits, serialised by jax.export for several platforms at once
-weights.npz   the parameters by name, float32 (or int8 with scales); absent if they are inside the program
-source.spm target.spm pieces.json   the tokenizer: SentencePiece models, and the ids of their pieces
-load.py       loads it (`export_loader.py`)
+An export is a folder; docs/how-to/export.md lists its files. Its load.py is `export_loader.py`.
 """
 
 import hashlib

@@ -36,12 +36,10 @@ def plot_map(
     return figure
 
 
-def plot_heads(
-    weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '', columns: int | None = None
-) -> Figure:
+def plot_heads(weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '') -> Figure:
     """A map for each head of weights [H, T, S], in 4 columns or, for long sources, 2; all have one scale."""
     weights = _checked(weights, 3, source, target)
-    columns = min(columns or (4 if len(source) <= 12 else 2), len(weights))
+    columns = min(4 if len(source) <= 12 else 2, len(weights))
     rows = -(-len(weights) // columns)
     titles = [f'head {number}' for number in range(1, len(weights) + 1)]
     return _grid(weights, (rows, columns), source, target, titles=titles, title=title)
@@ -56,26 +54,16 @@ def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str
     return _grid(flat, (layers, heads), source, target, titles=titles, title=title)
 
 
-def plot_alignment(
-    links: Sequence[tuple[int, int]],
-    source: Sequence[str],
-    target: Sequence[str],
-    *,
-    reference: Sequence[tuple[int, int]] | None = None,
-) -> Figure:
+def plot_alignment(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> Figure:
     """Which source word (across) each target word (down) comes from.
 
-    Args:
-      links: (source word, target word), counted from 0, as `Translation.alignment` has them.
-      reference: links that somebody made by hand, shown as squares around them.
+    Links are (source word, target word), counted from 0, as `Translation.alignment` has them.
     """
     source, target = list(source) or [''], list(target) or ['']  # no words are one empty row or column
     figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
     draw_matrix(axes, np.zeros((len(target), len(source))), largest=1.0)
     _label_axes(axes, source, target)
     _draw_lattice(axes, len(source), len(target))
-    if reference:
-        axes.scatter(*zip(*reference, strict=True), marker='s', s=190, facecolors='none', edgecolors='0.2')
     if links:
         axes.scatter(*zip(*links, strict=True), s=70, color=COLORS[1], zorder=3)
     axes.set_xlabel('source')

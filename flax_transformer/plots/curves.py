@@ -26,7 +26,7 @@ def plot_learning_curves(
     for axes, (title, curves) in zip(all_axes, panels.items(), strict=False):
         for number, points in enumerate(curves):
             if points:
-                rank, count = _rank_among_equals(curves, number)
+                rank, count = curves[:number].count(points), curves.count(points)
                 marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
                 # Equal curves, drawn one over the other, each show an equal part of the line.
                 dashes = '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
@@ -38,20 +38,6 @@ def plot_learning_curves(
     handles = [all_axes[0].plot([], [], color=color_of(number))[0] for number in range(len(runs))]
     figure.legend(handles, plain(runs), loc='outside upper center', ncols=min(len(runs), 3))
     return figure
-
-
-def _rank_among_equals(curves: Sequence[Points], number: int) -> tuple[int, int]:
-    """How many earlier curves cover this one, having its values wherever both have any; and how many equal it in all.
-
-    >>> same, longer, other = [(1, 5.0), (2, 4.0)], [(1, 5.0), (2, 4.0), (3, 3.0)], [(1, 5.0), (2, 4.5)]
-    >>> [_rank_among_equals([same, other, longer], number) for number in range(3)]
-    [(0, 2), (0, 1), (1, 2)]
-    """
-    own, equal = dict(curves[number]), []
-    for curve in curves:
-        common = [(value, own[step]) for step, value in curve if step in own]
-        equal.append(bool(common) and all(theirs == ours for theirs, ours in common))
-    return sum(equal[:number]), sum(equal)
 
 
 def plot_lines(
@@ -100,16 +86,16 @@ def plot_lengths(
     scores: Mapping[str, Sequence[float]],
     lengths: Sequence[str],
     *,
-    counts: Sequence[int] | None = None,
-    ylabel: str = 'BLEU',
-    unit: str = 'words',
+    counts: Sequence[int],
+    ylabel: str,
+    unit: str,
 ) -> Figure:
     """Scores of each system by the length of the source: groups of bars.
 
     `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
     since a bar of few lines says little.
     """
-    names = lengths if counts is None else [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
+    names = [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
     return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
 
 

@@ -77,7 +77,7 @@ class Placement(NamedTuple):
     parts: Mapping[int, tuple[slice, slice]]  # keyed by the device's number, like `Sharding.devices_indices_map`
 
 
-def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str = '') -> Figure:
+def plot_shards(placements: Mapping[str, Mapping[str, Placement]]) -> Figure:
     """Matrices as rectangles, cut as they are over the devices, whose numbers are written into their parts.
 
     Args:
@@ -96,8 +96,6 @@ def plot_shards(placements: Mapping[str, Mapping[str, Placement]], *, title: str
         for axes, (matrix, placement) in zip(panels[row * columns :], matrices.items(), strict=False):
             _draw(axes, placement)
             axes.set_title('{}\n{} × {}'.format(plain([matrix])[0], *placement.shape), fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=11)
     return figure
 
 

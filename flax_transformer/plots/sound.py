@@ -64,7 +64,7 @@ def plot_spectrogram(power: np.ndarray, times: np.ndarray, hz: np.ndarray, *, ti
     return figure
 
 
-def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> Figure:
+def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray) -> Figure:
     """Log-mel features over seconds, each band as high as the others, in dB below the maximum.
 
     Args:
@@ -75,7 +75,6 @@ def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: 
     figure, (axes,) = make_panels(8, 3.0)
     image = draw_mel(axes, features, times, hz)
     axes.set_xlabel('time (s)')
-    axes.set_title(*plain([title]), loc='left', fontsize=11)
     figure.colorbar(image, label='energy (dB)', pad=0.01)
     return figure
 

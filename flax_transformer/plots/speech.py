@@ -81,10 +81,10 @@ def plot_detection_curve(
     false_accepts: np.ndarray,
     false_rejects: np.ndarray,
     *,
-    rejects_interval: tuple[np.ndarray, np.ndarray] | None = None,
-    chosen: tuple[float, float] | None = None,
-    chosen_accepts: tuple[float, float] | None = None,
-    title: str = '',
+    rejects_interval: tuple[np.ndarray, np.ndarray],
+    chosen: tuple[float, float],
+    chosen_accepts: tuple[float, float],
+    title: str,
 ) -> Figure:
     """False rejects against false accepts per hour, as the threshold moves; lower and further left is better.
 
@@ -98,16 +98,14 @@ def plot_detection_curve(
     figure, (axes,) = make_panels(5.6, 4.0)
     order = np.lexsort((-np.asarray(false_rejects), false_accepts))
     x, y = np.asarray(false_accepts)[order], 100 * np.asarray(false_rejects)[order]
-    if rejects_interval is not None:
-        low, high = (100 * np.asarray(end)[order] for end in rejects_interval)
-        axes.fill_between(x, low, high, color=COLORS[0], alpha=0.15, linewidth=0, label='95 % interval')
+    low, high = (100 * np.asarray(end)[order] for end in rejects_interval)
+    axes.fill_between(x, low, high, color=COLORS[0], alpha=0.15, linewidth=0, label='95 % interval')
     axes.plot(x, y, 'o-', color=COLORS[0], markersize=3, linewidth=1.4, label='one point a threshold', clip_on=False)
-    if chosen is not None:
-        ends = None if chosen_accepts is None else np.abs(np.array(chosen_accepts)[:, None] - chosen[0])
-        axes.errorbar(
-            chosen[0], 100 * chosen[1], xerr=ends, fmt='D', color=COLORS[1], capsize=4, markersize=7, label='chosen',
-            zorder=3, clip_on=False,
-        )  # fmt: skip
+    ends = np.abs(np.array(chosen_accepts)[:, None] - chosen[0])
+    axes.errorbar(
+        chosen[0], 100 * chosen[1], xerr=ends, fmt='D', color=COLORS[1], capsize=4, markersize=7, label='chosen',
+        zorder=3, clip_on=False,
+    )  # fmt: skip
     clear_frame(axes)
     positive = x[x > 0]
     smallest = float(positive.min()) if len(positive) else 1.0
@@ -124,15 +122,9 @@ def plot_detection_curve(
     return figure
 
 
-def plot_confusion(
-    counts: np.ndarray, said: Sequence[str], heard: Sequence[str] | None = None, *, title: str = ''
-) -> Figure:
-    """How often each word, [rows], was heard as each, [columns]: numbers, and shares of the row as colours.
-
-    `heard` names the columns; None: they are the words of the rows.
-    """
+def plot_confusion(counts: np.ndarray, said: Sequence[str], heard: Sequence[str]) -> Figure:
+    """How often each word, [rows], was heard as each, [columns]: numbers, and shares of the row as colours."""
     counts = np.asarray(counts)
-    heard = said if heard is None else heard
     figure, (axes,) = make_panels(2.2 + 0.45 * len(heard), 1.6 + 0.45 * len(said))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap='Blues', vmin=0, vmax=1)
@@ -145,7 +137,6 @@ def plot_confusion(
     axes.tick_params(length=0)
     axes.spines[:].set_color('0.7')
     axes.set(xlabel='heard', ylabel='said')
-    axes.set_title(*plain([title]), loc='left', fontsize=11)
     figure.colorbar(image, label='share of what was said', shrink=0.8)
     return figure
 

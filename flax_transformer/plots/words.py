@@ -149,7 +149,7 @@ def plot_bias(
     return figure
 
 
-def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[str], *, title: str = '') -> Figure:
+def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[str]) -> Figure:
     """A table of features by words, [F, W] from -1 to 1, as numbers and colours: blue above 0, red below."""
     values = np.asarray(values, np.float64)
     if values.shape != (len(features), len(words)):
@@ -166,6 +166,5 @@ def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[s
     axes.set_yticks(range(len(features)), plain(features))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title(*plain([title]), loc='left', fontsize=11)
     figure.colorbar(image, pad=0.02, aspect=12, label='cosine').outline.set_visible(False)
     return figure

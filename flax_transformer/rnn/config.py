@@ -10,6 +10,8 @@ from flax_transformer.common.fields import check, check_range, check_types, chec
 class RecurrentConfig:
     """The attention RNN. Defaults: one layer on each side, as in Bahdanau et al. 2015, with 37,000 shared pieces."""
 
+    max_positions = None  # a source or target may have any length
+
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
     cell: Literal['lstm', 'gru'] = 'lstm'  # lstm: Hochreiter and Schmidhuber 1997; gru: Cho et al. 2014
@@ -55,8 +57,3 @@ class RecurrentConfig:
     @property
     def vocab_size_of_target(self) -> int:
         return self.target_vocab_size or self.vocab_size
-
-    @property
-    def max_positions(self) -> None:
-        """None: a source or target may have any length."""
-        return None

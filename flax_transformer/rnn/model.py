@@ -42,32 +42,17 @@ class AttentionRNN(TiedEmbeddings):
     def _embed(self, side: str, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
         return self.dropout(self.embedding_of(side)(tokens), deterministic=deterministic)
 
-    def encode(
-        self,
-        source: jax.Array,
-        *,
-        segments: jax.Array | None = None,
-        positions: jax.Array | None = None,
-        deterministic: bool = True,
-    ) -> jax.Array:
-        """Returns annotations [B, S, 2 H] of source ids [B, S], padded with pad_id.
+    def read(self, source: jax.Array, segments: jax.Array | None = None, *, deterministic: bool = True) -> Source:
+        """Returns what the decoder reads of source ids [B, S], padded with pad_id: the encoder runs here, once.
 
-        Packed rows come with segment numbers [B, S] (from 1; 0 is padding). Positions are not read.
+        Packed rows come with segment numbers [B, S] (from 1; 0 is padding).
         """
-        del positions
-        segments = self._segments(source) if segments is None else segments
+        segments = (source != self.config.pad_id).astype(jnp.int32) if segments is None else segments
         x = self._embed('source', source, deterministic)
         run = lambda layer, x: layer(x, segments)
         for layer in self.encoder:
             x = self.dropout((nn.remat(run) if self.remat else run)(layer, x), deterministic=deterministic)
-        return x
-
-    def _segments(self, tokens: jax.Array) -> jax.Array:
-        return (tokens != self.config.pad_id).astype(jnp.int32)
-
-    def _read(self, source: jax.Array, segments: jax.Array | None, deterministic: bool = True) -> Source:
-        segments = self._segments(source) if segments is None else segments
-        return self.decoder.read(self.encode(source, segments=segments, deterministic=deterministic), segments)
+        return self.decoder.read(x, segments)
 
     def hidden(
         self,
@@ -86,7 +71,7 @@ class AttentionRNN(TiedEmbeddings):
         describe packed rows; without them, a row is one sentence.
         """
         del source_positions, target_positions
-        read = self._read(source, source_segments, deterministic)
+        read = self.read(source, source_segments, deterministic=deterministic)
         segments = jnp.ones_like(target_in) if target_segments is None else target_segments
         run = lambda decoder, x, read: decoder(x, read, segments, deterministic=deterministic)
         x = self._embed('target', target_in, deterministic)
@@ -98,12 +83,12 @@ class AttentionRNN(TiedEmbeddings):
 
         A model without attention reads the first and the last word, where the two directions end: half each.
         """
-        x, read = self._embed('target', target_in), self._read(source, None)
+        x, read = self._embed('target', target_in), self.read(source)
         return self.decoder.attention_weights(x, read, jnp.ones_like(target_in))[None, :, None]
 
     def start(self, source: jax.Array) -> DecodeState:
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
-        return self.decoder.start(self._read(source, None))
+        return self.decoder.start(self.read(source))
 
     def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""

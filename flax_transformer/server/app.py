@@ -6,6 +6,7 @@ import secrets
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import prometheus_client
@@ -14,21 +15,22 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.server import deepl, libretranslate, native
+from flax_transformer.server import deepl, glossaries, libretranslate, native
 from flax_transformer.server.fields import Gone, Refused
-from flax_transformer.server.served import PAGE
 from flax_transformer.server.service import Service
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
-_APIS = (libretranslate, deepl, native)  # each has its routes and the name of an error's field
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone: nobody reads the reply
 _MOST_CONNECTIONS = 1024
+_PAGE = Path(__file__).parent / 'page'
+_LARGE = 10_000  # bytes of a reply that is compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
 _HEADERS = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -48,7 +50,7 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         service.batcher.stop()
 
     async def health(request: Request) -> Response:
-        status = 'stopping' if service.is_draining else 'ok' if service.is_warm else 'warming up'
+        status = 'stopping' if service.is_draining else 'ok' if service.batcher.is_warm else 'warming up'
         return JSONResponse({'status': status}, 200 if status == 'ok' else 503)
 
     async def metrics(request: Request) -> Response:
@@ -56,26 +58,17 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         return Response(prometheus_client.generate_latest(registry), media_type='text/plain; version=0.0.4')
 
     routes: list[Route | Mount] = [Route('/health', health), Route('/metrics', metrics)]
-    for api in _APIS:
+    for api in (libretranslate, deepl, glossaries, native):
         for (method, path), handler in api.ROUTES.items():
-            routes.append(Route(path, _endpoint(service, api, handler), methods=[method]))
-    routes.append(Mount('/', _Page(directory=PAGE, html=True)))
+            routes.append(Route(path, _endpoint(service, handler), methods=[method]))
+    routes.append(Mount('/', StaticFiles(directory=_PAGE, html=True)))
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[cors] if cors_origins else [],
+        middleware=[*[cors] * bool(cors_origins), Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)],
         exception_handlers={HTTPException: _not_found},
     )
-
-
-class _Page(StaticFiles):
-    """The files of the page, which may load nothing from elsewhere."""
-
-    def file_response(self, *arguments: Any, **options: Any) -> Response:
-        response = super().file_response(*arguments, **options)
-        response.headers.update(_HEADERS)
-        return response
 
 
 class Server(uvicorn.Server):
@@ -90,6 +83,7 @@ class Server(uvicorn.Server):
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=int(service.limits.drain),
             server_header=False,
+            headers=list(_HEADERS.items()),
         )
         super().__init__(config)
 
@@ -98,43 +92,49 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _endpoint(service: Service, api: Any, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """A handler as an endpoint: JSON, errors in the form of its API, and the request's identifier."""
 
     async def endpoint(request: Request) -> Response:
-        given = request.headers.get('x-request-id', '')
-        headers = {**_HEADERS, 'X-Request-ID': given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)}
         try:
-            status, body = 200, await handler(service, request)
+            found = await handler(service, request)
+            response = found if isinstance(found, Response) else JSONResponse(found)
             if timing := getattr(request.state, 'timing', ''):
-                headers['Server-Timing'] = timing
-        except Refused as refused:
-            status, body = refused.status, {api.ERROR: refused.message}
-            if status in (408, 413, 503):  # what was not read must not be taken for the next request
-                headers['Connection'] = 'close'
-            if status in (429, 503):
-                headers['Retry-After'] = '1'
-        except UserError as error:
-            status, body = 400, {api.ERROR: str(error)}
+                response.headers['Server-Timing'] = timing
+        except (Refused, UserError) as error:
+            response = _error(request, getattr(error, 'status', 400), str(error))
         except Gone:
-            status, body = _CLIENT_LEFT, None
+            response = Response(status_code=_CLIENT_LEFT)
         except Exception as error:
             # Without the message, which may quote a text.
             print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
-            status, body = 500, {api.ERROR: 'Internal error: a bug of the server, which its log describes'}
-        service.metrics.requests.labels(api.__name__.rpartition('.')[2], str(status)).inc()
-        return JSONResponse(body, status, headers)
+            response = _error(request, 500, 'Internal error: a bug of the server, which its log describes')
+        given = request.headers.get('x-request-id', '')
+        response.headers['X-Request-ID'] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        service.metrics.requests.labels(handler.__module__.rpartition('.')[2], str(response.status_code)).inc()
+        return response
 
     return endpoint
 
 
+def _error(request: Request, status: int, message: str) -> Response:
+    """An error in the form of the API that the path belongs to."""
+    field = 'message' if request.url.path.startswith(('/v2/', '/v3/')) else 'error'
+    text = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
+    response = JSONResponse({field: text}, status)
+    if status in (408, 413, 503):  # what was not read must not be taken for the next request
+        response.headers['Connection'] = 'close'
+    if status in (429, 503):
+        response.headers['Retry-After'] = '1'
+    return response
+
+
 async def _not_found(request: Request, error: Exception) -> Response:
-    """An unknown path or a wrong method, in the form of the API that the path belongs to."""
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    field = deepl.ERROR if path.startswith('/v2/') else libretranslate.ERROR
-    methods = {path: method for api in _APIS for method, path in api.ROUTES} | {'/health': 'GET', '/metrics': 'GET'}
-    if path in methods:
-        message = f'Method Not Allowed: use {methods[path]}'
-        return JSONResponse({field: message}, 405, {'Allow': methods[path]})
-    return JSONResponse({field: f'Not Found: {path[:80]}; /docs/ lists what there is'}, 404)
+    """An unknown path or a wrong method."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL]
+    if not routes:
+        return _error(request, 404, f'Not Found: {request.url.path[:80]}; /docs/ lists what there is')
+    methods = ', '.join(sorted(set[str]().union(*(route.methods for route in routes)) - {'HEAD'}))
+    response = _error(request, 405, f'Method Not Allowed: use {methods}')
+    response.headers['Allow'] = methods
+    return response

@@ -6,11 +6,11 @@ from typing import Any
 from starlette.requests import Request
 
 from flax_transformer.server.fields import Refused
-from flax_transformer.server.served import name_of
-from flax_transformer.server.service import Service, split_lines
-from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_xml
+from flax_transformer.server.glossaries import find
+from flax_transformer.server.service import Service
+from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_lines, split_xml
+from flax_transformer.text.languages import name_of
 
-ERROR = 'message'  # the field of an error's text
 # DeepL's client refuses EN and PT as targets: it asks for one of their variants.
 _VARIANTS = {
     'EN': {'EN-GB': 'English (British)', 'EN-US': 'English (American)'},
@@ -22,16 +22,20 @@ _LIMIT = 10**12  # characters; nobody is billed here
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    target, source = fields.text('target_lang'), fields.text('source_lang', '')
-    if fields.text('glossary_id', ''):
-        raise Refused(400, 'glossary_id: this server has no glossaries')
+    if 'glossary_ids' in fields:
+        raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
+    has_glossary = 'glossary_id' in fields
+    target, source = fields.text('target_lang'), fields.text('source_lang', None if has_glossary else '')
+    glossary = None
+    if has_glossary:
+        stored, pair = find(service, fields)
+        glossary = stored.by_pair[pair]
     fields.choice('formality', '', 'default', 'prefer_more', 'prefer_less')  # no model here knows any
     form = fields.choice('tag_handling', '', 'html', 'xml')
     tags = Tags(*map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')))
     split = {'html': partial(split_html, tags=tags), 'xml': partial(split_xml, tags=tags), '': split_lines}[form]
-    directions = [service.direction(text, source, target)[0] for text in texts]
-    replies = await service.translate(request, texts, directions, split=split)
-    extra = {'model_type_used': 'quality_optimized'} if fields.has('model_type') else {}
+    replies = await service.translate(request, texts, source, target, split=split, glossary=glossary)
+    extra = {'model_type_used': 'quality_optimized'} if 'model_type' in fields else {}
     found = [{'detected_source_language': reply.direction.source.upper(), 'text': reply.text} for reply in replies]
     counts = [{'billed_characters': len(text)} | extra for text in texts]
     return {'translations': [each | count for each, count in zip(found, counts, strict=True)]}
@@ -45,7 +49,7 @@ async def usage(service: Service, request: Request) -> Any:
 async def languages(service: Service, request: Request) -> Any:
     is_target = (await service.read(request)).text('type', 'source') == 'target'
     named: dict[str, str] = {}
-    for code in service.served.targets if is_target else service.served.sources:
+    for code in service.served.targets if is_target else service.served.targets_of:
         one = {code.upper(): name_of(code)}
         named |= _VARIANTS.get(code.upper(), one) if is_target else one
     return [{'language': code, 'name': name, 'supports_formality': False} for code, name in named.items()]

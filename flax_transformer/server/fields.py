@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -22,42 +21,33 @@ class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
 
 
 class Gone(Exception):
     """The client has left; there is nobody to reply to."""
 
 
-class Fields:
-    """Values by name: a form or a query may repeat a name, and JSON may give a list."""
-
-    def __init__(self, pairs: dict[str, Any]) -> None:
-        self._values = pairs
-
-    def has(self, name: str) -> bool:
-        return self._values.get(name) is not None
-
-    def is_list(self, name: str) -> bool:
-        return isinstance(self._values.get(name), list)
+class Fields(dict[str, Any]):
+    """Values by name: a form or a query may repeat a name, and JSON may give a list. A null is no value."""
 
     def texts(self, name: str) -> list[str]:
         """All values of a field that must be there, as text. Raises Refused."""
-        value = self._values.get(name)
-        values = value if isinstance(value, list) else [value]
-        if value is None:
+        if name not in self:
             raise Refused(400, f'Invalid request: missing {name} parameter')
+        values = self[name] if isinstance(self[name], list) else [self[name]]
         if not values or not all(isinstance(each, str) for each in values):
             raise Refused(400, f'{name}: expected a string or a list of strings')
         return [as_text(each)[0] for each in values]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a field, or the default. Raises Refused."""
-        if default is not None and not self.has(name):
+        """The value of a field, or the default; without one, what is there must not be empty. Raises Refused."""
+        if default is not None and name not in self:
             return default
         (value, *others) = self.texts(name)
         if others:
             raise Refused(400, f'{name}: expected one value, got {len(others) + 1}')
+        if default is None and not value:
+            raise Refused(400, f'{name} is empty: expected a value')
         return value
 
     def choice(self, name: str, *allowed: str) -> str:
@@ -68,17 +58,27 @@ class Fields:
 
     def names(self, name: str) -> list[str]:
         """Values that may be joined by commas; none if the field is not there."""
-        return ','.join(self.texts(name)).split(',') if self.has(name) else []
+        return ','.join(self.texts(name)).split(',') if name in self else []
 
     def number(self, name: str, default: int) -> int:
         """A whole number, in JSON or as text. Raises Refused."""
-        value = str(self._values.get(name, default))
+        value = str(self.get(name, default))
         if not re.fullmatch('[0-9]{1,9}', value):
             raise Refused(400, f'{name}={value[:20]}: expected a whole number of at least 0')
         return int(value)
 
+    def objects(self, name: str) -> list['Fields']:
+        """The objects of a list in JSON. Raises Refused."""
+        if (
+            not (values := self.get(name))
+            or not isinstance(values, list)
+            or not all(isinstance(x, dict) for x in values)
+        ):
+            raise Refused(400, f'{name}: expected a list of objects')
+        return list(map(Fields, values))
+
     def flag(self, name: str) -> bool:
-        return str(self._values.get(name, '')).lower() in ('true', '1', 'on')
+        return str(self.get(name, '')).lower() in ('true', '1', 'on')
 
 
 async def read_fields(request: Request, *, most: int) -> Fields:
@@ -86,29 +86,29 @@ async def read_fields(request: Request, *, most: int) -> Fields:
 
     Raises Refused for a body of more than `most` bytes, one that takes too long, and one that cannot be read; Gone.
     """
-    count, end = 0, time.monotonic() + _SECONDS_TO_READ
+    count = 0
 
     async def receive() -> Any:
         nonlocal count
-        async with asyncio.timeout(end - time.monotonic()):
+        while True:
             message = await request.receive()
             count += len(message.get('body', b''))
             # A client that is still sending would not read the reply.
-            while count > most and message.get('more_body') and count < _DISCARDED:
-                message = await request.receive()
-                count += len(message.get('body', b''))
+            if count <= most or not message.get('more_body') or count > _DISCARDED:
+                break
         if count > most:
             raise Refused(413, f'The body is longer than the {most} bytes that this server takes; send less at once')
         return message
 
     bounded = Request(request.scope, receive)
-    query = _joined(request.query_params)
     try:
-        if request.headers.get('content-type', '').partition(';')[0].strip().lower() in _FORMS:
-            async with bounded.form(max_files=0, max_part_size=most) as form:
-                return Fields(query | _joined(form))
-        body = await bounded.body()
-        found = json.loads(body) if body.strip() else {}
+        async with asyncio.timeout(_SECONDS_TO_READ):
+            if request.headers.get('content-type', '').partition(';')[0].strip().lower() in _FORMS:
+                async with bounded.form(max_files=0, max_part_size=most) as form:
+                    found = _joined(form)
+            else:
+                body = await bounded.body()
+                found = json.loads(body) if body.strip() else {}
     except TimeoutError:
         raise Refused(408, f'The body did not arrive within {_SECONDS_TO_READ} s') from None
     except ClientDisconnect:
@@ -117,7 +117,8 @@ async def read_fields(request: Request, *, most: int) -> Fields:
         found = None
     if not isinstance(found, dict):
         raise Refused(400, 'The body cannot be read: expected a JSON object such as {"q": "Hello"}, or a form')
-    return Fields(query | found)
+    values = _joined(request.query_params) | found | request.path_params
+    return Fields({name: value for name, value in values.items() if value is not None})
 
 
 def _joined(pairs: Any) -> dict[str, Any]:

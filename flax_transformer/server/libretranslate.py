@@ -4,48 +4,46 @@ from typing import Any
 
 from starlette.requests import Request
 
-from flax_transformer.server.served import name_of
-from flax_transformer.server.service import Service, split_lines
-from flax_transformer.tasks.translation.documents.markup import split_html
-
-ERROR = 'error'  # the field of an error's text
+from flax_transformer.server.service import Service
+from flax_transformer.tasks.translation.documents.markup import split_html, split_lines
+from flax_transformer.text.languages import name_of
 
 
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
     source, target = fields.text('source'), fields.text('target')
+    is_auto = source == 'auto'
     split = {'text': split_lines, 'html': split_html}[fields.choice('format', 'text', 'html')]
     wanted = fields.number('alternatives', 0)
-    is_auto = source == 'auto'
-    found = [service.direction(text, '' if is_auto else source, target) for text in texts]
-    directions = [direction for direction, _ in found]
-    replies = await service.translate(request, texts, directions, split=split, alternatives=wanted)
+    source = '' if is_auto else source
+    replies = await service.translate(request, texts, source, target, split=split, alternatives=wanted)
     columns: dict[str, list[Any]] = {'translatedText': [reply.text for reply in replies]}
     if is_auto:
-        columns['detectedLanguage'] = [
-            {'language': direction.source, 'confidence': round(confidence)} for direction, confidence in found
-        ]
+        columns['detectedLanguage'] = [_detected(reply.direction.source, reply.confidence) for reply in replies]
     if wanted:
         columns['alternatives'] = [reply.alternatives for reply in replies]
-    return columns if fields.is_list('q') else {name: column[0] for name, column in columns.items()}
+    return columns if isinstance(fields['q'], list) else {name: column[0] for name, column in columns.items()}
 
 
 async def detect(service: Service, request: Request) -> Any:
     (text, *_) = service.texts(await service.read(request), 'q')
-    found = service.served.detect(text)
-    return [{'language': code, 'confidence': round(confidence)} for code, confidence in found]
+    return [_detected(*found) for found in service.served.detect(text)]
+
+
+def _detected(language: str, confidence: float) -> dict[str, Any]:
+    return {'language': language, 'confidence': round(confidence)}
 
 
 async def languages(service: Service, request: Request) -> Any:
     served = service.served
     # Clients look for the target's code too in this list.
-    codes = dict.fromkeys([*served.sources, *served.targets])
-    return [{'code': code, 'name': name_of(code), 'targets': served.targets_of(code)} for code in codes]
+    codes = dict.fromkeys([*served.targets_of, *served.targets])
+    return [{'code': code, 'name': name_of(code), 'targets': served.targets_of.get(code, [])} for code in codes]
 
 
 async def settings(service: Service, request: Request) -> Any:
-    source, target = next(iter(service.served.directions))
+    source, target = next(iter(service.served.pairs))
     named = lambda code: {'code': code, 'name': name_of(code)}
     return {
         'charLimit': service.limits.max_characters,

@@ -14,6 +14,10 @@ class Metrics:
         self.characters = Counter('characters', 'Characters translated', **common)
         self.abandoned = Counter('abandoned_requests', 'Requests whose client left before the reply', **common)
         self.queue = Histogram('queue_seconds', 'From admission to the first batch', buckets=_SECONDS, **common)
-        self.batch = Histogram('batch_seconds', 'Time of a batch', buckets=_SECONDS, **common)
-        self.lines = Histogram('batch_lines', 'Lines of a batch', buckets=_POWERS, **common)
-        self.slots = Histogram('batch_slots', 'Source slots of a batch', buckets=_POWERS, **common)
+        self._batch = Histogram('batch_seconds', 'Time of a batch', buckets=_SECONDS, **common)
+        self._lines = Histogram('batch_lines', 'Lines of a batch', buckets=_POWERS, **common)
+        self._slots = Histogram('batch_slots', 'Source slots of a batch', buckets=_POWERS, **common)
+
+    def observe_batch(self, lines: int, slots: int, seconds: float) -> None:
+        for histogram, value in ((self._batch, seconds), (self._lines, lines), (self._slots, slots)):
+            histogram.observe(value)

@@ -10,17 +10,15 @@ from flax_transformer.server.fields import Refused
 from flax_transformer.server.service import Reply, Service
 from flax_transformer.tasks.translation.inspection import attended
 
-ERROR = 'error'  # the field of an error's text
-
 
 async def translate(service: Service, request: Request) -> Any:
     """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
     source, target = fields.text('source', 'auto'), fields.text('target')
-    directions = [service.direction(text, '' if source == 'auto' else source, target)[0] for text in texts]
+    source = '' if source == 'auto' else source
     alternatives, alignment = fields.number('alternatives', 0), fields.flag('alignment')
-    replies = await service.translate(request, texts, directions, alternatives=alternatives, alignment=alignment)
+    replies = await service.translate(request, texts, source, target, alternatives=alternatives, alignment=alignment)
     return {'translations': [_record(reply) for reply in replies]}
 
 
@@ -30,7 +28,7 @@ async def attention(service: Service, request: Request) -> Any:
     (line, *_), (text, *_) = service.texts(fields, 'text'), service.texts(fields, 'translation')
     if '\n' in line or not line.strip():
         raise Refused(400, 'text: expected one line that is not blank')
-    direction, _ = service.direction(line, fields.text('source'), fields.text('target'))
+    ((direction, _),) = service.served.directions([line], fields.text('source'), fields.text('target'))
     tokenizer, most = direction.best.tokenizer, direction.best.decoding.max_source_tokens
     ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
     for name, found in ids.items():

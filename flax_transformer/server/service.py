@@ -2,8 +2,8 @@
 
 import asyncio
 import hmac
-import re
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,20 +11,16 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
-from flax_transformer.server.batcher import Batcher, Job
 from flax_transformer.server.fields import Fields, Gone, Refused, read_fields
 from flax_transformer.server.metrics import Metrics
-from flax_transformer.server.served import Direction, Served, served_language
+from flax_transformer.server.served import Served
 from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
-from flax_transformer.tasks.translation.documents.markup import Part
+from flax_transformer.tasks.translation.documents.markup import Part, split_lines
+from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
+from flax_transformer.tasks.translation.inference.batcher import Batcher, Job
+from flax_transformer.tasks.translation.inference.directions import Direction
 from flax_transformer.tasks.translation.inference.result import Translation
-
-_LINE_ENDS = re.compile('(\r\n|\r|\n)')
-
-
-def split_lines(text: str) -> list[Part]:
-    return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,7 @@ class Limits:
     max_characters: int = 20_000  # characters in all texts of a request
     max_lines: int = 1000  # lines in them
     max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.beam_width - 1
+    max_terms: int = 50_000  # terms in all glossaries that clients keep here
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
 
@@ -48,6 +45,7 @@ class Reply(NamedTuple):
     """The translation of one text."""
 
     direction: Direction
+    confidence: float  # that the text is in its source language, 0 to 100
     text: str
     alternatives: list[str]  # distinct, the best first, without `text`
     lines: list[Translation]  # one for each line that is not blank
@@ -58,11 +56,13 @@ class Service:
 
     def __init__(self, served: Served, limits: Limits, keys: Sequence[str] = ()) -> None:
         self.served, self.limits, self.metrics = served, limits, Metrics()
+        self.glossaries: dict[str, Any] = {}  # by identifier
         self.keys = [key.encode() for key in keys]
-        batch_tokens = max(each.best.decoding.batch_tokens for each in served.directions.values())
-        self.batcher = Batcher(self.metrics, batch_tokens=batch_tokens, warm_up=self._warm_up)
+        batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
+        observe = self.metrics.observe_batch
+        self.batcher = Batcher(batch_tokens=batch_tokens, warm_up=self._warm_up, observe=observe)
         self._num_waiting = self.num_characters = 0  # requests now, and what they have had translated so far
-        self.is_warm = self.is_draining = False
+        self.is_draining = False
 
     async def read(self, request: Request) -> Fields:
         """The fields of a request that may be served. Raises Refused, or Gone."""
@@ -89,94 +89,90 @@ class Service:
         if count > (most := getattr(self.limits, f'max_{what}')):
             raise Refused(413, f'{count} {what}: this server takes {most} at once; send fewer')
 
-    def direction(self, text: str, source: str, target: str) -> tuple[Direction, float]:
-        """The direction between two languages, and the confidence that the text is in the first, 0 to 100.
-
-        With `source` empty, from the language of the text. Raises Refused, which lists what is served.
-        """
-        wanted = served_language(target, self.served.targets)
-        found, confidence = served_language(source, self.served.sources), 100.0
-        if not source and wanted:
-            found, confidence = self.served.detect(text, wanted)[0]
-        if (direction := self.served.directions.get((found, wanted))) is None:
-            unknown = target if wanted is None else source if found is None else f'{source}-{target}'
-            raise Refused(400, f'{unknown[:80]} is not supported; this server translates {self.served.pairs}')
-        return direction, confidence
-
     async def translate(
         self,
         request: Request,
         texts: Sequence[str],
-        directions: Sequence[Direction],
+        source: str,
+        target: str,
         *,
         split: Callable[[str], list[Part]] = split_lines,
+        glossary: Glossary | None = None,
         alternatives: int = 0,
         alignment: bool = False,
     ) -> list[Reply]:
-        """A reply to each text; all are admitted or none. Raises Refused, Gone, or UserError."""
+        """A reply to each text; all are admitted or none. Without a source, each text's is detected.
+
+        Raises Refused, Gone, or UserError.
+        """
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
+        found = self.served.directions(texts, source, target)
         parts_of = [split(text) for text in texts]
         self._refuse_more(sum(isinstance(part, Marked) for parts in parts_of for part in parts), 'lines')
         jobs = []
-        for parts, direction in zip(parts_of, directions, strict=True):
+        for parts, (direction, _) in zip(parts_of, found, strict=True):
             translator = direction.every if alternatives else direction.best
-            call, key = partial(translate_marked, translator, alignment=alignment), (id(translator), alignment)
-            jobs.append(self._job(direction, [part for part in parts if isinstance(part, Marked)], call, key))
-        await self._run(request, jobs, sum(map(len, texts)))
-        done = zip(parts_of, directions, (iter(job.results) for job in jobs), strict=True)
-        return [_reply(*each, alternatives) for each in done]
+            call = partial(translate_marked, translator, glossary=glossary, alignment=alignment)
+            lines = [part for part in parts if isinstance(part, Marked)]
+            jobs += self._jobs(direction, lines, call, (translator, glossary, alignment))
+        done = iter(await self._run(request, jobs, sum(map(len, texts))))
+        versions = (_versions(parts, done) for parts in parts_of)
+        return [
+            Reply(*each, text, others[:alternatives], lines)
+            for each, (lines, (text, *others)) in zip(found, versions, strict=True)
+        ]
 
     async def call(self, request: Request, direction: Direction, line: str, call: Callable[[str], Any]) -> Any:
         """The result of a call with a line, made by the thread that owns the translators."""
-        job = self._job(direction, [Marked(line)], lambda lines: [call(each.text) for each in lines], object())
-        await self._run(request, [job], len(line))
-        return job.results[0]
+        jobs = self._jobs(direction, [Marked(line)], lambda lines: [call(each.text) for each in lines], object())
+        (result,) = await self._run(request, jobs, len(line))
+        return result
 
-    def _job(self, direction: Direction, lines: list[Marked], call: Callable, key: Any) -> Job:
+    def _jobs(self, direction: Direction, lines: list[Marked], call: Callable, key: Hashable) -> list[Job]:
         buckets = direction.best.decoding.buckets
-        slots = [bucket(len(ids), buckets) for ids in direction.best.tokenizer.encode([line.text for line in lines])]
-        return Job(lines, slots, call, key)
+        encoded = direction.best.tokenizer.encode([line.text for line in lines])
+        return [Job(line, bucket(len(ids), buckets), call, key) for line, ids in zip(lines, encoded, strict=True)]
 
-    async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> None:
-        """Waits until the jobs are done, or raises."""
+    async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> list[Any]:
+        """The results of the jobs. Raises Refused, Gone, or what the translator raised."""
         if self.is_draining:
             raise Refused(503, 'The server is stopping; ask another, or later')
         if self._num_waiting >= self.limits.max_requests:
             raise Refused(429, f'{self._num_waiting} requests are waiting already; try again in a moment')
-        jobs = [job for job in jobs if job.lines]
         if not jobs:
-            return
+            return []
         self._num_waiting += 1
+        admitted = time.monotonic()
         left = asyncio.ensure_future(_left(request))
-        done = asyncio.gather(*(job.done for job in jobs))
+        done = asyncio.gather(*(job.result for job in jobs), return_exceptions=True)
         try:
             self.batcher.submit(jobs)
             await asyncio.wait({done, left}, timeout=self.limits.max_wait, return_when=asyncio.FIRST_COMPLETED)
-            if done.done():
-                done.result()  # raises what the translator raised
-            elif left.done():
+            if not done.done() and left.done():
                 self.metrics.abandoned.inc()
                 raise Gone
-            else:
+            if not done.done():
                 raise Refused(503, f'No reply within {self.limits.max_wait:g} s: the server is busy; try again later')
         finally:
             self._num_waiting -= 1
             left.cancel()
-            done.cancel()
             for job in jobs:
-                job.is_dropped = True
+                job.result.cancel()
+        results = done.result()
+        if errors := [each for each in results if isinstance(each, Exception)]:
+            raise errors[0]
         self.num_characters += num_characters
         self.metrics.characters.inc(num_characters)
         began = min(job.started for job in jobs)
-        queue, work = began - jobs[0].admitted, max(job.finished for job in jobs) - began
+        queue, work = began - admitted, time.monotonic() - began
         self.metrics.queue.observe(queue)
         request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
+        return results
 
     def _warm_up(self) -> None:
-        for direction in {id(each.best.programs): each for each in self.served.directions.values()}.values():
-            direction.best.warm_up()
-        self.is_warm = True
+        for model in self.served.models:
+            model.translator.warm_up()
 
 
 async def _left(request: Request) -> None:
@@ -185,11 +181,10 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _reply(parts: Sequence[Part], direction: Direction, done: Iterator[Translation], alternatives: int) -> Reply:
-    """Puts translations in the place of the parts of a text that were to be translated."""
+def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> tuple[list[Translation], list[str]]:
+    """The next translations, of the parts that were to be translated, and the distinct texts with them, best first."""
     found = [next(done) if isinstance(part, Marked) else part for part in parts]
     ranked = [[each] if isinstance(each, str) else [one.text for one in each.n_best or (each,)] for each in found]
     most = max(map(len, ranked), default=1)
     texts = (''.join(each[min(rank, len(each) - 1)] for each in ranked) for rank in range(most))
-    first, *others = dict.fromkeys(texts)
-    return Reply(direction, first, others[:alternatives], [each for each in found if not isinstance(each, str)])
+    return [each for each in found if not isinstance(each, str)], list(dict.fromkeys(texts))

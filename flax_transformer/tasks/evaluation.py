@@ -23,19 +23,25 @@ def only_run(runs: Sequence[str], models: str) -> str:
     return runs[0]
 
 
-def test_set(
-    run: str, test: str | None, data: Any, paths: Callable[[Any], Iterable[Path]], *, trust: bool
+def scored_set(
+    run: str,
+    test: str | None,
+    data: Any,
+    paths: Callable[[Any], Iterable[Path]],
+    *,
+    trust: bool,
+    remedy: str = '--test FILE',
 ) -> tuple[str, Any]:
     """Returns the name of the set to score on, the user's or the run's, and the section `data` to read it with.
 
-    `paths` are the files that it is read from. Raises UserError, unless `trust`, for a test set outside the user's data
-    folder that a stranger may have named.
+    `paths` are the files that it is read from, `remedy` the option that names another. Raises UserError, unless
+    `trust`, for a test set outside the user's data folder that a stranger may have named.
     """
     if test is not None:
         return test, replace(data, root=None if test.startswith('tfds:') else '.')
     if not data.test:
-        raise UserError(f'{run} has no test set (data.test is empty); give --test FILE')
-    remedy = '--test FILE, or with --data.test and --data.root'
+        raise UserError(f'{run} has no test set (data.test is empty); give {remedy}')
+    remedy = f'{remedy}, or with --data.test and --data.root'
     check_named_files(open_run(split_reference(run)[0]), data, paths, data_root, trust=trust, remedy=remedy)
     return data.test, data
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from flax_transformer import tasks
 from flax_transformer.common import config_files
+from flax_transformer.common.config_files import SUFFIXES, read_table
 from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, split_header, task_of
-from flax_transformer.common.config_tables import SUFFIXES, read_table
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
@@ -139,16 +139,13 @@ def recipe_named(task: str) -> 'Recipe':
 
 def task_module(task: str, part: str) -> ModuleType:
     """A task's module, such as task_module('translation', 'evaluate'). Raises UserError if there is none."""
-    if task in task_names():
-        name = f'{tasks.__name__}.{task}.{part}'
-    else:
-        package, _, file = config_class(task).__module__.rpartition('.')
-        if file != 'config':  # a task in one file
-            module = sys.modules[config_class(task).__module__]
-            if not hasattr(module, _MAIN_NAMES[part]):
-                raise _lacks(task, f'{_MAIN_NAMES[part]} in {module.__name__}')
-            return module
-        name = f'{package}.{part}'
+    module = sys.modules[config_class(task).__module__]
+    package, _, file = module.__name__.rpartition('.')
+    if file != 'config':  # a task in one file
+        if not hasattr(module, _MAIN_NAMES[part]):
+            raise _lacks(task, f'{_MAIN_NAMES[part]} in {module.__name__}')
+        return module
+    name = f'{package}.{part}'
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -4,41 +4,40 @@ Learned from the training texts of a run and kept in its folder `tokenizer`.
 """
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited, write_whole
+from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of, write_files
 
 _SETTINGS_FILE = 'lower_case.json'
 C = TypeVar('C')  # the config of the run's task
 
 
-class VocabularyRun(RunDirectory[C]):
-    """A run directory with the vocabulary of its model, which it began with."""
+class TokenizerRun(RunDirectory[C]):
+    """A run directory with a tokenizer, such as a `Vocabulary`, which it began with."""
 
-    vocabulary_class: ClassVar[type['Vocabulary']]
+    load_tokenizer: ClassVar[Callable[[Path], Any]]  # reads the folder that the tokenizer's `save` wrote
     model_files = ('tokenizer', DIGEST_FILE)
 
     def is_prepared(self) -> bool:
         return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()
 
-    def write_vocabulary(self, vocabulary: 'Vocabulary') -> None:
-        write_digest(self.path, vocabulary.digest)
-        vocabulary.save(self.path / 'tokenizer')
+    def write_tokenizer(self, tokenizer: Any) -> None:
+        write_digest(self.path, tokenizer.digest)
+        tokenizer.save(self.path / 'tokenizer')
 
-    def read_vocabulary(self) -> Any:
-        """The run's vocabulary. Raises UserError if it is not the one that the run began with."""
-        vocabulary = self.vocabulary_class.load(self.path / 'tokenizer')
-        check_digest(self.path, vocabulary.digest)
-        return vocabulary
+    def read_tokenizer(self) -> Any:
+        """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
+        tokenizer = self.load_tokenizer(self.path / 'tokenizer')
+        check_digest(self.path, tokenizer.digest)
+        return tokenizer
 
 
 class Vocabulary:
@@ -78,14 +77,12 @@ class Vocabulary:
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into a folder, its description last."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / _SETTINGS_FILE, json.dumps(self.lower_case) + '\n')
+        write_files(folder, {_SETTINGS_FILE: self.lower_case})
         if self.pieces:
             self.pieces.save(folder)
-            return
-        write_whole(folder / self.file, self.written())
-        description = {'kind': self.kind, 'vocab_size': self.size, 'sha256': self.digest}
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        else:
+            description = {'kind': self.kind, 'vocab_size': self.size, 'sha256': self.digest}
+            write_files(folder, {self.file: self.written().encode(), DESCRIPTION_FILE: description})
 
     @classmethod
     def load(cls, folder: Path) -> Self:

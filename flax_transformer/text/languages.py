@@ -10,6 +10,7 @@ from flax_transformer.common.errors import UserError, nearest
 # ISO 639-1, and the three letters that NLLB-200 has for it (ISO 639-3, for some the code of one variety).
 _THREE_LETTERS = json.loads(Path(__file__).with_name('three_letters.json').read_text())
 _TWO_LETTERS = {three: two for two, three in _THREE_LETTERS.items() if two != 'no'}
+_NAMES = json.loads(Path(__file__).with_name('language_names.json').read_text())  # in English, by two letters
 # Where a language has two scripts: the one that is meant by the language alone, or by a country.
 _SCRIPTS = {'zho': 'hans', 'cn': 'hans', 'sg': 'hans', 'tw': 'hant', 'hk': 'hant', 'mo': 'hant'}
 
@@ -31,11 +32,28 @@ def known_language(name: str, language: str | None, codes: Collection[str]) -> s
         three = _three_letters(language)
         same = [code for code in codes if _three_letters(code) == three]
         scripts = {_SCRIPTS.get(part, part) for part in rest or [three]}
-        same = [code for code in same if scripts.intersection(_parts(code)[1:])] or same
+        bare = [code for code in same if len(_parts(code)) == 1]
+        same = [code for code in same if scripts.intersection(_parts(code)[1:])] or bare or same
     if len(same) == 1:
         return same[0]
     expected = f'expected one of {", ".join(same or codes)}'
     raise UserError(f'{name}={language!r}: {expected}.{"" if same else nearest(str(language), codes)}')
+
+
+def usual_name(code: str, codes: Collection[str]) -> str:
+    """The two letters of one of `codes` if they mean it, else the code: `de` of `deu_Latn`, `zh` of `zho_Hans`."""
+    short = two_letters(code)
+    try:
+        return short if known_language('language', short, codes) == code else code
+    except UserError:
+        return code
+
+
+def name_of(language: str) -> str:
+    """The English name of a language, with its script or country; its code if it is a rare one."""
+    first, _, rest = language.replace('_', '-').partition('-')
+    name = _NAMES.get(two_letters(first), language)
+    return f'{name} ({rest})' if rest and name != language else name
 
 
 def _parts(language: str) -> list[str]:

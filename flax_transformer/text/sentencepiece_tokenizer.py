@@ -6,7 +6,6 @@ uses for the space, comes back as a space. Language tags are control pieces such
 
 import hashlib
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -18,11 +17,11 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
+from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
@@ -64,10 +63,8 @@ class SentencePieceTokenizer(Tokenizer):
             return tokenizer
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         description = {'kind': KIND, 'vocab_size': self.vocab_size, 'sha256': self.digest}
-        write_whole(folder / MODEL_FILE, self.model)
-        write_whole(folder / DESCRIPTION_FILE, json.dumps(description, indent=2) + '\n')
+        write_files(folder, {MODEL_FILE: self.model, DESCRIPTION_FILE: description})
 
     @cached_property
     def _segmenter(self) -> Segmenter:
@@ -81,9 +78,7 @@ class SentencePieceTokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
 
-    @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
+    target_vocab_size = vocab_size
 
     def portable(self) -> Portable:
         is_text = [not self._processor.is_control(i) for i in range(self.vocab_size)]
@@ -119,8 +114,7 @@ class SentencePieceTokenizer(Tokenizer):
     def piece(self, token_id: int) -> str:
         return self._processor.id_to_piece(int(token_id))
 
-    def source_piece(self, token_id: int) -> str:
-        return self.piece(token_id)
+    source_piece = piece
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
         # Not a list at once, for which SentencePiece starts threads: they cost as much as 40 lines.
@@ -137,8 +131,7 @@ class SentencePieceTokenizer(Tokenizer):
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
-    def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return self.encode_flat(lines)
+    encode_target_flat = encode_flat
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = self._segmenter.sample(lines, seeds=seeds, alpha=alpha)

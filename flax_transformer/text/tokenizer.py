@@ -1,17 +1,18 @@
 """Text to ids and back: what the package asks of a tokenizer, whichever library is inside, and its config."""
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_positive, check_range, check_types
-from flax_transformer.common.files import naming_damage, read_limited
+from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
@@ -117,6 +118,14 @@ def kind_of(folder: Path) -> str | None:
         return None
     with naming_damage(file):
         return parse_json(read_limited(file))['kind']
+
+
+def write_files(folder: Path, files: Mapping[str, Any]) -> None:
+    """Writes files by name, in their order, all but bytes as JSON, into a folder, which is made if absent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False) + '\n'
+        write_whole(folder / name, text)
 
 
 @dataclass(frozen=True)

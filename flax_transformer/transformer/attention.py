@@ -143,9 +143,7 @@ class MultiHeadAttention(nn.Module):
 
     def setup(self) -> None:
         # One Glorot draw for each matrix: a fused one would get the wrong fan-out.
-        def projection(inputs: int, features: int) -> Dense:
-            return Dense(inputs, features, self.use_bias, self.dtype)
-
+        projection = partial(Dense, use_bias=self.use_bias, dtype=self.dtype)
         width = self.num_heads * self.head_dim
         self.query, self.key, self.value = (projection(self.d_model, width) for _ in range(3))
         self.output = projection(width, self.d_model)

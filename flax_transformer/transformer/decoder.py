@@ -55,9 +55,7 @@ class DecoderLayer(nn.Module):
         seen: list[jax.Array] | None = None,
     ) -> jax.Array:
         """Returns x [B, T, D] after the layer, all positions at once; adds attention over the memory to `seen`."""
-
-        def attend_self(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, self_mask, deterministic=deterministic)
+        attend_self = lambda x: self.self_attention(x, x, self_mask, deterministic=deterministic)
 
         def attend_memory(x: jax.Array) -> jax.Array:
             if seen is not None:

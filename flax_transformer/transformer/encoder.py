@@ -25,13 +25,8 @@ class EncoderLayer(nn.Module):
         self, x: jax.Array, mask: jax.Array | None, segments: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
         """Returns x [B, S, D] after the layer."""
-
-        def attend(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, mask, deterministic=deterministic)
-
-        def transform(x: jax.Array) -> jax.Array:
-            return self.feed_forward(x, deterministic=deterministic)
-
+        attend = lambda x: self.self_attention(x, x, mask, deterministic=deterministic)
+        transform = lambda x: self.feed_forward(x, deterministic=deterministic)
         x = self.self_residual(x, attend, segments, deterministic=deterministic)
         return self.feed_forward_residual(x, transform, segments, deterministic=deterministic)
 
@@ -52,9 +47,7 @@ class Encoder(nn.Module):
     def __call__(
         self, x: jax.Array, mask: jax.Array | None, segments: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
-        def run(layer: EncoderLayer, x: jax.Array, *rest: jax.Array | None) -> jax.Array:
-            return layer(x, *rest, deterministic=deterministic)
-
+        run = lambda layer, x, *rest: layer(x, *rest, deterministic=deterministic)
         for layer in self.layers:
             x = (nn.remat(run) if self.remat else run)(layer, x, mask, segments)
         if self.final_norm is not None:

@@ -78,7 +78,7 @@ def test_json_is_one_object_on_standard_output(capsys):
 
 def test_clean_writes_what_passes_and_says_why_the_rest_does_not(folder, capsys):
     lines = (folder / 'train.en').read_bytes().split(b'\n')
-    lines[40] += b'\x07'  # of two reasons the one that is first in the table
+    lines[40] += b'\x07'  # two reasons: the one that is first in the table counts
     (folder / 'train.en').write_bytes(b'\n'.join(lines))
     assert main(['clean', 'mine.py', '--output', 'new']) == 0
     out = capsys.readouterr().out
@@ -124,14 +124,14 @@ def test_clean_leaves_out_a_shifted_stretch(folder, capsys):
     corpus = clean_corpus()
     targets = corpus['train'][1]
     targets.insert(300, targets.pop(150))
-    targets[200] = b''  # of two reasons the one that the line itself shows
+    targets[200] = b''  # two reasons: the one that the line itself shows counts
     write_corpus(folder, corpus)
     assert main(['clean', 'mine.py', '--output', 'new']) == 0
     assert 'shifted' in capsys.readouterr().err
     rows = (folder / 'new' / 'train.rejected.tsv').read_text().splitlines()
     assert {row.split('\t')[0] for row in rows if ', line 201\t' not in row} == {'shifted'}
     assert next(row for row in rows if ', line 201\t' in row).startswith('blank')
-    # On either side the guard, less the pairs that have a reason of their own.
+    # Either side of the guard, less the pairs that have a reason of their own.
     assert abs(len(rows) - (150 + 2 * GUARD)) <= 8
 
 

@@ -114,7 +114,7 @@ def test_help_gives_every_field_with_its_comment(capsys, command, options, confi
     for field in dataclasses.fields(Config):
         comments = comments_of(field.type) if dataclasses.is_dataclass(field.type) else {}
         expected |= {f'{field.name}.{name}': comment for name, comment in comments.items()}
-    del expected['data.mixture']  # of tables: in config files only
+    del expected['data.mixture']  # tables are set in config files only
     expected['seed'] = comments_of(Config)['seed']
     assert len(expected) > 90
     assert all(expected.values())
@@ -162,25 +162,6 @@ def test_bad_training_commands_say_what_to_do_and_write_nothing(refuse, folder, 
     assert code == 2
     assert_says(message, *parts)
     assert sorted(folder.iterdir()) == before
-
-
-def test_a_workdir_that_holds_another_run_is_refused_with_both_values_and_left_alone(refuse, folder):
-    Run('old').open(load_config('mine.py'))
-    before = (folder / 'old' / 'config.json').read_bytes()
-    code, message = refuse('train', 'mine.py', '--workdir', 'old', '--model.d-ff', '16')
-    assert code == 2
-    assert_says(message, 'old holds a run of another config', 'model.d_ff: 8 there, 16 here', 'another --workdir')
-    assert [file.name for file in (folder / 'old').iterdir()] == ['config.json']
-    assert (folder / 'old' / 'config.json').read_bytes() == before
-
-
-@pytest.mark.parametrize('workdir', ['.', 'good.en'], ids=['folder', 'file'])
-def test_a_workdir_that_is_no_run_is_refused_and_left_alone(refuse, folder, workdir):
-    before = {file: file.read_bytes() for file in folder.iterdir()}
-    code, message = refuse('train', 'mine.py', '--workdir', workdir)
-    assert code == 2
-    assert_says(message, f'{workdir} exists and is not a run directory', 'another --workdir')
-    assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(('run', 'what'), [('none', 'none does not exist'), ('.', '. has no config.json')])

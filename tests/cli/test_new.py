@@ -11,7 +11,7 @@ import toy_task
 from wav_files import tone, wav_bytes
 
 from flax_transformer.cli import main
-from flax_transformer.cli.config_text import config_text
+from flax_transformer.cli.new import config_text
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.config import DataConfig, TransformerConfig

@@ -21,7 +21,7 @@ def main():
 
 class Crash:
     def __del__(self):
-        os._exit(139)  # as extension modules do in the teardown
+        os._exit(139)  # extension modules may end so in the teardown
 
 crash = Crash()
 run(main, {options})
@@ -47,7 +47,7 @@ time.sleep(20)""",
     'amid_an_import': """
 exec(compile('interrupt()', '<frozen importlib._bootstrap>', 'exec'), globals())
 time.sleep(20)""",
-    'while_a_thread_waits': """  # as Orbax's do, for minutes
+    'while_a_thread_waits': """  # Orbax's threads do, for minutes
 import threading
 threading.Thread(target=time.sleep, args=[100]).start()
 interrupt()""",

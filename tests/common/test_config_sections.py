@@ -155,7 +155,7 @@ FRENCH = CorpusConfig('b', 'y', target_language='fr')
         (DecodingConfig, {'beam_width': 4, 'n_best': 5}, r'n_best=5: expected at most beam_width=4'),
         (DecodingConfig, {'search': 'sample', 'n_best': 2}, r'n_best=2: expected at most samples=1'),
         (DecodingConfig, {'beam_width': 1, 'mbr': 'bleu'}, r"mbr='bleu'.*beam_width of at least 2"),
-        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected more than 0'),
+        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected at least 1e-9'),
         (DecodingConfig, {'top_p': 0.0}, r'top_p=0.0'),
         (DecodingConfig, {'min_p': 1.0}, r'min_p=1.0'),
         (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
@@ -243,20 +243,6 @@ def test_json_round_trip_gives_the_same_config(changed):
         assert from_json(text, Config) == config
         assert list(json.loads(text).items())[:2] == [('schema_version', 2), ('task', 'translation')]
         assert text.endswith('}\n')
-
-
-def test_absent_fields_take_their_defaults():
-    """A config from before a field still loads."""
-    assert from_json('{"schema_version": 2, "task": "translation", "model": {"d_model": 64}}', Config) == Config(
-        model=TransformerConfig(d_model=64)
-    )
-
-
-def test_changed_fields_lists_old_and_new():
-    old = Config()
-    new = dataclasses.replace(old, model=dataclasses.replace(old.model, d_model=256, head_dim=8), seed=3)
-    assert changed_fields(old, new) == {'model.d_model': (512, 256), 'model.head_dim': (None, 8), 'seed': (0, 3)}
-    assert changed_fields(old, Config()) == {}
 
 
 def test_changed_fields_sees_every_field(changed):

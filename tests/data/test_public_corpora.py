@@ -306,15 +306,3 @@ def test_splits_share_no_sentence_and_stay_when_the_corpus_grows() -> None:
 def test_a_corpus_that_is_none_is_refused(name: str, message: str, server: Server, capsys) -> None:
     assert main(['prepare', name, '--mirror', server.url]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_path_falls_back_to_the_same_compressed(tmp_path: Path) -> None:
-    data = load_config('multi30k_en_de').data
-    for language, text in (('en', 'one\n'), ('de', 'eins\n')):
-        (tmp_path / f'a.{language}.gz').write_bytes(gzip.compress(text.encode()))
-    (tmp_path / 'b.tsv.bz2').write_bytes(bz2.compress(b'one\teins\n'))
-    names = [f'{tmp_path}/a.{{lang}}', f'{tmp_path}/b.tsv', f'{tmp_path}/a.en,{tmp_path}/a.de']
-    assert [read_corpus(name, data).targets for name in names] == [['eins']] * 3
-    for language in ('en', 'de'):
-        (tmp_path / f'a.{language}').write_text('plain\n')
-    assert read_corpus(names[0], data).targets == ['plain']

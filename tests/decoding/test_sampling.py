@@ -17,7 +17,7 @@ from flax_transformer.decoding import transforms
 from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
 from flax_transformer.decoding.problem import Hypotheses
 
-BATCH, SAMPLES = 4, 8192  # of every test, so that they share compilations
+BATCH, SAMPLES = 4, 8192  # the same in every test, so that they share compilations
 ERROR = 1e-6
 
 
@@ -29,7 +29,7 @@ def draw(toys: Toys, *, chain=(), seed: int = 0) -> Hypotheses:
 
 def chi_square_limit(freedom: int) -> float:
     """What chi-square exceeds with probability ERROR (Wilson and Hilferty 1931)."""
-    z = 4.7534  # of ERROR
+    z = 4.7534  # the quantile of ERROR
     return freedom * (1 - 2 / (9 * freedom) + z * math.sqrt(2 / (9 * freedom))) ** 3
 
 

@@ -143,11 +143,6 @@ def test_an_ensemble_searches_under_the_mean_of_its_members(mean):
     compare(search(toys, others), toys, lambda i, n: exhaustive(mixed(i), n, score))
 
 
-def test_an_unknown_mean_is_refused():
-    with pytest.raises(ValueError, match="mean='median': expected log_probability or probability"):
-        ensemble([toy_step], mean='median')
-
-
 def reference_groups(model, max_length: int, width: int, groups: int, diversity: float) -> list[Found]:
     """Vijayakumar et al. 2018, algorithm 1, over lists, with a Hamming penalty and finished hypotheses kept."""
     size = width // groups

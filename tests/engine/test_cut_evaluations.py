@@ -1,6 +1,5 @@
 """An evaluation cut by SIGTERM: made good at the next start, and then as if nothing had happened."""
 
-import contextlib
 import os
 import signal
 from dataclasses import replace
@@ -15,8 +14,8 @@ from toy_task import CircleConfig
 
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.finished import REPLACED
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.task import TrainState
 
 LOSSES = {10: 0.9, 20: 0.5, 30: 0.1, 40: 0.3}  # the best of those saved, at 20 and 40, comes last
@@ -44,10 +43,10 @@ class Validate:
 
 def outcome(run: CircleRun) -> dict[str, Any]:
     """All that a run leaves, except times."""
-    with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
-        state, position = checkpoints.restore(make_trainer(run.read_config()).shapes)
-        best = checkpoints.best()
-        metrics = {step: checkpoints.metrics(step) for step in {best, checkpoints.latest()}}
+    checkpoints = CheckpointReader(run.checkpoints)
+    state, position = checkpoints.restore(make_trainer(run.read_config()).shapes)
+    best = checkpoints.best()
+    metrics = {step: checkpoints.metrics(step) for step in {best, checkpoints.latest()}}
     for name in ('seconds', 'waited'):
         position['progress']['window'].pop(name)
     records = [record for record in read_metrics(run.path) if record['kind'] == 'validation']

@@ -40,7 +40,7 @@ def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeyp
     run = train_circle(tmp_path / 'run', config)
     config = run.read_config()
     assert steps_of(run.checkpoints)[-1] == config.training.steps
-    assert config.training.steps in (46, 47)  # of 60 seconds 13 have passed
+    assert config.training.steps in (46, 47)  # 13 of 60 seconds have passed
     assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
 
 

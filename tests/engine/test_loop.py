@@ -4,9 +4,10 @@ import time
 from typing import Any
 
 import pytest
-from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer.common.errors import Interrupted
+from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.preemption import Stop
 from flax_transformer.engine.task import TrainState
 
@@ -52,7 +53,7 @@ def test_metrics_are_read_one_step_late() -> None:
     }
 
 
-class RecordingReporter(SilentReporter):
+class RecordingReporter(NoReporter):
     def __init__(self) -> None:
         self.phases: list[str] = []
         self.records: dict[int, dict[str, float]] = {}
@@ -88,7 +89,7 @@ def test_what_is_not_training_is_named_and_compiling_takes_no_time_from_it() -> 
         'evaluating',
         'saving',
     ]
-    assert reporter.records[2]['seconds_per_step'] < 0.1  # of 0.3 s for two steps
+    assert reporter.records[2]['seconds_per_step'] < 0.1  # two steps took 0.3 s
 
 
 def test_an_evaluation_that_was_owed_comes_before_compiling() -> None:
@@ -108,7 +109,7 @@ def test_the_epoch_is_that_of_the_place_after_a_step_also_after_resuming() -> No
         saved, reporter, first = Saved(), RecordingReporter(), 0
         for end in (*stops, 8):
             trainer = CountingTrainer(steps=end, log_every=2, evaluate_every=99, checkpoint_every=99)
-            run_loop(trainer, saved, first=first, reporter=reporter, epoch=lambda place: place / 8)
+            run_loop(trainer, saved, first=first, reporter=reporter)
             first = end
         found.append({step: metrics['epoch'] for step, metrics in reporter.records.items() if step % 2 == 0})
     assert found[0] == found[1] == {2: 0.25, 4: 0.5, 6: 0.75, 8: 1.0}

@@ -66,7 +66,7 @@ def test_a_poisoned_step_changes_nothing_but_the_step(
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.linear_schedule(1e-2, 0.0, 100)))
     loss = partial(poisoned_loss, value=value, where=where)
     step = devices.compile(partial(train_step, loss=loss, weight='weight', tx=tx, ema_decay=0.9))
-    state = devices.replicate(init_state(CIRCLE.init, jax.random.key(3), tx, has_ema=True))
+    state = devices.place(init_state(CIRCLE.init, jax.random.key(3), tx, has_ema=True), devices.replicated)
     good = draw(4)
     state, metrics = step(state, devices.split(good), jax.random.key(0))
     assert not metrics['skipped']
@@ -131,7 +131,7 @@ def poison_steps(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[int], bool])
 
     def poisoned_step(self: Trainer, state: TrainState, batch: Points) -> Any:
         if is_bad(int(state.step) + 1):
-            batch.x[0, 0] = POISON  # in place: it is this batch that is kept for replay
+            batch.x[0, 0] = POISON  # changed where it is: this batch is kept for replay
         return step(self, state, batch)
 
     monkeypatch.setattr(CircleTask, 'loss', infinite_loss)

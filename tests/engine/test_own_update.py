@@ -1,6 +1,5 @@
 """A task that updates its parameters itself: by the rows that a batch names, in place of gradients and an optimizer."""
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ from flax_transformer.engine import launch
 from flax_transformer.engine.config import LoopConfig, OptimizerConfig, ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.recipe import declare
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.task import Task
 from flax_transformer.engine.trainer import Trainer
 
-CELLS = 16  # of a grid; the value of each moves toward the share of its points that are inside of the circle
+CELLS = 16  # a grid has as many; the value of each moves toward the share of its points that are inside of the circle
 
 
 class GridTask(Task):
@@ -110,8 +109,7 @@ def test_it_learns_reports_and_resumes_to_the_bit(tmp_path: Path) -> None:
 
 
 def _restored(run: RunDirectory) -> Any:
-    with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
-        return jax.device_get(checkpoints.restore(RECIPE.trainer(CONFIG).shapes)[0])
+    return jax.device_get(CheckpointReader(run.checkpoints).restore(RECIPE.trainer(CONFIG).shapes)[0])
 
 
 class PoisonedGrid(GridTask):

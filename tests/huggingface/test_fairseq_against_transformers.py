@@ -15,6 +15,8 @@ from num2words import num2words
 from random_lines import random_line
 
 from flax_transformer import Translator
+from flax_transformer import train as train_run
+from flax_transformer.config import OptimizerConfig, TrainingConfig
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
@@ -56,7 +58,7 @@ def write_tokenizer(folder: Path, kind: str) -> int:
         made = transformers.NllbTokenizer.from_pretrained(folder, additional_special_tokens=list(codes))
         made.save_pretrained(folder)
         text = json.loads((folder / 'tokenizer.json').read_text(encoding='utf-8'))
-        ids = {code: 401 + i for i, code in enumerate([*codes, '<mask>'])}  # as in the real one: <mask> last
+        ids = {code: 401 + i for i, code in enumerate([*codes, '<mask>'])}  # the real one has <mask> last, too
         for token in text['added_tokens']:
             token['id'] = ids.get(token['content'], token['id'])
         text['added_tokens'].sort(key=lambda token: token['id'])
@@ -161,3 +163,26 @@ def test_an_exported_run_is_read_there_with_equal_logits(cases, tmp_path: Path) 
     assert tokenizer('drei')['input_ids'][1:] == case.tokenizer('drei')['input_ids'][1:]
     options = {'num_beams': 4, 'max_length': 25, 'early_stopping': 'never'}
     assert again.generate(**options) == case.generate(**options)
+
+
+def test_a_fine_tuned_run_is_read_there_with_equal_logits(cases, tmp_path: Path) -> None:
+    case = cases['de', 'es']
+    imported = import_huggingface(case.folder, tmp_path / 'imported', target_language='es')
+    for language in ('de', 'es'):
+        lines = ''.join(f'{num2words(n, lang=language)}\n' for n in range(200))
+        (tmp_path / f'train.{language}').write_text(lines, encoding='utf-8')
+    config = imported.read_config()
+    data = {'train': 'train.{lang}', 'root': str(tmp_path), 'source_length': 32, 'target_length': 32}
+    config = replace(
+        config,
+        data=replace(config.data, source_language='de', target_language='es', **data),
+        optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-3, warmup_steps=1),
+        training=TrainingConfig(steps=5, tokens_per_step=512),
+    )
+    tuned = train_run(config, tmp_path / 'tuned', init_from=imported.path)
+    export_huggingface(tuned.path, tmp_path / 'out', config.decoding)
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / 'out').eval()
+    again = replace(case, theirs=theirs, ours=Translator.from_run(tuned.path))
+    assert max(largest_differences(again)) < 1e-4
+    assert max(largest_differences(replace(case, theirs=theirs))) > 1e-2  # the weights have changed
+    assert again.search(beam_width=1) == again.generate(num_beams=1)

@@ -271,7 +271,7 @@ def test_what_is_there_is_not_overwritten(imported: Path, tmp_path: Path, capsys
 
 
 def test_missing_safetensors_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, 'safetensors', None)
+    monkeypatch.setitem(sys.modules, 'safetensors.numpy', None)
     with pytest.raises(UserError, match=r'pip install .*\[interop\]'):
         write_safetensors(tmp_path / 'model.safetensors', {})
 

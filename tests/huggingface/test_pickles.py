@@ -99,7 +99,7 @@ def test_each_opcode_gives_an_inert_value_or_is_refused(opcode: pickletools.Opco
             load(io.BytesIO(b'(' + opcode.code.encode('latin-1') + bytes(20)))
 
 
-STATE = pickle.dumps((3, '<', None, None, None, 1 << 20, 1, 63), protocol=2)[2:-1]  # of a data type
+STATE = pickle.dumps((3, '<', None, None, None, 1 << 20, 1, 63), protocol=2)[2:-1]  # a data type's
 SLOTS = b'N}U\x06moduleNs\x86'
 NAMES = [b'ctorch\nBFloat16Storage\n', b'ctorch._utils\n_rebuild_tensor_v2\n', b'ccollections\nOrderedDict\n']
 TENSOR = NAMES[1] + b'((U\x07storage' + NAMES[0] + b'U\x010U\x03cpuK\x04tQK\0K\x04\x85K\x01\x85tR'
@@ -122,7 +122,7 @@ def test_a_state_changes_nothing(value: bytes) -> None:
 def test_calling_gives_a_value_or_is_refused(function: bytes) -> None:
     for arguments in (b')', b'K\x01\x85', b'}', b'K\x01', b'N', b'](K\x01K\x02e', NAMES[0]):
         with contextlib.suppress(TypeError, ValueError, IndexError):
-            assert load(io.BytesIO(function + arguments + b'R.')) == {}  # of an OrderedDict
+            assert load(io.BytesIO(function + arguments + b'R.')) == {}  # an OrderedDict's
 
 
 def test_a_state_dict_is_a_dict_of_tensors(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_map_has_the_weights_and_the_tokens() -> None:
 
 def test_a_grid_has_a_map_for_each_head_on_one_scale() -> None:
     for figure, maps in (
-        (plot_heads(WEIGHTS[0], SOURCE, TARGET, columns=2), WEIGHTS[0]),
+        (plot_heads(WEIGHTS[0], SOURCE, TARGET), WEIGHTS[0]),
         (plot_layers(WEIGHTS, SOURCE, TARGET), WEIGHTS.reshape(-1, 2, 3)),
     ):
         images = [axes.images[0] for axes in figure.axes if axes.images]
@@ -56,8 +56,8 @@ def test_right_to_left_is_reversed_where_matplotlib_does_not_shape(monkeypatch: 
 
 
 def test_links_and_masks_are_where_they_were_given() -> None:
-    axes = plot_alignment([(2, 0)], SOURCE, TARGET, reference=[(1, 1), (2, 0)]).axes[0]
-    assert [each.get_offsets().tolist() for each in axes.collections] == [[[1, 1], [2, 0]], [[2, 0]]]
+    (links,) = plot_alignment([(2, 0), (1, 1)], SOURCE, TARGET).axes[0].collections
+    assert links.get_offsets().tolist() == [[2, 0], [1, 1]]
     png(plot_alignment([], SOURCE, TARGET))
     png(plot_alignment([], SOURCE, []))  # an empty translation draws no warning
     mask = np.tri(3, dtype=bool)
@@ -72,8 +72,9 @@ def test_lines_share_colors_between_panels() -> None:
     assert [line.get_color() for line in right.lines] == [COLORS[1]]
     assert list(right.lines[0].get_ydata()) == [7, 8]
     assert list(plot_schedule({'noam': [0.1, 0.2]}).axes[0].lines[0].get_xdata()) == [1, 2]
-    bars = plot_lengths({'x': [1.0, 2.0], 'y': [3.0, 4.0]}, ['0-10', '11 or more'], counts=[5, 6]).axes[0].patches
-    assert [bar.get_height() for bar in bars] == [1, 2, 3, 4]
+    scores, names = {'x': [1.0, 2.0], 'y': [3.0, 4.0]}, ['0-10', '11 or more']
+    (axes,) = plot_lengths(scores, names, counts=[5, 6], ylabel='BLEU', unit='words').axes
+    assert [bar.get_height() for bar in axes.patches] == [1, 2, 3, 4]
     assert len(plot_positions({'one': np.eye(4), 'two': np.eye(4)}).axes) == 3
     assert len(plot_norm_axes(('layer', 'batch')).axes) == 2
 

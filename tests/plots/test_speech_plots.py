@@ -83,16 +83,15 @@ def test_detections_have_hits_threshold_and_truth(waveform: tuple | None) -> Non
 
 def test_the_curve_of_detections_goes_down_from_few_false_accepts() -> None:
     accepts, rejects = np.array([60.0, 0.0, 0.0, 12.0]), np.array([0.0, 0.5, 0.2, 0.1])
-    interval = (rejects / 2, rejects + 0.1)
-    figure = plot_detection_curve(
-        accepts, rejects, rejects_interval=interval, chosen=(0.0, 0.2), chosen_accepts=(0.0, 21.4)
-    )
+    interval, chosen = (rejects / 2, rejects + 0.1), {'chosen': (0, 0.2), 'chosen_accepts': (0, 21.4), 'title': ''}
+    figure = plot_detection_curve(accepts, rejects, rejects_interval=interval, **chosen)
     (axes,) = figure.axes
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [0, 0, 12, 60])
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [50, 20, 10, 0])
     assert labels(axes) == ('false accepts per hour', 'false rejects (%)')
     assert png(figure, dpi=30).startswith(b'\x89PNG')
-    assert png(plot_detection_curve(np.zeros(2), np.array([0.0, 1.0])), dpi=30), 'no false accept at all'
+    figure = plot_detection_curve(np.zeros(4), rejects, rejects_interval=interval, **chosen)
+    assert png(figure, dpi=30), 'no false accept at all'
 
 
 def test_confusion_shows_counts_and_shares_of_rows() -> None:
@@ -100,4 +99,4 @@ def test_confusion_shows_counts_and_shares_of_rows() -> None:
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25, 0], [0, 0, 1]])
     assert [text.get_text() for text in axes.texts] == ['3', '1', '2']
     assert labels(axes) == ('heard', 'said')
-    plot_confusion(np.zeros((2, 2), int), ['a', 'b'])
+    plot_confusion(np.zeros((2, 2), int), ['a', 'b'], ['a', 'b'])

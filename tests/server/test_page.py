@@ -17,8 +17,9 @@ import pytest
 from test_serving import RUN, SMALL, running
 
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.server.served import Served, load
+from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.tasks.translation.inference.directions import Directions
 
 pytestmark = [
     pytest.mark.slow,
@@ -93,9 +94,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope='module')
 def address() -> Iterator[str]:
-    (found,) = load([str(RUN)], SMALL, ParallelConfig())
-    back = found._replace(source='de', target='en')
-    with running(Service(Served([found, back]), Limits(max_characters=400))) as client:
+    found = Directions.load(str(RUN), ParallelConfig(), **SMALL)
+    both = Directions(found.name, found.translator, [('en', 'de'), ('de', 'en')])
+    with running(Service(Served([both]), Limits(max_characters=400))) as client:
         yield f'http://127.0.0.1:{client.port}/'
 
 

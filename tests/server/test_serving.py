@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import gzip
 import http.client
 import json
 import signal
@@ -13,10 +14,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import fairseq_folders
 import prometheus_client
 import pytest
 from conftest import ROOT, TESTS
@@ -27,13 +30,17 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.server.app import Server
 from flax_transformer.server.fields import read_fields
-from flax_transformer.server.served import Direction, Served, load
+from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.directions import Directions
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 RUN = TESTS / 'golden' / 'number_words'
 SMALL = {'max_source_tokens': 32, 'batch_tokens': 128, 'buckets': (32,), 'beam_width': 2}
 LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', 'two', 'twelve']
+PAIR = {'source': 'en', 'target': 'de'}
+TERMS = {'name': 'a', 'source_lang': 'EN', 'target_lang': 'DE'}
 JSON, FORM = 'application/json', 'application/x-www-form-urlencoded'
 
 
@@ -78,15 +85,17 @@ def running(service: Service, **options: Any) -> Iterator[Client]:
 
 
 @pytest.fixture(scope='module')
-def directions() -> list[Direction]:
-    """English to German, and the same model once more as if it went the other way."""
-    (found,) = load([str(RUN)], SMALL, ParallelConfig())
-    return [found, found._replace(source='de', target='en')]
+def model() -> Directions:
+    """English to German, and as if it went the other way too."""
+    found = Directions.load(str(RUN), ParallelConfig(), **SMALL)
+    return Directions(found.name, found.translator, [('en', 'de'), ('de', 'en')])
 
 
 @pytest.fixture(scope='module')
-def service(directions: list[Direction]) -> Service:
-    return Service(Served(directions), Limits(max_texts=30, max_characters=2_000, max_lines=200, max_alternatives=3))
+def service(model: Directions) -> Service:
+    return Service(
+        Served([model]), Limits(max_texts=30, max_characters=2_000, max_lines=200, max_alternatives=3, max_terms=6)
+    )
 
 
 @pytest.fixture(scope='module')
@@ -95,13 +104,11 @@ def client(service: Service) -> Iterator[Client]:
         yield client
 
 
-def test_requests_at_once_get_what_the_translator_gives(
-    client: Client, directions: list[Direction], service: Service
-) -> None:
+def test_requests_at_once_get_what_the_translator_gives(client: Client, model: Directions, service: Service) -> None:
     lines = [LINES[number % 6] for number in range(200)]
-    expected = [each.text for each in directions[0].best(lines)]
+    expected = [each.text for each in model.translator(lines)]
     with ThreadPoolExecutor(32) as threads:
-        ask = lambda line: client('/v1/translate', {'text': line, 'source': 'en', 'target': 'de'}).body
+        ask = lambda line: client('/v1/translate', {'text': line, **PAIR}).body
         found = list(threads.map(ask, lines))
     assert [reply['translations'][0]['text'] for reply in found] == expected
     batches = service.metrics.registry.get_sample_value('flax_transformer_batch_lines_count')
@@ -109,17 +116,16 @@ def test_requests_at_once_get_what_the_translator_gives(
 
 
 def test_libretranslates_api(client: Client) -> None:
-    both = {'source': 'en', 'target': 'de'}
-    assert client('/translate', {'q': 'six', **both}).body == {'translatedText': 'sechs'}
-    assert client('/translate', {'q': 'six', **both}, kind=FORM).body == {'translatedText': 'sechs'}
+    assert client('/translate', {'q': 'six', **PAIR}).body == {'translatedText': 'sechs'}
+    assert client('/translate', {'q': 'six', **PAIR}, kind=FORM).body == {'translatedText': 'sechs'}
     assert client('/translate?q=six&source=en&target=de').body == {'translatedText': 'sechs'}
-    repeated = client('/translate', {'q': ['six', 'two'], **both}, kind=FORM).body
-    assert repeated == client('/translate', {'q': ['six', 'two'], **both}).body == {'translatedText': ['sechs', 'zwei']}
+    repeated = client('/translate', {'q': ['six', 'two'], **PAIR}, kind=FORM).body
+    assert repeated == client('/translate', {'q': ['six', 'two'], **PAIR}).body == {'translatedText': ['sechs', 'zwei']}
     reply = client('/translate', {'q': ['six\r\n\r\ntwo\n', ' '], 'source': 'auto', 'target': 'de', 'alternatives': 1})
     assert reply.body['translatedText'] == ['sechs\r\n\r\nzwei\n', ' ']
     assert [each['language'] for each in reply.body['detectedLanguage']] == ['en', 'en']
     assert [len(each) for each in reply.body['alternatives']] == [1, 0]
-    html = client('/translate', {'q': '<p translate="no">a</p> six<br>two &amp; 2', 'format': 'html', **both}).body
+    html = client('/translate', {'q': '<p translate="no">a</p> six<br>two &amp; 2', 'format': 'html', **PAIR}).body
     assert html['translatedText'].startswith('<p translate="no">a</p> sechs<br>zwei')
     assert 'queue;dur=' in reply.headers['Server-Timing']
     assert client.get('/languages').body[0] == {'code': 'en', 'name': 'English', 'targets': ['de']}
@@ -150,7 +156,7 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
     assert (reply['text'], len(reply['alternatives']), len(line['n_best'])) == ('vierhundertsieben', 1, 2)
     assert line['alignment']
     assert sum(line['token_log_probs']) == pytest.approx(line['log_prob'], rel=1e-4)
-    asked = {'text': 'six', 'translation': 'sechs', 'source': 'en', 'target': 'de'}
+    asked = {'text': 'six', 'translation': 'sechs', **PAIR}
     seen = client('/v1/attention', asked, X_Request_ID='mine')
     assert len(seen.body['weights']) == len(seen.body['target'])
     assert sum(seen.body['weights'][0]) == pytest.approx(1, abs=0.01)
@@ -163,44 +169,36 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/translate', {}, 400, 'Invalid request: missing q parameter'),
         ('/translate', {'q': 'a', 'source': 'zz', 'target': 'de'}, 400, 'zz is not supported; this server translates '),
         ('/translate', {'q': 'a', 'source': 'de', 'target': 'de'}, 400, 'de-de is not supported; '),
-        ('/translate', {'q': 7, 'source': 'en', 'target': 'de'}, 400, 'q: expected a string'),
-        ('/translate', {'q': [], 'source': 'en', 'target': 'de'}, 400, 'q: expected a string'),
-        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': 10_000}, 400, 'alternatives=10000: '),
-        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': -1}, 400, 'alternatives=-1: '),
-        (
-            '/translate',
-            {'q': 'a', 'source': 'en', 'target': 'de', 'format': 'pdf'},
-            400,
-            "format='pdf': expected text, html",
-        ),
-        ('/translate', {'q': 'a' * 2_001, 'source': 'en', 'target': 'de'}, 413, '2001 characters: '),
-        ('/translate', {'q': ['a'] * 31, 'source': 'en', 'target': 'de'}, 413, '31 texts: '),
-        ('/translate', {'q': 'a\n' * 201, 'source': 'en', 'target': 'de'}, 413, '201 lines: '),
+        ('/translate', {'q': 7, **PAIR}, 400, 'q: expected a string'),
+        ('/translate', {'q': [], **PAIR}, 400, 'q: expected a string'),
+        ('/translate', {'q': 'a', **PAIR, 'alternatives': 10_000}, 400, 'alternatives=10000: '),
+        ('/translate', {'q': 'a', **PAIR, 'alternatives': -1}, 400, 'alternatives=-1: '),
+        ('/translate', {'q': 'a', **PAIR, 'format': 'pdf'}, 400, "format='pdf': expected text, html"),
+        ('/translate', {'q': 'a' * 2_001, **PAIR}, 413, '2001 characters: '),
+        ('/translate', {'q': ['a'] * 31, **PAIR}, 413, '31 texts: '),
+        ('/translate', {'q': 'a\n' * 201, **PAIR}, 413, '201 lines: '),
         ('/translate', b'{' * 1_000_000, 413, 'The body is longer than '),
         ('/translate', b'[1', 400, 'The body cannot be read: '),
         ('/translate', b'[' * 30_000, 400, 'The body cannot be read: '),
         ('/translate', b'[1]', 400, 'The body cannot be read: '),
         ('/detect', {'q': ['a', 'b'], 'api_key': [1]}, 400, 'api_key: expected a string'),
-        (
-            '/v1/attention',
-            {'text': 'a\nb', 'translation': 'c', 'source': 'en', 'target': 'de'},
-            400,
-            'text: expected one',
-        ),
+        ('/v1/attention', {'text': 'a\nb', 'translation': 'c', **PAIR}, 400, 'text: expected one'),
         ('/v2/translate', {'text': ['a'], 'target_lang': 'FR'}, 400, 'FR is not supported; '),
         ('/v2/translate', {'text': ['<a>'], 'target_lang': 'DE', 'tag_handling': 'xml'}, 400, 'XML, line 1: '),
         ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
         ('/v2/nothing', {}, 404, 'Not Found: '),
         ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),
         ('/health', {}, 405, 'Method Not Allowed: use GET'),
-        ('/translate', {'q': 'a', 'source': 'en', 'target': 'de', 'alternatives': '\ud800'}, 400, 'alternatives=?: '),
-        (
-            '/v1/attention',
-            {'text': 'a', 'translation': 'six ' * 200, 'source': 'en', 'target': 'de'},
-            400,
-            'translation: ',
-        ),
+        ('/translate', {'q': 'a', **PAIR, 'alternatives': '\ud800'}, 400, 'alternatives=?: '),
+        ('/v1/attention', {'text': 'a', 'translation': 'six ' * 200, **PAIR}, 400, 'translation: '),
         ('/nothing', {}, 404, 'Not Found: '),
+        ('/v2/glossaries', TERMS | {'entries': 'a\tb\nc'}, 400, 'entries, line 2: got 1 column; '),
+        ('/v2/glossaries', TERMS | {'entries': f'a\t{"b" * 101}'}, 400, "entries: 'a' has 101 characters; expected"),
+        ('/v2/glossaries', TERMS | {'entries': ''.join(f'{n}\tb\n' for n in range(7))}, 413, '7 terms in all'),
+        ('/v2/glossaries', TERMS | {'source_lang': ''}, 400, 'source_lang is empty: '),
+        ('/v3/glossaries', TERMS | {'dictionaries': [3]}, 400, 'dictionaries: expected a list of objects'),
+        ('/v3/glossaries/x', {}, 405, 'Method Not Allowed: use DELETE, GET, PATCH'),
+        ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'source_lang': 'EN', 'glossary_id': 'x'}, 404, 'x is no'),
     ],
 )
 def test_an_error_says_in_the_form_of_its_api_what_is_wrong(
@@ -208,8 +206,42 @@ def test_an_error_says_in_the_form_of_its_api_what_is_wrong(
 ) -> None:
     reply = client(path, fields)
     (message,) = reply.body.values()
-    assert list(reply.body) == (['message'] if path.startswith('/v2') else ['error'])
+    assert list(reply.body) == (['message'] if path.startswith(('/v2', '/v3')) else ['error'])
     assert (reply.status, message.startswith(text)) == (status, True), message
+
+
+def test_deepls_client_makes_uses_and_deletes_glossaries(client: Client, model: Directions) -> None:
+    deepl = pytest.importorskip('deepl')
+    asks = deepl.DeepLClient('any key', server_url=f'http://127.0.0.1:{client.port}')
+    first = asks.create_glossary('numbers', 'EN', 'DE', {'six': 'acht', 'Two': 'elf'})
+    second = asks.create_glossary_from_csv('others', 'EN', 'DE', 'two,neun,EN,DE\n')
+    assert [each.name for each in asks.list_glossaries()] == ['numbers', 'others']
+    assert asks.get_glossary_entries(second) == {'two': 'neun'}
+    # Requests with different glossaries at once get what the translator gives for each.
+    terms = {first: {'six': ['acht'], 'Two': ['elf']}, second: {'two': ['neun']}, None: {}}
+    asked = [(line, glossary) for line in LINES for glossary in terms]
+    ask = lambda each: asks.translate_text(each[0], source_lang='EN', target_lang='DE', glossary=each[1]).text
+    with ThreadPoolExecutor(6) as threads:
+        found = dict(zip(asked, threads.map(ask, asked), strict=True))
+    for glossary, given in terms.items():
+        expected = model.translator(LINES, glossary=Glossary(given))
+        assert [found[line, glossary] for line in LINES] == [each.text for each in expected]
+    assert 'acht' in found['six', first]
+
+    entries = lambda terms: deepl.api_data.MultilingualGlossaryDictionaryEntries('EN', 'DE', terms)
+    several = asks.create_multilingual_glossary('several', [entries({'two': 'neun'})])
+    several = asks.update_multilingual_glossary_dictionary(several, entries({'six': 'neun'}))
+    assert several.dictionaries[0].entry_count == 2
+    assert asks.replace_multilingual_glossary_dictionary(several, entries({'two': 'zwei'})).entry_count == 1
+    assert asks.update_multilingual_glossary_name(several, 'new').name == 'new'
+    (only,) = asks.get_multilingual_glossary_entries(several, 'EN', 'DE').dictionaries
+    assert only.entries == 'two\tzwei'
+    asks.delete_multilingual_glossary_dictionary(several, source_lang='EN', target_lang='DE')
+    asks.delete_glossary(first)
+    assert [each.name for each in asks.list_multilingual_glossaries()] == ['others']
+    asks.delete_glossary(second)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        asks.get_glossary_entries(first)
 
 
 async def nothing() -> dict[str, Any]:
@@ -220,14 +252,14 @@ def test_thousands_of_names_do_not_stop_the_server() -> None:
     names = '&'.join(f'{number:x}=' for number in range(20_000))
     request = Request({'type': 'http', 'query_string': names.encode(), 'headers': []}, nothing)
     began = time.process_time()
-    assert asyncio.run(read_fields(request, most=100)).has('4e1f')
+    assert '4e1f' in asyncio.run(read_fields(request, most=100))
     assert time.process_time() - began < 1
 
 
 def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
-    client: Client, directions: list[Direction], monkeypatch: pytest.MonkeyPatch
+    client: Client, model: Directions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = directions[0].best.programs.check_numbers
+    whole = model.translator.programs.check_numbers
 
     def check(params: Any, scores: Any) -> None:
         whole(params, scores)
@@ -235,39 +267,39 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
             raise UserError('a bad line')
 
     batch: list[Any] = []
-    translate = type(directions[0].best)._translate
-    monkeypatch.setattr(directions[0].best.programs, 'check_numbers', check)
+    translate = type(model.translator)._translate
+    monkeypatch.setattr(model.translator.programs, 'check_numbers', check)
     monkeypatch.setattr(
-        type(directions[0].best),
+        type(model.translator),
         '_translate',
         lambda self, texts, ids, *rest: batch.__setitem__(slice(None), ids) or translate(self, texts, ids, *rest),
     )
     with ThreadPoolExecutor(8) as threads:
-        ask = lambda line: client('/translate', {'q': line, 'source': 'en', 'target': 'de'})
+        ask = lambda line: client('/translate', {'q': line, **PAIR})
         found = list(threads.map(ask, ['four hundred and six', 'six'] * 4))
     assert {reply.status for reply in found[::2]} == {200}
     assert {(reply.status, reply.body['error']) for reply in found[1::2]} == {(400, 'a bad line')}
 
 
-def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, translate = threading.Event(), Translator.__call__
     gate.set()
     monkeypatch.setattr(
         Translator, '__call__', lambda *given, **options: gate.wait(60) and translate(*given, **options)
     )
-    service = Service(Served(directions), Limits(max_requests=2, max_wait=1.0), ['secret', 'schlüssel'])
-    asked, known = {'q': 'six', 'source': 'en', 'target': 'de'}, {'Authorization': 'Bearer secret'}
+    service = Service(Served([model]), Limits(max_requests=2, max_wait=1.0), ['secret', 'schlüssel'])
+    asked, known = {'q': 'six', **PAIR}, {'Authorization': 'Bearer secret'}
     with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
         assert client('/translate', asked).status == 403
         wrong = client.get('/v2/usage', Authorization='DeepL-Auth-Key wrong')
         assert (wrong.status, wrong.body) == (403, {'message': 'Invalid API key'})
         assert client('/translate', asked | {'apiKey': 'secret'}).status == 200
         sent = [client.get('/v2/usage', Authorization=f'Bearer {x}').status for x in ('schlüssel', 'schl\xc3\xbcssel')]
-        assert sent == [200, 200]  # as Latin-1 and as UTF-8
+        assert sent == [200, 200]  # one as Latin-1, one as UTF-8
         origins = [client('/translate', asked, Origin=f'https://{x}.example', **known).headers for x in 'ab']
         assert [each['Access-Control-Allow-Origin'] for each in origins] == ['https://a.example', None]
 
-        gate.clear()  # from here on the translators stand still
+        gate.clear()  # the translators stand still from here on
         several = lambda count: [threads.submit(client, '/translate', asked, **known) for _ in range(count)]
         found = [each.result() for each in several(5)]
         assert sorted(each.status for each in found) == [429, 429, 429, 503, 503]
@@ -300,6 +332,50 @@ def test_limits_keys_origins_and_the_end(directions: list[Direction], monkeypatc
     assert 'secret' not in text
 
 
+def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
+    model: Directions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(Translator, 'warm_up', lambda self: gate.wait(60))
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        server = Server(Service(Served([model]), Limits()))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        assert Client(listener.getsockname()[1]).get('/health').body == {'status': 'warming up'}
+        server.handle_exit(signal.SIGTERM, None)
+        thread.join(10)
+        assert not thread.is_alive()
+    gate.set()
+
+
+def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path: Path) -> None:
+    pytest.importorskip('safetensors', reason='safetensors is not installed')
+    folder = fairseq_folders.write_folder(tmp_path, 'NllbTokenizer')
+    small = {'max_source_tokens': 16, 'batch_tokens': 16, 'buckets': (16,), 'beam_width': 2, 'max_tokens': 5}
+    model = Directions.load(str(folder), ParallelConfig(), **small)
+    with running(Service(Served([model]), Limits())) as client:
+        assert len(model.pairs) == 202 * 201
+        sent = http.client.HTTPConnection('127.0.0.1', client.port)
+        sent.request('GET', '/languages', headers={'Accept-Encoding': 'gzip'})
+        content = sent.getresponse().read()
+        sent.close()
+        assert len(content) < 20_000
+        languages = {each['code']: each for each in json.loads(gzip.decompress(content))}
+        assert {'zh', 'zho_Hant'} < {*languages['de']['targets']}
+        assert languages['zho_Hant']['name'] == 'Chinese (Hant)'
+        for source, target, codes in [
+            ('de', 'fr', ('deu_Latn', 'fra_Latn')),
+            ('zh-TW', 'en', ('zho_Hant', 'eng_Latn')),
+        ]:
+            reply = client('/translate', {'q': 'Straße', 'source': source, 'target': target}).body['translatedText']
+            alone = model.translator.with_decoding(
+                replace(model.translator.decoding, source_language=codes[0], target_language=codes[1])
+            )
+            assert reply == alone('Straße').text
+        error = client('/translate', {'q': 'a', 'source': 'de', 'target': 'xx'}).body['error']
+        assert error.endswith(' and 40,582 more pairs, which /languages lists')
+
+
 @pytest.mark.slow
 def test_the_command_loses_nothing_that_it_admitted_when_it_is_told_to_stop(tmp_path: Path) -> None:
     command = [sys.executable, '-m', 'flax_transformer', 'serve', str(RUN), '--port', '0']
@@ -316,7 +392,7 @@ def test_the_command_loses_nothing_that_it_admitted_when_it_is_told_to_stop(tmp_
     def ask(number: int) -> None:
         while not is_over.is_set():
             try:
-                codes[client('/translate', {'q': LINES[number % 6], 'source': 'en', 'target': 'de'}).status] += 1
+                codes[client('/translate', {'q': LINES[number % 6], **PAIR}).status] += 1
             except ConnectionRefusedError:  # it no longer listens: nothing was admitted
                 return
             except (ConnectionError, http.client.HTTPException) as error:

@@ -49,7 +49,7 @@ class Detector:
     sample_rate, seconds_per_output = 8000, 0.05
 
     def probabilities(self, samples: np.ndarray) -> np.ndarray:
-        return np.array([0.0] * 5 + [0.9] * 2 + [0.0] * 13)  # with the silence after the recording
+        return np.array([0.0] * 5 + [0.9] * 2 + [0.0] * 13)  # the silence after the recording included
 
     def __call__(self, samples: np.ndarray) -> list:
         return [SimpleNamespace(seconds=0.3, confidence=0.9)]

@@ -1,6 +1,5 @@
 """Training in pieces equals training at once, to the bit, for each task that draws its own examples."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ import pytest
 from flax_transformer import train
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.find import make_trainer, open_run
 
 
@@ -35,9 +34,7 @@ def test_steps_in_pieces_equal_steps_at_once(name: str, stop: int, request, tmp_
     with pytest.raises(Interrupted, match=f'after step {stop}'):
         train(config, run)
     train(config, run)
-    like, states = make_trainer(config).shapes, []
-    for each in (whole, run):
-        with contextlib.closing(Checkpoints(each / 'checkpoints', read_only=True)) as checkpoints:
-            states.append(checkpoints.restore(like)[0])
+    like = make_trainer(config).shapes
+    states = [CheckpointReader(each / 'checkpoints').restore(like)[0] for each in (whole, run)]
     assert int(states[0].step) == config.training.steps
     jax.tree.map(np.testing.assert_array_equal, *states)

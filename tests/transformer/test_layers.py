@@ -48,20 +48,6 @@ def test_sinusoids_equal_the_formula_entry_by_entry(layout, length, d_model):
     np.testing.assert_allclose(got, expected, rtol=0, atol=6e-8)
 
 
-def test_sinusoids_picture():
-    """Points 11 and 19: position 0 has sin 0 = 0 and cos 0 = 1; the lowest frequency is 1/10,000 in one layout only."""
-    assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
-    assert sinusoids(1, 6, 'concatenated')[0].tolist() == [0, 0, 0, 1, 1, 1]
-    assert sinusoids(1, 6, 'tensor2tensor')[0].tolist() == [0, 0, 0, 1, 1, 1]
-    np.testing.assert_allclose(sinusoids(2, 6)[1, [1, 4]], [np.cos(1), np.sin(10_000 ** (-4 / 6))], rtol=1e-6)
-    np.testing.assert_allclose(sinusoids(2, 6, 'tensor2tensor')[1, 2], np.sin(1e-4), rtol=1e-6)
-
-
-def test_sinusoids_refuse_an_unknown_layout():
-    with pytest.raises(ValueError, match=r"layout='learned'.*interleaved"):
-        sinusoids(2, 4, 'learned')
-
-
 def test_learned_positions_refuse_a_longer_row():
     module = Positions(d_model=8, layout='learned', max_length=4)
     x = jnp.zeros((1, 5, 8))

@@ -13,18 +13,16 @@ import pytest
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.problem import with_room
 from flax_transformer.transformer.layers import Positions
-from flax_transformer.transformer.model import Transformer, resolve_dtype, shift_right
+from flax_transformer.transformer.model import Transformer, resolve_dtype
 
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
-TARGET = np.array([[8, 6, 1, 0, 0], [3, 19, 4, 11, 1], [5, 1, 0, 0, 0]])
-TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # from the zero vector: point 18
+TARGET_IN = np.array([[0, 8, 6, 1, 0], [0, 3, 19, 4, 11], [0, 5, 1, 0, 0]])  # begins with the zero vector: point 18
 
 # Two, three and one sentence pairs in rows of the same shape; segment 0 is padding.
 PACKED_SOURCE = np.array([[4, 9, 1, 7, 1, 0], [3, 1, 5, 1, 8, 1], [5, 6, 7, 1, 0, 0]])
 SOURCE_SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 1, 2, 2, 3, 3], [1, 1, 1, 1, 0, 0]])
 SOURCE_POSITIONS = np.array([[0, 1, 2, 0, 1, 0], [0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 0, 0]])
-PACKED_TARGET = np.array([[8, 1, 3, 6, 1], [2, 1, 1, 4, 1], [9, 9, 1, 0, 0]])
 PACKED_TARGET_IN = np.array([[0, 8, 0, 3, 6], [0, 2, 0, 0, 4], [0, 9, 9, 0, 0]])
 TARGET_SEGMENTS = np.array([[1, 1, 2, 2, 2], [1, 1, 2, 3, 3], [1, 1, 1, 0, 0]])
 TARGET_POSITIONS = np.array([[0, 1, 0, 1, 2], [0, 1, 0, 0, 1], [0, 1, 2, 0, 0]])
@@ -136,14 +134,6 @@ def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     real = TARGET_SEGMENTS > 0
     np.testing.assert_allclose(np.asarray(got)[real], expected[real], **REFERENCE)
     assert np.isfinite(got).all()
-
-
-def test_packed_rows_are_shifted_within_their_sentences():
-    """Point 18: each sentence begins from the pad_id, whose embedding is zero."""
-    shifted = shift_right(PACKED_TARGET, 0, TARGET_POSITIONS)
-    np.testing.assert_array_equal(np.asarray(shifted)[TARGET_SEGMENTS > 0], PACKED_TARGET_IN[TARGET_SEGMENTS > 0])
-    np.testing.assert_array_equal(shift_right(TARGET, 0), TARGET_IN)
-    np.testing.assert_array_equal(shift_right(TARGET, 22)[:, :2], [[22, 8], [22, 3], [22, 5]])
 
 
 def receptive_field(config, source, target_in, **packing):

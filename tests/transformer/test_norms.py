@@ -80,9 +80,9 @@ def test_batch_norm_outside_of_training_uses_running_statistics_and_sees_nothing
 
 def test_norms_over_positions_compute_in_float32_and_return_their_dtype():
     x = jnp.asarray(draw(), jnp.bfloat16)
-    for got, exact in ((applied('instance', x, jnp.bfloat16), applied('instance', x.astype(jnp.float32))),):
-        assert got.dtype == jnp.bfloat16
-        np.testing.assert_array_equal(got, exact.astype(jnp.bfloat16))
+    got, exact = applied('instance', x, jnp.bfloat16), applied('instance', x.astype(jnp.float32))
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(got, exact.astype(jnp.bfloat16))
 
 
 def test_running_statistics_follow_the_tokens_of_all_parts():
@@ -156,6 +156,6 @@ def test_a_recomputed_encoder_returns_x_alone_and_sows_the_same_statistics():
         return jax.jit(jax.grad(loss, has_aux=True))(variables['params'])
 
     (grads, seen), (expected_grads, expected) = trained(True), trained(False)
-    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # of two norms a layer, and the final one
+    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # two norms a layer, and the final one
     close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)  # the same sums, fused otherwise
     jax.tree.map(close, (grads, seen), (expected_grads, expected))

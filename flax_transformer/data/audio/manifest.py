@@ -37,15 +37,9 @@ class Utterance(NamedTuple):
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     """The utterances that `spec` names, in the manifest's order.
 
-    A spec is one of
-
-        train.tsv      a header, then a row for each recording: path or file; text or transcript; speaker, if known
-        train.jsonl    the same as JSON objects
-        train-clean-5  a folder in LibriSpeech's layout: SPEAKER/CHAPTER/*.trans.txt, with the recordings next to them
-
-    and, of the first two, a selection of rows and the text's column: `index.tsv?split=train&speaker!=lucas,theo#digit`.
-    Paths start at the manifest's folder; what is not there is looked for in its folder clips (Common Voice), then in
-    the only tar archive next to it. `offset` and `duration`, in seconds, make an utterance a segment of its recording.
+    docs/how-to/audio.md lists the forms of a spec, such as `index.tsv?split=train&speaker!=lucas,theo#digit`. Paths
+    start at the manifest's folder; what is not there is looked for in its folder clips (Common Voice), then in the only
+    tar archive next to it. `offset` and `duration`, in seconds, make an utterance a segment of its recording.
 
     The header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
     manifest without the columns that it needs. `say` gets the number, duration and rates, and what is odd.

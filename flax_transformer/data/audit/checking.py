@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.common.files import sha256_of
 from flax_transformer.data.audit.chunks import FORMS
@@ -35,26 +36,11 @@ def audit(
 
     `recorded` is as in `changed_since`. Raises UserError if a corpus cannot be read at all.
     """
-    corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
-    return weigh(check, vocabulary, corpora, recorded=recorded)
+    corpora = list(open_all(data))  # all of them first: a wrong name is reported before the training corpus is read
+    return report_on(corpora, data, check, vocabulary, recorded=recorded, processes=processes, progress=progress)
 
 
-def read_all(
-    data: DataConfig,
-    check: CheckConfig,
-    vocabulary: Vocabulary,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> list[CorpusFacts]:
-    """The facts of every corpus, before they are compared."""
-    corpora = list(_open_all(data))  # all of them first: a wrong name is reported before the training corpus is read
-    for facts in corpora:
-        read_facts(facts, data, check, vocabulary, processes=processes, progress=progress)
-    return corpora
-
-
-def _open_all(data: DataConfig) -> Iterator[CorpusFacts]:
+def open_all(data: DataConfig) -> Iterator[CorpusFacts]:
     """The corpora, opened, with nothing read yet."""
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
@@ -89,14 +75,18 @@ class _InMemory(Corpus):
         return f'{self.name}, {("source", "target")[side]} {index + 1}'
 
 
-def weigh(
+def report_on(
+    corpora: list[CorpusFacts],
+    data: DataConfig,
     check: CheckConfig,
     vocabulary: Vocabulary,
-    corpora: list[CorpusFacts],
     *,
     recorded: dict[str, tuple[int, str]] | None = None,
+    **how: Any,
 ) -> Report:
-    """Compares the corpora, and reports how serious the findings are."""
+    """Reads opened corpora and compares them; reports how serious the findings are. `how` is for `read_facts`."""
+    for facts in corpora:
+        read_facts(facts, data, check, vocabulary, **how)
     training = [facts for facts in corpora if facts.role == 'train']
     kinds = {name: kind._replace(share=getattr(check, name, 0.0)) for name, kind in KINDS.items()}
     findings = list(changed_since(recorded, [file for facts in training for file in facts.corpus.files]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.audit.checking import read_all, weigh
+from flax_transformer.data.audit.checking import open_all, report_on
 from flax_transformer.data.audit.chunks import shown
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
@@ -51,7 +51,8 @@ def clean(
     becomes a space; with `spaces`, all white space becomes single U+0020, and none is left at the ends. The report
     describes the corpora before cleaning.
 
-    Raises UserError, before anything is read, if a file exists and `overwrite` is False.
+    Raises UserError, before anything is read, if a file exists and `overwrite` is False, or if it is one of those that
+    are read.
     """
     planned = [_paths(output, part) for part in data.corpora]
     paths = [path for paths in planned for path in paths]
@@ -62,11 +63,11 @@ def clean(
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = read_all(data, check, vocabulary, processes=processes, progress=progress)
+    corpora = list(open_all(data))
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
         if any(file == path.resolve() for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')
-    report = weigh(check, vocabulary, corpora)
+    report = report_on(corpora, data, check, vocabulary, processes=processes, progress=progress)
     output.mkdir(parents=True, exist_ok=True)
     training = [facts for facts in corpora if facts.role == 'train']
     for facts in filter(len, training):

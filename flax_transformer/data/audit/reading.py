@@ -90,8 +90,8 @@ def read_facts(
     check: CheckConfig,
     vocabulary: Vocabulary,
     *,
-    processes: int,
-    progress: Callable[[int], object] | None,
+    processes: int = 1,
+    progress: Callable[[int], object] | None = None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
     records = itertools.islice(facts.corpus.records(), MADE if facts.is_made else None)

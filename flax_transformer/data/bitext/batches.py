@@ -149,7 +149,7 @@ class PackedIterator(grain.DatasetIterator):
             block = self._block[1]
             last = min(place.row + missing, block.count)
             parts.append(block.take(np.arange(place.row, last)))
-            self._sentences = self._dataset.plan.sentences_before(place.block) + int(block.bounds[last])
+            self._sentences = self._dataset.plan.order.sentences_before(place.block) + int(block.bounds[last])
             missing -= parts[-1].count
             place = Place(place.block + 1, 0) if last == block.count else Place(place.block, last)
         self._place = place
@@ -161,7 +161,7 @@ class PackedIterator(grain.DatasetIterator):
     def set_state(self, state: dict[str, Any]) -> None:
         self._place = Place.of(int(state['position']))
         # Checkpoints of earlier versions lack the sentences; the count is exact again after the next batch.
-        self._sentences = int(state.get('sentences', self._dataset.plan.sentences_before(self._place.block)))
+        self._sentences = int(state.get('sentences', self._dataset.plan.order.sentences_before(self._place.block)))
 
     def close(self) -> None:
         """Ends the workers; uses no global name, since Python may call this after the module's are gone."""

@@ -29,7 +29,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose, tags_of
+from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -211,12 +211,9 @@ class _Arrays:
 
     def append_lengths(self, name: str, lengths: np.ndarray) -> None:
         """Adds the ends of sentences to an array of offsets, which begins with 0."""
-        if name not in self._ends:
-            self._ends[name] = 0
-            self.append(name, np.zeros(1, np.int64))
-        ends = self._ends[name] + np.cumsum(lengths, dtype=np.int64)
-        self.append(name, ends)
-        self._ends[name] = int(ends[-1]) if len(ends) else self._ends[name]
+        ends = self._ends.get(name, 0) + offsets(lengths)
+        self.append(name, ends[int(name in self._ends) :])
+        self._ends[name] = int(ends[-1])
 
 
 def _fingerprint(folder: Path, names: Iterable[str]) -> str:
@@ -237,8 +234,8 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
             maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         return np.frombuffer(maps[-1], dtype)
 
-    def side(name: str, what: str, offsets: str) -> Side:
-        ends = array(f'{name}.{offsets}', np.int64)
+    def side(name: str, what: str, ends_name: str) -> Side:
+        ends = array(f'{name}.{ends_name}', np.int64)
         values = array(f'{name}.{what}', np.uint8)
         return Side(values.view(_UNSIGNED[len(values) // int(ends[-1])]), ends)
 

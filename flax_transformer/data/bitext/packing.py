@@ -136,16 +136,12 @@ class PackingPlan:
         sampling: Sampling | None = None,
     ) -> None:
         """With `sampling`, the corpora must keep their text."""
-        self.corpora = tuple(corpora)
-        self._order, self._slots, self._seed, self._sampling = order, (source_slots, target_slots), seed, sampling
-
-    def sentences_before(self, block: int) -> int:
-        """The number of sentences in all blocks before this one."""
-        return self._order.sentences_before(block)
+        self.corpora, self.order = tuple(corpora), order
+        self._slots, self._seed, self._sampling = (source_slots, target_slots), seed, sampling
 
     def rows(self, block: int) -> Rows:
         """The packed rows of a block."""
-        corpora, indices, epochs = self._order.block(block)
+        corpora, indices, epochs = self.order.block(block)
         parts = [(corpus, corpora == corpus) for corpus in range(len(self.corpora))]
         sides = (
             joined([self._side(side, corpus, indices[here], epochs[here]) for corpus, here in parts]) for side in (0, 1)

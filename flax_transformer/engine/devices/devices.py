@@ -90,7 +90,7 @@ class Devices:
         else:
             layout = lay_out(self.devices, shape)
         self.mesh = Mesh(layout, AXES, axis_types=(AxisType.Auto,) * len(AXES))
-        self.replicated = NamedSharding(self.mesh, PartitionSpec())
+        self.replicated = NamedSharding(self.mesh, PartitionSpec())  # a whole copy on every device
         self.by_rows = NamedSharding(self.mesh, ROWS)
 
     def __len__(self) -> int:
@@ -137,10 +137,6 @@ class Devices:
             return np.arange(rows)
         # Not multihost.number(): TPUs number processes by where they are in the slice.
         return rows_of_process(self.mesh.devices, jax.process_index(), rows)
-
-    def replicate(self, tree: Any) -> Any:
-        """The tree with a whole copy on every device."""
-        return self.place(tree, self.replicated)
 
     def place(self, tree: Any, shardings: Any) -> Any:
         """The tree placed by `shardings`; with several processes, each must pass the whole tree."""

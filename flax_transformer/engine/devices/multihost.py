@@ -7,8 +7,7 @@ pyproject.toml bounds jax by the versions that these private names were tried wi
 """
 
 import contextlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 from jax._src.clusters import ClusterEnv
@@ -16,8 +15,6 @@ from jax._src.distributed import global_state
 
 from flax_transformer.common import quiet
 from flax_transformer.common.errors import UserError
-
-T = TypeVar('T')
 
 
 def count() -> int:
@@ -59,16 +56,6 @@ def broadcast(name: str, value: str | None = None) -> str:
     if count() > 1:
         store().key_value_set(f'shared/{name}', value)
     return value
-
-
-def first_then_others(name: str, first: Callable[[], T], others: Callable[[], T]) -> T:
-    """`first()` in process 0 and, once it has returned, `others()` in the rest. Use each name once."""
-    if is_first():
-        result = first()
-        broadcast(name, '')
-        return result
-    broadcast(name)
-    return others()
 
 
 def agree(name: str, value: str) -> None:

@@ -4,83 +4,73 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import InitVar, asdict, dataclass, field
 from typing import Any
 
 from flax_transformer.engine.config import LoopConfig
 
 
+@dataclass
 class MetricWindow:
-    """Sums over the steps since the last report, and the time they took."""
+    """Sums over the steps since the last report, and the time they took; `MetricWindow(**window.state())` goes on."""
 
-    def __init__(self, task: Any, state: dict[str, Any] | None = None) -> None:
-        """Continues from what `state` returned, if given."""
-        self._task = task
-        self.skipped_in_all = self.skipped_in_a_row = 0
-        self._reset()
-        if state:
-            self._sums, self.steps, self._skipped = dict(state['sums']), state['steps'], state['skipped']
-            self._waited = state['waited']
-            self._began -= state['seconds']
-            self.skipped_in_all, self.skipped_in_a_row = state['skipped_in_all'], state['skipped_in_a_row']
+    sums: dict[str, float] = field(default_factory=dict)
+    steps: int = 0  # without the skipped ones
+    skipped: int = 0
+    waited: float = 0.0  # seconds for data
+    skipped_in_all: int = 0
+    skipped_in_a_row: int = 0
+    seconds: InitVar[float] = 0.0  # so far, without pauses
 
-    def _reset(self) -> None:
-        self._sums: dict[str, float] = {}
-        self.steps, self._skipped, self._waited, self._paused = 0, 0, 0.0, 0.0
-        self._began = time.perf_counter()
+    def __post_init__(self, seconds: float) -> None:
+        self._began = time.perf_counter() - seconds
 
     def state(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return {
-            'sums': dict(self._sums),  # a copy: JSON is written later, in a thread, while these go on changing
-            'steps': self.steps,
-            'skipped': self._skipped,
-            'waited': self._waited,
-            'seconds': self._seconds(),
-            'skipped_in_all': self.skipped_in_all,
-            'skipped_in_a_row': self.skipped_in_a_row,
-        }
+        """All of it, for JSON; a copy, which is written later, in a thread, while the sums go on changing."""
+        return asdict(self) | {'seconds': self._seconds()}
 
     def add(self, metrics: dict[str, float]) -> None:
         """Takes in the metrics of one step; a skipped one is only counted."""
         if metrics['skipped']:
-            self._skipped += 1
+            self.skipped += 1
             self.skipped_in_all += 1
             self.skipped_in_a_row += 1
             return
         self.skipped_in_a_row = 0
         self.steps += 1
         for name, value in metrics.items():
-            self._sums[name] = self._sums.get(name, 0.0) + float(value)
+            self.sums[name] = self.sums.get(name, 0.0) + float(value)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """Counts the time inside as waiting for data."""
         began = time.perf_counter()
         yield
-        self._waited += time.perf_counter() - began
+        self.waited += time.perf_counter() - began
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
         """Excludes the time inside, which is not training."""
         began = time.perf_counter()
         yield
-        self._paused += time.perf_counter() - began
+        self._began += time.perf_counter() - began
 
     def _seconds(self) -> float:
-        return max(time.perf_counter() - self._began - self._paused, 1e-9)
+        return max(time.perf_counter() - self._began, 1e-9)
 
-    def close(self) -> dict[str, float]:
-        """Averages over the steps since the last call, without skipped ones; times in seconds."""
-        seconds, sums, steps, counts = self._seconds(), self._sums, self.steps, self._task.counts
-        metrics = self._task.summarize(sums)
+    def close(self, task: Any) -> dict[str, float]:
+        """A task's averages over the steps since the last call, without skipped ones; times in seconds."""
+        seconds, sums, steps, counts = self._seconds(), self.sums, self.steps, task.counts
+        metrics = task.summarize(sums)
         metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm') if name in sums}
         metrics |= {
-            'skipped_steps': self._skipped,
+            'skipped_steps': self.skipped,
             f'{counts[0]}_per_second': sums[counts[0]] / seconds,
-            'seconds_per_step': seconds / (steps + self._skipped),
-            'data_wait': self._waited / seconds,
+            'seconds_per_step': seconds / (steps + self.skipped),
+            'data_wait': self.waited / seconds,
         }
-        self._reset()
+        self.sums, self.steps, self.skipped, self.waited = {}, 0, 0, 0.0
+        self._began = time.perf_counter()
         return metrics
 
 
@@ -147,22 +137,19 @@ class EarlyStopping:
 WATCHED = ('loss', 'grad_norm')
 
 
+@dataclass
 class LossSpikes:
     """Exponential running means and variances over about `window` steps; plain means until then."""
 
-    def __init__(self, deviations: float, window: int, state: dict[str, Any] | None = None) -> None:
-        """A step is a spike if it is more than `deviations` standard deviations above the mean; 0: no step is.
-
-        Continues from what `state` returned, if given.
-        """
-        self.deviations, self.window = deviations, window
-        known = state or {'steps': 0, 'mean': dict.fromkeys(WATCHED, 0.0), 'variance': dict.fromkeys(WATCHED, 0.0)}
-        self.steps: int = known['steps']
-        self.mean, self._variance = dict(known['mean']), dict(known['variance'])
+    deviations: float  # a step is a spike if it is more than so many standard deviations above the mean; 0: no step is
+    window: int
+    steps: int = 0
+    mean: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))
+    variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))
 
     def state(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self._variance)}
+        """What goes on in `LossSpikes(deviations, window, **state)`, for JSON; a copy."""
+        return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self.variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
         """Adds a step's loss and, if it has one, grad_norm. Returns a spike's values, means and deviations, or {}.
@@ -173,7 +160,7 @@ class LossSpikes:
         found = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
         for name in [name for name in WATCHED if name in values]:  # a task that updates itself has no gradients
-            value, mean, deviation = values[name], self.mean[name], math.sqrt(self._variance[name])
+            value, mean, deviation = values[name], self.mean[name], math.sqrt(self.variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation
                 if value > threshold:
@@ -181,7 +168,7 @@ class LossSpikes:
                     value = threshold
             difference = value - mean
             self.mean[name] = mean + rate * difference
-            self._variance[name] = (1.0 - rate) * (self._variance[name] + rate * difference * difference)
+            self.variance[name] = (1.0 - rate) * (self.variance[name] + rate * difference * difference)
         self.steps += 1
         return found
 
@@ -200,12 +187,12 @@ def describe_spike(step: int, spike: dict[str, float]) -> str:
 class Progress:
     """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short."""
 
-    def __init__(self, task: Any, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
+    def __init__(self, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
         """Continues from what `to_json` returned, if given."""
         saved = saved or {}
-        self.window = MetricWindow(task, saved.get('window'))
+        self.window = MetricWindow(**saved.get('window', {}))
         self.early_stopping = EarlyStopping(config.best_by, config.patience, saved.get('improvement'))
-        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, saved.get('spikes'))
+        self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, **saved.get('spikes', {}))
         self.owes_evaluation = bool(saved.get('evaluate'))
 
     def to_json(self) -> dict[str, Any]:

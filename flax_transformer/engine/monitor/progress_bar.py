@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
@@ -54,9 +54,7 @@ class ProgressBar:
         if self._line is None or not (now or time.monotonic() - self._drawn >= _REDRAW):
             return
         self._drawn = time.monotonic()
-        self._line.text = lambda width: progress_line(
-            step, self._steps, parts, width=width, is_ascii=not _can_show_blocks(sys.stderr)
-        )
+        self._line.text = lambda width: progress_line(step, self._steps, parts, width=width)
         self._line.refresh()
 
     def close(self) -> None:
@@ -64,30 +62,21 @@ class ProgressBar:
             self._line.close()
 
 
-def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int, is_ascii: bool = False) -> str:
+def progress_line(step: int, steps: int, parts: Sequence[str], *, width: int) -> str:
     """Percentage, bar, steps, and as many of the parts as fit into `width` columns.
 
-    >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50, is_ascii=True)
-    ' 45% ##---- 450/1000  0:40 left  3,430 tokens/s'
+    >>> progress_line(450, 1000, ['0:40 left', '3,430 tokens/s', 'loss 2.4'], width=50)
+    ' 45% ━━┄┄┄┄ 450/1000  0:40 left  3,430 tokens/s'
     """
     done, columns = min(step / max(steps, 1), 1.0), width // 8
     # The bar's length depends on the terminal alone, or it would jump whenever the parts change.
-    full, empty = '#-' if is_ascii else '━┄'
-    bar = full * int(done * columns) + empty * (columns - int(done * columns))
+    bar = '━' * int(done * columns) + '┄' * (columns - int(done * columns))
     line = f'{int(100 * done):3}% {bar} {step}/{steps}'
     for part in parts:
         if len(line) + 2 + len(part) > width:
             break
         line += f'  {part}'
     return line[:width]
-
-
-def _can_show_blocks(stream: TextIO) -> bool:
-    try:
-        '━┄'.encode(stream.encoding or 'ascii')
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 class _LastLine(tqdm):
@@ -132,29 +121,24 @@ class TimeLeft:
         self._every, self._took = dict(every or {}), dict(known or {})
         per_step = self._took.pop('training', None)
         self._seconds, self._counted = (0.0, 0) if per_step is None else (per_step, 1)
-        self._phase, self._since = 'compiling', clock()
-
-    @property
-    def phase(self) -> str:
-        """The phase under way, 'compiling' at first; '' while training."""
-        return self._phase
+        self.phase, self._since = 'compiling', clock()  # the phase under way; '' while training
 
     def enter(self, phase: str) -> None:
         """Begins a phase, which the next step ends; all steps so far are done."""
         self._pass_time(steps=1)
-        self._phase = phase
+        self.phase = phase
 
     def advance(self, step: int) -> None:
         """Notes that `step` has been dispatched and that all before it are done."""
         self._pass_time(steps=step - self._step)
-        self._phase, self._step = '', step
+        self.phase, self._step = '', step
 
     def _pass_time(self, steps: int) -> None:
         """Books the time since the last event on the phase, or on `steps` of training."""
         now = self._clock()
         seconds, self._since = now - self._since, now
-        if self._phase:
-            self._took[self._phase] = seconds
+        if self.phase:
+            self._took[self.phase] = seconds
         else:
             kept = math.exp(-seconds / _MEMORY)
             self._seconds, self._counted = self._seconds * kept + seconds, self._counted * kept + steps

@@ -10,10 +10,9 @@ from typing import Any
 from flax_transformer.common.files import open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
-from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.progress import describe_spike
 from flax_transformer.engine.monitor.progress_bar import ProgressBar, TimeLeft, columns, is_terminal
-from flax_transformer.engine.monitor.trackers import End, TensorBoardFile, Tracker
+from flax_transformer.engine.monitor.trackers import AppendFile, End, TensorBoardFile, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
@@ -155,9 +154,6 @@ class Reporter:
 
 class NoReporter:
     """A Reporter that does nothing, for processes that leave reporting to the first."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
 
     def __enter__(self) -> 'NoReporter':
         return self

@@ -1,6 +1,10 @@
-"""Metrics to Weights & Biases or MLflow, through their own clients; a resumed run goes on in the same run there."""
+"""Where metrics go: files that wait out a full disk, TensorBoard's among them, and Weights & Biases or MLflow.
+
+Trackers are reached by their own clients; a resumed run goes on in the same run there.
+"""
 
 import enum
+import errno
 import importlib.util
 import json
 import os
@@ -15,11 +19,11 @@ from flax_transformer.common.errors import UserError, first_line
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.installing import pip_install
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.preemption import interrupt_in
 
 ID_FILE = 'tracker.json'  # {tracker: id of the run there}
 PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class End(enum.Enum):
@@ -139,6 +143,43 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     with naming_damage(file, 'remove it to begin another run there'):
         return {} | parse_json(read_limited(file))
+
+
+class AppendFile:
+    """Appends to a file without buffering. A full disk raises nothing: training must survive it."""
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        self.file, self._say = file, say
+        self._pending = b''  # not on disk yet
+        self._opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def add(self, piece: bytes) -> None:
+        """Appends the piece, after any that are still pending."""
+        was_full = bool(self._pending)
+        self._pending += piece
+        self._write()
+        if self._pending and not was_full:
+            self._say(f'no space left for {self.file}: its contents are kept in memory until there is room')
+
+    def _write(self) -> None:
+        end = os.fstat(self._opened).st_size
+        written = 0
+        try:
+            while written < len(self._pending):
+                written += os.write(self._opened, self._pending[written:])
+        except OSError as error:
+            os.ftruncate(self._opened, end)  # half a piece would read as damage
+            if error.errno not in _FULL:
+                raise
+        else:
+            self._pending = b''
+
+    def close(self) -> None:
+        """Tries once more, and reports what is lost."""
+        self._write()
+        if self._pending:
+            self._say(f'no space left for {self.file}: its last {len(self._pending):,} bytes are lost')
+        os.close(self._opened)
 
 
 class TensorBoardFile:

@@ -116,7 +116,8 @@ def load_named(
     like = shapes_on_one_device(jax.eval_shape(partial(init, config), jax.random.key(0)))
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
     if which == 'average':
-        params, steps = checkpoints.restore_average(like, average_last if average_last > 1 else 0)
+        newest = -average_last if average_last > 1 else None
+        params, steps = checkpoints.restore_mean(like, lambda: checkpoints.steps()[newest:])
     else:
         params, *steps = checkpoints.restore_params(like, None if which == 'best' else which)
     scores = []

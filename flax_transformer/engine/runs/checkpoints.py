@@ -98,18 +98,14 @@ class Checkpoints(CheckpointReader):
         keep_last: int = 2,
         keep_best: int = 1,
         best_by: str = 'loss',
-        read_only: bool = False,
         say: Callable[[str], None] = say,
     ) -> None:
-        """Unless `read_only`, removes what an interruption left, moves damaged checkpoints aside and reports them.
+        """Removes what an interruption left, moves damaged checkpoints aside and reports them.
 
         Raises UserError if all are damaged, or if one is too damaged to be listed.
         """
         super().__init__(folder, best_by=best_by, say=say)
         self._saving_step, self._needed = 0, 0
-        self._manager = None
-        if read_only:
-            return
         multihost.broadcast('damaged checkpoints', self._clean_up() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
         best = {'get_metric_fn': self._rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
@@ -205,8 +201,6 @@ class Checkpoints(CheckpointReader):
 
     def close(self) -> None:
         """Waits for a save under way, then closes."""
-        if self._manager is None:
-            return
         with self._saving():
             self._manager.close()
             self._settle()

@@ -21,9 +21,8 @@ _STEP = re.compile(r'0|[1-9][0-9]*')
 
 def steps_of(checkpoints: Path) -> list[int]:
     """The steps of the checkpoints, and of one that waits to be replaced; ascending."""
-    aside = checkpoints.with_name(REPLACED)
     # The folder is listed twice, since a checkpoint may move either way between two listings.
-    return sorted({*_steps_in(checkpoints), *_steps_in(aside), *_steps_in(checkpoints)})
+    return sorted({*_steps_in(checkpoints), *replaced_steps(checkpoints), *_steps_in(checkpoints)})
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:

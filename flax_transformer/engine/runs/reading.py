@@ -145,10 +145,6 @@ class CheckpointReader:
             params = jax.device_put(from_int8(params), jax.tree.map(lambda x: x.sharding, like))
         return params
 
-    def restore_average(self, like: Any, count: int) -> tuple[Any, Sequence[int]]:
-        """`restore_mean` of the newest `count` checkpoints, or of all if there are fewer or the count is 0."""
-        return self.restore_mean(like, lambda: self.steps()[-count:])
-
     @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
         """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory.

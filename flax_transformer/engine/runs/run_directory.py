@@ -1,12 +1,7 @@
 """A run directory: a trained model complete in one folder, which can be moved.
 
-config.json        the config, with its schema version and task
-checkpoints/       parameters, optimizer state and position in the data, by step
-metrics.jsonl      training and validation metrics; the same in tensorboard/
-environment.json   versions and devices of each start
-lock               held by the process that trains here
-
-A task adds whatever its model needs besides parameters, such as a tokenizer.
+docs/reference/run_directory.md lists its files. A task adds whatever its model needs besides parameters, such as a
+tokenizer.
 """
 
 import contextlib
@@ -74,7 +69,8 @@ class RunDirectory(Generic[C]):
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_path()
         is_new = not self.exists()
-        if is_new and self.path.exists() and not self._is_empty():
+        is_left = lambda file: file.suffix == '.partial' or file.name in self.leftovers  # by an interrupted start
+        if is_new and self.path.exists() and not (self.path.is_dir() and all(map(is_left, self.path.iterdir()))):
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         if file := self.link_out():  # training must not write where a stranger's run leads
             raise UserError(
@@ -110,12 +106,6 @@ class RunDirectory(Generic[C]):
             if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):
                 return file
         return None
-
-    def _is_empty(self) -> bool:
-        """Whether there is nothing but what an interrupted start leaves."""
-        return self.path.is_dir() and all(
-            file.suffix == '.partial' or file.name in self.leftovers for file in self.path.iterdir()
-        )
 
     def open(self, config: Any) -> None:
         """Creates the directory, or finds this config's run there; writes the config, and remembers the run as ours."""

@@ -66,7 +66,7 @@ def remember(run: Path) -> None:
     try:
         file = _note(run)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, _config_digest(run) + '\n')
+        write_whole(file, sha256_of(run / 'config.json') + '\n')
     except (OSError, RuntimeError, UserError):
         pass
 
@@ -74,7 +74,7 @@ def remember(run: Path) -> None:
 def is_remembered(run: Path) -> bool:
     """Whether this user trained the run in this folder, with this config."""
     try:
-        return read_limited(_note(run), 1000).decode().strip() == _config_digest(run)
+        return read_limited(_note(run), 1000).decode().strip() == sha256_of(run / 'config.json')
     except (OSError, RuntimeError, ValueError):  # UserError is a ValueError
         return False
 
@@ -84,7 +84,3 @@ def _note(run: Path) -> Path:
     state = os.environ.get('XDG_STATE_HOME') or Path.home() / '.local' / 'state'
     name = hashlib.sha256(os.fsencode(os.path.realpath(run))).hexdigest()
     return Path(state) / 'flax_transformer' / 'runs' / name
-
-
-def _config_digest(run: Path) -> str:
-    return sha256_of(run / 'config.json')

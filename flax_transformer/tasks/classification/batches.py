@@ -10,6 +10,7 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
+from flax_transformer.tasks.classification.config import ClassificationConfig
 
 
 class Batch(NamedTuple):
@@ -49,21 +50,18 @@ class EncodedTexts:
 class TrainingBatches(NumberedBatches):
     """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed."""
 
-    def __init__(
-        self, texts: EncodedTexts, *, batch_size: int, seed: int, name: str, own_rows: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, config: ClassificationConfig, texts: EncodedTexts, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = name, texts.fingerprint
-        self._texts, self._rows, self._own_rows = texts, batch_size, own_rows
+        self.name, self.fingerprint = config.data.train, texts.fingerprint
+        self._texts, self._rows, self._own_rows = texts, config.training.batch_size, own_rows
         # If there are fewer texts than rows, each comes once in a batch, and the other rows are empty.
-        self._order = Order([len(texts)], [Fraction(1)], block_size=batch_size, seed=seed)
+        self._order = Order([len(texts)], [Fraction(1)], block_size=self._rows, seed=config.seed)
 
     def numbers(self, batch: int) -> np.ndarray:
         return self._order.block(batch).indices
 
     def batch(self, number: int) -> Batch:
-        found = self._texts.batch(self.numbers(number), self._rows)
-        return found if self._own_rows is None else Batch(*(x[self._own_rows] for x in found))
+        return Batch(*(x[self._own_rows] for x in self._texts.batch(self.numbers(number), self._rows)))
 
     def describe(self, position: Any) -> dict[str, Any]:
         return {'texts': [self._texts.places[i] for i in self.numbers(position['batch']).tolist()]}

@@ -85,7 +85,7 @@ class Classifier(Streams):
         """`max_length`: tokens; of a longer line the rest is not read."""
         self.config, self.params, self.vocabulary, self.max_length = config, params, vocabulary, max_length
         self.labels = labels.names
-        self._prior = np.array(labels.prior, np.float32)
+        self._prior = (np.array(labels.counts) / sum(labels.counts)).astype(np.float32)
         self._predictor = Predictor(config)
 
     @classmethod

@@ -12,7 +12,7 @@ from flax_transformer.common.quiet import aligned
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
 from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
-from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, test_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
@@ -55,8 +55,8 @@ def evaluate(
 
 
 def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trust: bool) -> tuple[str, Examples]:
-    """The name of the set to score on, and its examples; see `evaluation.test_set`."""
-    name, data = test_set(run, test, data, test_files, trust=trust)
+    """The name of the set to score on, and its examples; see `evaluation.scored_set`."""
+    name, data = scored_set(run, test, data, test_files, trust=trust)
     return name, read_examples(name, data)
 
 

@@ -31,79 +31,59 @@ def max_of(x: jax.Array, is_token: jax.Array) -> jax.Array:
 POOLS = {'mean': mean_of, 'max': max_of}
 
 
-class AverageEncoder(nn.Module):
+def average(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
     """The mean of the embeddings."""
-
-    config: ClassifierConfig
-
-    @nn.compact
-    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        x = Dropout(self.config.encoder_dropout_rate)(embed(self.config)(tokens), deterministic=deterministic)
-        return mean_of(x, tokens != PAD_ID)
+    return mean_of(_dropped(config, x, deterministic), is_token)
 
 
-class ConvolutionEncoder(nn.Module):
+def convolution(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
     """For each filter, its highest response anywhere in the text (Kim 2014, section 2)."""
-
-    config: ClassifierConfig
-
-    @nn.compact
-    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, is_token = self.config, tokens != PAD_ID
-        x = Dropout(config.encoder_dropout_rate)(embed(config)(tokens), deterministic=deterministic)
-        return jnp.concatenate([self._responses(x, is_token, width) for width in config.widths], axis=-1)
-
-    def _responses(self, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
-        """[B, maps] of filters over `width` tokens, at every position where they cover at least one."""
-        edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
-        x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
-        windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
-        covers = sum(is_token[:, i : i + positions].astype(jnp.int32) for i in range(width)) > 0
-        dense = Dense(windows.shape[-1], self.config.num_maps, dtype=x.dtype, name=f'width_{width}')
-        return max_of(nn.relu(dense(windows)), covers)
+    x = _dropped(config, x, deterministic)
+    return jnp.concatenate([_responses(config, x, is_token, width) for width in config.widths], axis=-1)
 
 
-class RecurrentEncoder(nn.Module):
+def _responses(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
+    """[B, maps] of filters over `width` tokens, at every position where they cover at least one."""
+    edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
+    x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
+    windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
+    covers = sum(is_token[:, i : i + positions].astype(jnp.int32) for i in range(width)) > 0
+    dense = Dense(windows.shape[-1], config.num_maps, dtype=x.dtype, name=f'width_{width}')
+    return max_of(nn.relu(dense(windows)), covers)
+
+
+def recurrent(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
     """What layers of LSTMs or GRUs in both directions know of a text, pooled."""
-
-    config: ClassifierConfig
-
-    @nn.compact
-    def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, is_token = self.config, tokens != PAD_ID
-        x = embed(config)(tokens)
-        for number in range(config.num_layers):
-            x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
-            x = recurrent_layer(config, number, x, is_token)
-        return POOLS[config.pool](x, is_token)
+    for number in range(config.num_layers):
+        x = recurrent_layer(config, number, _dropped(config, x, deterministic), is_token)
+    return POOLS[config.pool](x, is_token)
 
 
-class TransformerEncoder(nn.Module):
+def transformer(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
     """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
+    x, rate = _dropped(config, with_positions(x), deterministic), config.encoder_dropout_rate
+    x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
+    return POOLS[config.pool](x, is_token)
+
+
+def _dropped(config: ClassifierConfig, x: jax.Array, deterministic: bool) -> jax.Array:
+    return Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
+
+
+ENCODERS = {'average': average, 'recurrent': recurrent, 'convolution': convolution, 'transformer': transformer}
+
+
+class Encoder(nn.Module):
+    """A vector for each text, by one of ENCODERS, which add their parameters to this module."""
 
     config: ClassifierConfig
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, is_token = self.config, tokens != PAD_ID
-        x = with_positions(embed(config, scale=True)(tokens))
-        x = Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
-        rate = config.encoder_dropout_rate
-        x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
-        return POOLS[config.pool](x, is_token)
-
-
-def embed(config: ClassifierConfig, *, scale: bool = False) -> Embedding:
-    """The table of the words, a parameter `embedding/table` of the encoder that asks for it."""
-    return Embedding(config.vocab_size, config.d_model, PAD_ID, scale, dtype=jnp.dtype(config.dtype), name='embedding')
-
-
-ENCODERS = {
-    'average': AverageEncoder,
-    'recurrent': RecurrentEncoder,
-    'convolution': ConvolutionEncoder,
-    'transformer': TransformerEncoder,
-}
+        config, dtype = self.config, jnp.dtype(self.config.dtype)
+        is_scaled = config.encoder == 'transformer'
+        table = Embedding(config.vocab_size, config.d_model, PAD_ID, is_scaled, dtype=dtype, name='embedding')
+        return ENCODERS[config.encoder](config, table(tokens), tokens != PAD_ID, deterministic)
 
 
 class ClassifierModel(nn.Module):
@@ -118,7 +98,7 @@ class ClassifierModel(nn.Module):
         if config.word_dropout_rate and not deterministic:
             stays = kept(self.make_rng('dropout'), tokens.shape, config.word_dropout_rate)
             tokens = jnp.where(stays | (tokens == PAD_ID), tokens, UNK_ID)
-        x = ENCODERS[config.encoder](config, name='encoder')(tokens, deterministic=deterministic)
+        x = Encoder(config, name='encoder')(tokens, deterministic=deterministic)
         x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
         return Dense(x.shape[-1], config.num_classes, name='output')(x.astype(jnp.float32))
 

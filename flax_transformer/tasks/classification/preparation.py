@@ -32,10 +32,10 @@ def prepare_run(
     config: ClassificationConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1
 ) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
-    corpora = read_corpora(config.data, ('train', 'validation') if run.is_prepared() else CORPORA)
+    corpora = read_corpora(config.data, CORPORA[:2] if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
-        vocabulary, labels = run.read_vocabulary(), run.read_labels()
+        vocabulary, labels = run.read_tokenizer(), run.read_labels()
     else:
         audit(corpora, config).announce(say)
         labels = labels_of(examples, config)
@@ -49,19 +49,16 @@ def prepare_run(
                     f'{", ".join(labels.names)}: expected the same'
                 )
     vocabulary.check_fits(config.model.vocab_size)
-    train = encode(examples, vocabulary, labels, config, 'data.train')
-    validation = None
-    if 'validation' in corpora:
-        validation = encode(corpora['validation'], vocabulary, labels, config, 'data.validation')
+    texts = {name: encode(corpora[name], vocabulary, labels, config, name) for name in CORPORA[:2] if name in corpora}
     pretrained = None
     if config.model.embedding_from and start is None and not steps_of(run.checkpoints):
         pretrained = _pretrained(config, vocabulary)
-    return Prepared(vocabulary, labels, train, validation, pretrained)
+    return Prepared(vocabulary, labels, texts['train'], texts.get('validation'), pretrained)
 
 
 def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
-        run.write_vocabulary(prepared.vocabulary)
+        run.write_tokenizer(prepared.vocabulary)
         run.write_labels(prepared.labels)
 
 
@@ -97,7 +94,7 @@ def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
 
 
 def encode(
-    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: ClassificationConfig, field: str
+    examples: Examples, vocabulary: Vocabulary, labels: Labels, config: ClassificationConfig, name: str
 ) -> EncodedTexts:
     """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
     numbers = {name: number for number, name in enumerate(labels.names)}
@@ -111,14 +108,14 @@ def encode(
     chosen = [i for i, text in enumerate(ids) if text]
     slots, count = config.data.max_length, len(examples.texts)
     too_long = sum(len(text) > slots for text in ids)
-    name = getattr(config.data, field.partition('.')[2])
-    say(f'{name}: {len(chosen):,} of {count:,} texts')
+    source = getattr(config.data, name)
+    say(f'{source}: {len(chosen):,} of {count:,} texts')
     if len(chosen) < count:
         say(f'  left out: {count - len(chosen):,} texts without a word')
     if too_long:
         say(f'  cut: {too_long:,} texts of more than data.max_length={slots} tokens')
     if not chosen:
-        raise UserError(f'{field}: {name} has no text; expected some')
+        raise UserError(f'data.{name}: {source} has no text; expected some')
     known = np.array([numbers[examples.labels[i]] for i in chosen], np.int32)
     return EncodedTexts(
         padded([ids[i] for i in chosen], slots),

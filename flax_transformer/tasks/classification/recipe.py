@@ -91,24 +91,13 @@ def _make_task(config: ClassificationConfig, devices: Devices) -> Classification
     return ClassificationTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
 
 
-def _batches(config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    rows = config.training.batch_size
-    return TrainingBatches(
-        prepared.train,
-        batch_size=rows,
-        seed=config.seed,
-        name=config.data.train,
-        own_rows=trainer.devices.own_rows(rows),
-    )
-
-
 RECIPE = Recipe(
     config=ClassificationConfig,
     run=Run,
     make_task=_make_task,
     prepare=prepare_run,
     keep=keep,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
     validation=held_out(ClassificationValidation),
     initial_params=initial_params,
     load=load_run,

@@ -16,7 +16,7 @@ from flax_transformer.common.files import naming_damage, read_limited, write_who
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.classification.config import ClassificationConfig
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
-from flax_transformer.tasks.vocabulary import VocabularyRun
+from flax_transformer.tasks.vocabulary import TokenizerRun
 
 LABELS_FILE = 'labels.json'
 TEMPERATURE = 'temperature'  # the validation score, kept with each checkpoint, that logits are divided by
@@ -28,17 +28,13 @@ class Labels(NamedTuple):
     names: tuple[str, ...]  # sorted
     counts: tuple[int, ...]  # training examples of each
 
-    @property
-    def prior(self) -> tuple[float, ...]:
-        return tuple(count / sum(self.counts) for count in self.counts)
 
-
-class Run(VocabularyRun[ClassificationConfig]):
+class Run(TokenizerRun[ClassificationConfig]):
     config_class = ClassificationConfig
     use = 'classify {} < lines > labels'
     evaluate_on = '--test test.tsv'
-    vocabulary_class = Vocabulary
-    model_files = (*VocabularyRun.model_files, LABELS_FILE)
+    load_tokenizer = Vocabulary.load
+    model_files = (*TokenizerRun.model_files, LABELS_FILE)
 
     def is_prepared(self) -> bool:
         return (self.path / LABELS_FILE).is_file()
@@ -72,7 +68,7 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
 
     init = lambda config, key: init_params(config.model, key)
     run, config, params, scores = load_named(Run, reference, init, step=step)
-    vocabulary, labels = run.read_vocabulary(), run.read_labels()
+    vocabulary, labels = run.read_tokenizer(), run.read_labels()
     vocabulary.check_fits(config.model.vocab_size)
     if len(labels.names) != config.model.num_classes:
         raise UserError(

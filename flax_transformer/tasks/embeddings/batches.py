@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol
 import grain
 import numpy as np
 
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+
 
 class Chunks(Protocol):
     """What an epoch reads, in parts that fit in memory."""
@@ -21,19 +23,11 @@ class TrainingBatches(grain.IterDataset):
     A pure function of the seed and the number of the chunk, counted on from epoch to epoch.
     """
 
-    def __init__(
-        self,
-        chunks: Chunks,
-        *,
-        rows: int,
-        seed: int,
-        name: str,
-        fingerprint: str,
-        own_rows: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, config: EmbeddingsConfig, chunks: Chunks, fingerprint: str, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = name, fingerprint
-        self._chunks, self._rows, self._seed, self._own_rows = chunks, rows, seed, own_rows
+        self.name, self.fingerprint = config.data.train, fingerprint
+        self._chunks, self._seed, self._own_rows = chunks, config.seed, own_rows
+        self._rows = config.training.blocks_per_step
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     def chunk_at(self, number: int) -> int:
@@ -49,7 +43,7 @@ class TrainingBatches(grain.IterDataset):
         return self._chunks(self.chunk_at(number), np.random.default_rng([self._seed, number, 0]))
 
     def own(self, batch: NamedTuple) -> NamedTuple:
-        return batch if self._own_rows is None else type(batch)(*(x[self._own_rows] for x in batch))
+        return type(batch)(*(x[self._own_rows] for x in batch))
 
     def describe(self, position: Any) -> dict[str, Any]:
         """The chunk where the batch at a position begins, and the row in it."""

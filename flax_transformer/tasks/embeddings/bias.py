@@ -5,6 +5,7 @@ A direction is taken out by neutralizing and equalizing (Bolukbasi et al. 2016, 
 removes it: words that were biased alike stay neighbours. `remaining_bias` measures that.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from itertools import combinations
 from math import comb
@@ -196,12 +197,9 @@ def debiased(
     Raises UserError if a word is in two pairs, as the second would undo the first.
     """
     pairs = [pair for pair in pairs if pair[0] in vectors and pair[1] in vectors]
-    kept: set[str] = set()
-    for pair in pairs:
-        for word in pair:
-            if word in kept:
-                raise UserError(f'the word {word!r} occurs twice in the pairs; expected each word in one pair')
-            kept.add(word)
+    kept = Counter(word for pair in pairs for word in pair)
+    if twice := [word for word, count in kept.items() if count > 1]:
+        raise UserError(f'the word {twice[0]!r} occurs twice in the pairs; expected each word in one pair')
     matrix = vectors.units.astype(np.float64)
     is_neutral = np.array([word not in specific and word not in kept for word in vectors.words])
     matrix[is_neutral] = normalized(neutralize(matrix[is_neutral], direction))

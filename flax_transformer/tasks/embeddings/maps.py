@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 
@@ -32,16 +32,12 @@ def tsne(matrix: np.ndarray, *, perplexity: float = 30.0, seed: int = 0) -> np.n
     """
     if len(matrix) < 4:
         raise UserError(f'got {len(matrix)} vectors; expected at least 4 for a map')
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        raise UserError(f't-SNE needs scikit-learn: {install_command("maps")}') from None
+    manifold, threads = (imported(name, 'maps', 't-SNE') for name in ('sklearn.manifold', 'threadpoolctl'))
     perplexity = min(perplexity, (len(matrix) - 1) / 3)
-    method = TSNE(metric='cosine', init='random', perplexity=perplexity, random_state=seed)
+    method = manifold.TSNE(metric='cosine', init='random', perplexity=perplexity, random_state=seed)
     start = pca(matrix)
     method.set_params(init=(start / start[:, 0].std() * 1e-4).astype(np.float32))
-    with threadpool_limits(1):  # threads that wait for each other at every step take minutes on a busy machine
+    with threads.threadpool_limits(1):  # threads that wait for each other at every step take minutes on a busy machine
         return method.fit_transform(np.asarray(matrix, np.float32))
 
 

@@ -11,26 +11,19 @@ from flax_transformer.engine.batches import with_empty_rows
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.embeddings import word2vec
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
 from flax_transformer.tasks.embeddings.preparation import Prepared, keep, prepare_run
 from flax_transformer.tasks.embeddings.run import Run, load_run
-from flax_transformer.tasks.embeddings.word2vec import (
-    apply_updates,
-    cbow,
-    cbow_tree,
-    init_tables,
-    skip_gram,
-    skip_gram_tree,
-)
 
 _UPDATES = {
-    ('skip_gram', 'negative_sampling'): skip_gram,
-    ('skip_gram', 'hierarchical_softmax'): skip_gram_tree,
-    ('cbow', 'negative_sampling'): cbow,
-    ('cbow', 'hierarchical_softmax'): cbow_tree,
+    ('skip_gram', 'negative_sampling'): word2vec.skip_gram,
+    ('skip_gram', 'hierarchical_softmax'): word2vec.skip_gram_tree,
+    ('cbow', 'negative_sampling'): word2vec.cbow,
+    ('cbow', 'hierarchical_softmax'): word2vec.cbow_tree,
 }
 
 
@@ -60,7 +53,7 @@ class Word2VecTask(_TaskOfBlocks):
         self._updates = partial(_UPDATES[config.model.method, config.model.output], config=config.model)
 
     def init(self, key: jax.Array) -> Params:
-        return init_tables(self._config, key)
+        return word2vec.init_tables(self._config, key)
 
     def update(
         self,
@@ -74,7 +67,7 @@ class Word2VecTask(_TaskOfBlocks):
     ) -> tuple[Params, Any, Sums]:
         def one_block(params: Params, block: TextBlocks) -> tuple[Params, Sums]:
             updates, sums = self._updates(params, block, learning_rate)
-            return apply_updates(params, share(updates)), sums
+            return word2vec.apply_updates(params, share(updates)), sums
 
         params, sums = jax.lax.scan(one_block, params, batch)
         return params, memory, jax.tree.map(jnp.sum, sums)
@@ -136,25 +129,15 @@ class EmbeddingsValidation(Validation):
             yield with_empty_rows(part, rows)
 
 
-def _batches(config: EmbeddingsConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    rows = config.training.blocks_per_step
-    return TrainingBatches(
-        prepared.train,
-        rows=rows,
-        seed=config.seed,
-        name=config.data.train,
-        fingerprint=prepared.fingerprint,
-        own_rows=trainer.devices.own_rows(rows),
-    )
-
-
 RECIPE = Recipe(
     config=EmbeddingsConfig,
     run=Run,
     make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
     prepare=prepare_run,
     keep=keep,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingBatches(
+        config, prepared.train, prepared.fingerprint, trainer.own_rows
+    ),
     validation=held_out(EmbeddingsValidation),
     load=load_run,
     taken_over=('model', 'tokenizer'),

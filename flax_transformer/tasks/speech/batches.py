@@ -1,7 +1,7 @@
 """Examples in batches of a few static shapes, and the endless batches of training."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
 from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.recordings import Examples, Strings
+from flax_transformer.tasks.speech.recordings import Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them
@@ -93,20 +93,14 @@ class TrainingBatches(NumberedBatches):
     on padding, and its batches shuffled.
     """
 
-    def __init__(
-        self,
-        config: SpeechConfig,
-        examples: Examples,
-        encode: Callable[[str], list[int]],
-        *,
-        most_labels: int,
-        own_rows: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, config: SpeechConfig, prepared: Any, own_rows: np.ndarray) -> None:
+        """`prepared`: `recipe.Prepared`; `own_rows`: the numbers of this process's rows of a batch."""
         super().__init__()
-        self.name, self._examples, self._encode, self._most_labels = config.data.train, examples, encode, most_labels
+        self._examples, self._encode, self._most_labels = prepared.train, prepared.units.encode, prepared.most_labels
+        self.name, examples = config.data.train, prepared.train
         self._rows = batch_size = config.training.batch_size
         self._speed, self._most_samples, self._seed = config.perturbation.speed, config.most_samples, config.seed
-        self._own_rows = np.arange(batch_size) if own_rows is None else own_rows
+        self._own_rows = own_rows.tolist()
         self._order = None
         if not isinstance(examples, Strings):
             self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=config.seed)
@@ -157,7 +151,7 @@ class TrainingBatches(NumberedBatches):
     def batch(self, number: int) -> Batch:
         plan = self.planned(number)
         waveforms, labels = [], []
-        for row in self._own_rows.tolist():
+        for row in self._own_rows:
             if row >= len(plan.numbers):  # an empty row
                 waveforms.append(np.zeros(0, np.float32))
                 labels.append([])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.audio.mel import num_frames
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.characters import quoted_rows
 from flax_transformer.data.audit.kinds import QUOTED, table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
@@ -32,17 +33,22 @@ def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
         texts = [each.text for each in corpora['train'].recordings]
         units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
     else:
-        units = Run(workdir).read_vocabulary()
+        units = Run(workdir).read_tokenizer()
     return audit(corpora, config, units)
 
 
-def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> list[int]:
-    """Returns the numbers of the recordings that are neither too long nor too short for their transcript."""
-    return [
+def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> Corpus:
+    """The recordings that are neither too long nor too short for their transcript. Raises UserError if none is."""
+    chosen = [
         i
         for i, each in enumerate(corpus.recordings)
         if each.num_samples <= config.most_samples and not _is_too_short(each, config, units)
     ]
+    if not chosen:
+        raise UserError(
+            f'{corpus.name} has no recording with a transcript that fits data.max_seconds={config.data.max_seconds:g}'
+        )
+    return corpus.chosen(chosen)
 
 
 def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> bool:

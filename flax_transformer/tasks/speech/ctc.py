@@ -15,8 +15,7 @@ import numpy as np
 import optax
 
 from flax_transformer.audio.augment import among_first
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.tasks.speech.units import BLANK_ID
 
 
@@ -68,26 +67,19 @@ def ctc_cost(
     return jnp.where(fits, jnp.maximum(cost, 0.0), 0.0), fits  # rounding makes it as low as -1e-7
 
 
-def best_path(log_probs: np.ndarray) -> np.ndarray:
-    return np.argmax(log_probs, axis=-1)
-
-
 def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2).
 
-    Unlike `best_path` it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
+    Unlike the best path it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
     is missing.
     """
-    try:
-        from fast_ctc_decode import beam_search
-    except ImportError:
-        raise UserError(f'a beam needs fast-ctc-decode: {install_command("speech")}; or set --beam-size 1') from None
+    library = imported('fast_ctc_decode', 'speech', '--beam-size above 1')
     if not len(log_probs):
         return []
     probabilities = np.exp(np.asarray(log_probs, np.float32))
     # One character for each unit, whatever the unit is, so that the text is read back as ids.
     alphabet = [chr(_FIRST + unit) for unit in range(probabilities.shape[1])]
-    found, _ = beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
+    found, _ = library.beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
     return [ord(character) - _FIRST for character in found]
 
 
@@ -176,7 +168,7 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
     decoded, offset = Decoded([], [], 0.0), 0
     affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
     for part in parts(log_probs, _LONGEST if beam_size == 1 else min(_LONGEST, max(_SHORTEST, affordable))):
-        path = best_path(part).tolist()
+        path = np.argmax(part, axis=-1).tolist()
         labels = collapse(path) if beam_size == 1 else prefix_beam(part, beam_size)
         alignment = numbered(path) if labels == collapse(path) else align(part, labels).tolist()
         spans = [(first + offset, last + offset) for first, last in _spans(alignment, len(labels))]

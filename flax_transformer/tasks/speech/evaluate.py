@@ -1,6 +1,7 @@
 """What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,9 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import aligned
-from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, test_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.metrics import check_installed, confusion, errors, scores
+from flax_transformer.tasks.speech.metrics import confusion, errors, jiwer, scores
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def evaluate(
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
     check_examples(options.examples)
-    check_installed()
+    jiwer()  # raises if it is missing
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = test_set(run, options.test, options.data, test_files, trust=options.trust_data)
+    source, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
 
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
@@ -113,12 +114,10 @@ def scores_of(
 def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
     """The confusion matrix, and for each speaker how often each word was taken for another."""
     words, columns, table = confusion(references, heard)
-    wrong: dict[str, dict[str, int]] = {}
+    wrong: dict[str, Counter[str]] = defaultdict(Counter)
     for reference, transcript, speaker in zip(references, heard, speakers, strict=True):
         if transcript != reference:
-            counts = wrong.setdefault(speaker, {})
-            name = f'{reference} as {transcript or "(none)"}'
-            counts[name] = counts.get(name, 0) + 1
+            wrong[speaker][f'{reference} as {transcript or "(none)"}'] += 1
     ordered = {
         speaker: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for speaker, counts in wrong.items()
     }

@@ -3,6 +3,8 @@
 Shapes: B utterances, T samples, F frames, M mel bands. The first num_samples [B] of each row count; padding is 0.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,10 +55,7 @@ def training_features(
     frames = num_frames(num_samples, config)
     keys = dict(zip(('waveform', 'tract', 'color', 'masks'), jax.random.split(key, 4), strict=True))
     is_sample = augment.among_first(num_samples, length)
-
-    def change(key: jax.Array, samples: jax.Array, is_sample: jax.Array) -> jax.Array:
-        return _changed(key, samples, is_sample, config.sample_rate, perturbation)
-
+    change = partial(_changed, rate=config.sample_rate, config=perturbation)
     samples = jax.vmap(change)(jax.random.split(keys['waveform'], rows), samples, is_sample)
     features = log_mel(samples, config)
     if perturbation.vocal_tract > 1:
@@ -66,23 +65,18 @@ def training_features(
         features = features + _colors(keys['color'], rows, perturbation.color_db, config.num_mels)
     is_frame = augment.among_first(frames, features.shape[1])
     features = leveled(features, is_frame)
-
-    def mask(key: jax.Array, features: jax.Array, is_frame: jax.Array) -> jax.Array:
-        return augment.spec_augment(
-            key,
-            features,
-            is_frame,
-            num_band_masks=perturbation.band_masks,
-            most_bands=perturbation.most_bands,
-            num_frame_masks=perturbation.frame_masks,
-            most_frames=round(perturbation.most_mask_ms / config.hop_ms),
-        )
-
+    mask = partial(
+        augment.spec_augment,
+        num_band_masks=perturbation.band_masks,
+        most_bands=perturbation.most_bands,
+        num_frame_masks=perturbation.frame_masks,
+        most_frames=round(perturbation.most_mask_ms / config.hop_ms),
+    )
     return jax.vmap(mask)(jax.random.split(keys['masks'], rows), features, is_frame), frames
 
 
 def _changed(
-    key: jax.Array, samples: jax.Array, is_sample: jax.Array, rate: int, config: PerturbationConfig
+    key: jax.Array, samples: jax.Array, is_sample: jax.Array, *, rate: int, config: PerturbationConfig
 ) -> jax.Array:
     gain_key, noise_key, snr_key, color_key = jax.random.split(key, 4)
     if config.lowest_snr_db is not None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import install_command
+from flax_transformer.common.installing import imported
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
 
@@ -38,22 +37,16 @@ class Scores:
     num_utterances: int
 
 
-def check_installed() -> None:
-    """Raises UserError if the package that counts errors is missing."""
-    try:
-        import jiwer  # noqa: F401
-    except ImportError:
-        raise UserError(f'error rates need jiwer: {install_command("speech")}') from None
+def jiwer() -> Any:
+    """The package that counts errors. Raises UserError if it is missing."""
+    return imported('jiwer', 'speech', 'an error rate')
 
 
 def errors(
     references: Sequence[str], transcripts: Sequence[str], *, of: Literal['words', 'characters'] = 'words'
 ) -> Errors:
     """The errors of each utterance, in words or in characters. Raises UserError without jiwer."""
-    check_installed()
-    import jiwer
-
-    process = jiwer.process_words if of == 'words' else jiwer.process_characters
+    process = getattr(jiwer(), f'process_{of}')
     counts = np.zeros((4, len(references)), int)
     for i, (reference, transcript) in enumerate(zip(references, transcripts, strict=True)):
         if not reference:  # jiwer refuses it

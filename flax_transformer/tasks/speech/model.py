@@ -31,7 +31,7 @@ class SpeechModel(nn.Module):
         config = resolve_dtype(self.config)
         x = features[..., None].astype(config.dtype)
         for number, (stride, channels) in enumerate(zip(config.strides, config.channels, strict=True)):
-            x = jnp.where(is_frame(x, num_frames)[..., None, None], x, 0)
+            x = jnp.where(among_first(num_frames, x.shape[1])[..., None, None], x, 0)
             convolution = nn.Conv(
                 channels,
                 (3, 3),
@@ -45,48 +45,25 @@ class SpeechModel(nn.Module):
         x = x.reshape(*x.shape[:2], -1)
         x = Dense(x.shape[-1], config.d_model, dtype=x.dtype, name='projection')(x)
         x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
-        x = ENCODERS[config.encoder](config, name='encoder')(x, num_frames, deterministic=deterministic)
+        x = Encoder(config, name='encoder')(x, num_frames, deterministic=deterministic)
         return Dense(x.shape[-1], config.vocab_size, name='output')(x.astype(jnp.float32)), num_frames
 
 
-def is_frame(x: jax.Array, num_frames: jax.Array) -> jax.Array:
-    """[B, T] bool: which frames of x [B, T, ...] count, the first num_frames [B]."""
-    return among_first(num_frames, x.shape[1])
-
-
-class RecurrentEncoder(nn.Module):
-    """Layers of LSTMs or GRUs in both directions."""
+class Encoder(nn.Module):
+    """Layers of LSTMs or GRUs in both directions, or the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
 
     config: SpeechModelConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config = self.config
+        config, rate, counts = self.config, self.config.dropout_rate, among_first(num_frames, x.shape[1])
+        if config.encoder == 'transformer':
+            rates = {'dropout_rate': rate, 'attention_dropout_rate': rate}
+            return transformer_encoder(config, with_positions(x), counts, deterministic=deterministic, **rates)
         for number in range(config.num_layers):
-            x = recurrent_layer(config, number, x, is_frame(x, num_frames))
-            x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
+            x = recurrent_layer(config, number, x, counts)
+            x = Dropout(rate)(x, deterministic=deterministic)
         return x
-
-
-class TransformerEncoder(nn.Module):
-    """The Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN."""
-
-    config: SpeechModelConfig
-
-    @nn.compact
-    def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, rate = self.config, self.config.dropout_rate
-        return transformer_encoder(
-            config,
-            with_positions(x),
-            is_frame(x, num_frames),
-            deterministic=deterministic,
-            dropout_rate=rate,
-            attention_dropout_rate=rate,
-        )
-
-
-ENCODERS = {'recurrent': RecurrentEncoder, 'transformer': TransformerEncoder}
 
 
 def init_params(config: SpeechModelConfig, num_mels: int, key: jax.Array) -> Any:

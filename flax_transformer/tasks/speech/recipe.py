@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.reporter import Reporter
@@ -15,13 +14,12 @@ from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.speech import metrics
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
 from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
 from flax_transformer.tasks.speech.front_end import features_of, training_features
-from flax_transformer.tasks.speech.metrics import errors, rate
+from flax_transformer.tasks.speech.metrics import errors, jiwer, rate
 from flax_transformer.tasks.speech.model import SpeechModel, init_params
 from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
 from flax_transformer.tasks.speech.run import LoadedRun, Run, load_run
@@ -39,10 +37,10 @@ class Prepared(NamedTuple):
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
     if config.data.validation:
-        metrics.check_installed()
-    corpora = read_corpora(config, ('train', 'validation') if run.is_prepared() else CORPORA, say=say)
+        jiwer()  # raises if it is missing
+    corpora = read_corpora(config, CORPORA[:2] if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():
-        units = run.read_vocabulary()
+        units = run.read_tokenizer()
     else:
         transcripts = [each.text for each in corpora['train'].recordings]
         if config.strings.most > 1:
@@ -50,45 +48,35 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
         units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
         audit(corpora, config, units).announce(say)
     units.check_fits(config.model.vocab_size)
-    train = examples_of(corpora['train'], config, units, seed=config.seed, is_training=True)
-    validation = None
-    if 'validation' in corpora:
-        # Always the same strings, whatever the seed of the training.
-        validation = examples_of(corpora['validation'], config, units, seed=0)
-    return Prepared(units, train, validation, most_labels(corpora['train'], config, units))
+    kept = {name: usable(corpora[name], config, units) for name in CORPORA[:2] if name in corpora}
+    seeds = {'train': config.seed, 'validation': 0}  # always the same validation strings
+    examples = {
+        name: examples_of(corpus, config, seed=seeds[name], is_training=name == 'train')
+        for name, corpus in kept.items()
+    }
+    longest = max(len(units.encode(each.text)) for each in kept['train'].recordings)
+    clips = max(config.strings.most, 1)
+    most_labels = max(clips * longest + clips - 1, 1)  # a space separates two
+    return Prepared(units, examples['train'], examples.get('validation'), most_labels)
 
 
 def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
     if not run.is_prepared():
-        run.write_vocabulary(prepared.units)
+        run.write_tokenizer(prepared.units)
 
 
-def examples_of(
-    corpus: Corpus, config: SpeechConfig, units: Units, *, seed: int, is_training: bool = False
-) -> Examples:
-    """The usable recordings of a corpus, by themselves or in strings. Raises UserError if there are none."""
-    examples = corpus.chosen(usable(corpus, config, units))
-    if not examples.count:
-        raise UserError(
-            f'{corpus.name} has no recording with a transcript that fits data.max_seconds={config.data.max_seconds:g}'
-        )
+def examples_of(corpus: Corpus, config: SpeechConfig, *, seed: int, is_training: bool = False) -> Examples:
+    """The recordings of a corpus, by themselves or in strings."""
     if not config.strings.most:
-        return examples
+        return corpus
     return Strings(
-        examples,
+        corpus,
         config.strings,
         rate=config.features.sample_rate,
         most_samples=config.most_samples,
         seed=seed,
         is_training=is_training,
     )
-
-
-def most_labels(corpus: Corpus, config: SpeechConfig, units: Units) -> int:
-    """At least the labels of any example."""
-    longest = max(len(units.encode(corpus.recordings[i].text)) for i in usable(corpus, config, units))
-    clips = max(config.strings.most, 1)
-    return max(clips * longest + clips - 1, 1)  # a space separates two
 
 
 class SpeechTask(Task):
@@ -193,13 +181,7 @@ def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
 
 def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
-    batches = TrainingBatches(
-        config,
-        prepared.train,
-        prepared.units.encode,
-        most_labels=prepared.most_labels,
-        own_rows=trainer.devices.own_rows(config.training.batch_size),
-    )
+    batches = TrainingBatches(config, prepared, trainer.own_rows)
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
     say(
         f'batches of {config.training.batch_size} utterances of up to {lengths} s; padding is '

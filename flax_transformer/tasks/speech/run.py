@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.units import Units
-from flax_transformer.tasks.vocabulary import VocabularyRun
+from flax_transformer.tasks.vocabulary import TokenizerRun
 
 
-class Run(VocabularyRun[SpeechConfig]):
-    vocabulary_class = Units
+class Run(TokenizerRun[SpeechConfig]):
+    load_tokenizer = Units.load
     config_class = SpeechConfig
     use = 'transcribe {} FILE ...'
     evaluate_on = '--test test.tsv'
@@ -32,6 +32,6 @@ def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
 
     init = lambda config, key: init_params(config.model, config.features.num_mels, key)
     run, config, params, _ = load_named(Run, reference, init, step=step)
-    units = run.read_vocabulary()
+    units = run.read_tokenizer()
     units.check_fits(config.model.vocab_size)
     return LoadedRun(config, params, units)

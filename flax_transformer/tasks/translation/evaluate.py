@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.named_files import data_root
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.engine.runs.trust import check_named_files
-from flax_transformer.tasks.evaluation import check_examples
+from flax_transformer.tasks.evaluation import check_examples, scored_set
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -115,21 +113,12 @@ def read_set(
     """
     from flax_transformer.data.bitext.sources import named_files, read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
-    from flax_transformer.tasks.translation.run import Run
 
     if source is not None:
         return str(source), read_text_files(source, *reference)
-    if not data.test:
-        raise UserError(f'{run} has no test set (data.test is empty); give --source and --reference')
-    check_named_files(
-        Run(split_reference(run)[0]),
-        data,
-        lambda data: named_files(data.test, data),
-        data_root,
-        trust=trust,
-        remedy='--source and --reference, or with --data.test and --data.root',
-    )
-    return data.test, read_corpus(data.test, data)
+    paths, remedy = lambda data: named_files(data.test, data), '--source and --reference'
+    name, data = scored_set(run, None, data, paths, trust=trust, remedy=remedy)
+    return name, read_corpus(name, data)
 
 
 def _print_scores(

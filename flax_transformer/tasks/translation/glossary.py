@@ -1,9 +1,10 @@
 """Terms that are to be translated in a given way: found in the source, and required in the translation."""
 
+import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
@@ -37,12 +38,13 @@ class Glossary:
 
     def __init__(self, terms: Mapping[str, Sequence[str]]) -> None:
         """`terms` gives one or more translations for each term, such as the forms of a word."""
+        self.terms = {term: tuple(dict.fromkeys(targets)) for term, targets in terms.items()}
         self._terms: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for term, targets in terms.items():
+        for term, targets in self.terms.items():
             words = tuple(_WORD.findall(term))
             if not words or not targets or not all(map(str.strip, targets)):
                 raise UserError(f'glossary: the term {term!r} has the translations {list(targets)}; expected words')
-            self._terms[words] = tuple(dict.fromkeys(targets))
+            self._terms[words] = targets
         self._longest = max(map(len, self._terms), default=0)  # words
 
     @classmethod
@@ -51,25 +53,45 @@ class Glossary:
 
         Raises UserError, with the line, for one without two columns, and for a term with two different lines.
         """
+        return cls._from_rows((line.split('\t') for line in read_lines(path)), f'{path}')
+
+    @classmethod
+    def from_text(cls, text: str, place: str, form: Literal['tsv', 'csv']) -> Self:
+        """Of lines such as those of a file, or with commas; in CSV the languages may follow, as in DeepL's."""
+        lines = text.splitlines()
+        if form == 'tsv':
+            return cls._from_rows((line.split('\t') for line in lines), place)
+        try:
+            return cls._from_rows((row[:2] for row in csv.reader(lines)), place, 'a comma')
+        except csv.Error as error:
+            raise UserError(f'{place}: {error}; expected CSV') from None
+
+    @classmethod
+    def _from_rows(cls, rows: Iterable[Sequence[str]], place: str, sign: str = 'a tab') -> Self:
         terms: dict[str, list[str]] = {}
         lines: dict[str, int] = {}
-        for number, line in enumerate(read_lines(path), start=1):
-            if not line.strip():
+        for number, row in enumerate(rows, start=1):
+            columns = list(map(str.strip, row))
+            if not any(columns):
                 continue
-            columns = [column.strip() for column in line.split('\t')]
             if len(columns) != 2 or not all(columns):
                 got = f'{len(columns)} column{"s" * (len(columns) != 1)}' if all(columns) else 'an empty column'
-                raise UserError(f'{path}, line {number}: got {got}; expected a term, a tab and its translation')
+                raise UserError(f'{place}, line {number}: got {got}; expected a term, {sign} and its translation')
             term, targets = columns[0], [target.strip() for target in columns[1].split('|')]
             if terms.get(term, targets) != targets:
                 raise UserError(
-                    f'{path}, line {number}: {term!r} has another translation in line {lines[term]}; expected one line '
-                    f'for a term: {"|".join([*terms[term], *targets])} allows each of these'
+                    f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
+                    f'line for a term: {"|".join([*terms[term], *targets])} allows each of these'
                 )
             terms[term], lines[term] = targets, number
         if not terms:
-            raise UserError(f'{path} has no terms; expected a term, a tab and its translation on each line')
+            raise UserError(f'{place} has no terms; expected a term, {sign} and its translation on each line')
         return cls(terms)
+
+    @property
+    def tsv(self) -> str:
+        """The lines of a file."""
+        return '\n'.join(f'{term}\t{"|".join(targets)}' for term, targets in self.terms.items())
 
     def find(self, text: str) -> list[Match]:
         """The terms of a text, in their order."""

@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
 
 def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
     """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
-    is_new = not run.has_tokenizer()
+    is_new = not run.is_prepared()
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
         check_corpora(config, say=say, processes=processes)
@@ -100,7 +100,7 @@ def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, p
 
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
     run.write_data_files(prepared.files)
-    if not run.has_tokenizer():
+    if not run.is_prepared():
         run.write_tokenizer(prepared.tokenizer)
 
 

@@ -17,10 +17,10 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
 from flax_transformer.huggingface import fairseq_tokenizer
 from flax_transformer.huggingface import tokenizer as marian_tokenizer
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.vocabulary import TokenizerRun
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
@@ -31,12 +31,11 @@ _TOKENIZERS = {
 }
 
 
-class Run(RunDirectory[Config]):
+class Run(TokenizerRun[Config]):
     config_class = Config
     use = 'translate {} < lines > translations'
     evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'
-    model_files = ('tokenizer', DIGEST_FILE)
-    leftovers = (*RunDirectory.leftovers, CACHE)
+    leftovers = (*TokenizerRun.leftovers, CACHE)
 
     @property
     def data_files(self) -> Path:
@@ -72,15 +71,9 @@ class Run(RunDirectory[Config]):
                 self.path.rmdir()
             raise
 
-    def has_tokenizer(self) -> bool:
-        return (self.path / 'tokenizer' / 'tokenizer.json').is_file()
-
-    def read_tokenizer(self) -> Tokenizer:
-        """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
-        folder = self.path / 'tokenizer'
-        tokenizer = _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
-        check_digest(self.path, tokenizer.digest)
-        return tokenizer
+    @staticmethod
+    def load_tokenizer(folder: Path) -> Tokenizer:
+        return _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
 
     def read_matching_tokenizer(self, config: Config) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run's model was trained with."""
@@ -93,10 +86,6 @@ class Run(RunDirectory[Config]):
                 'Restore the one that the run was trained with'
             ) from None
         return tokenizer
-
-    def write_tokenizer(self, tokenizer: Tokenizer) -> None:
-        write_digest(self.path, tokenizer.digest)
-        tokenizer.save(self.path / 'tokenizer')
 
 
 def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:

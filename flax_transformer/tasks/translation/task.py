@@ -119,16 +119,26 @@ def loss_sums(
         keys = tuple(jax.random.split(dropout_key))
     passes = [_hidden(params, batch, key, model) for key in keys]
     weights = (batch.target_segments > 0).astype(jnp.float32)
-    numbers = jnp.zeros_like(batch.target) if batch.corpora is None else batch.corpora
-    sums_of = partial(
-        _sums_of_chunk,
-        model=model,
-        label_smoothing=label_smoothing,
-        corpora=() if batch.corpora is None else corpora,
-        r_drop_alpha=r_drop_alpha,
-    )
+    names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
+
+    def sums_of_chunk(params: Params, hidden: tuple[jax.Array, ...], data: Any) -> tuple[jax.Array, Sums]:
+        """The loss and sums of some positions, from the decoder states of one pass or of R-Drop's two."""
+        targets, weights, numbers = data
+        logits = [model.apply({'params': params}, states, method='project') for states in hidden]
+        losses = [cross_entropy(each, targets, label_smoothing=label_smoothing) for each in logits]
+        loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
+        total = (loss * weights).sum()
+        sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
+        for number, name in enumerate(names):
+            own_weights = weights * (numbers == number)
+            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * own_weights).sum(), own_weights.sum()
+        if len(logits) == 2:
+            sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
+            total += r_drop_alpha / 2 * sums['kl']
+        return total, sums
+
     loss, sums = sums_in_chunks(
-        sums_of,
+        sums_of_chunk,
         round_once({name: params[name] for name in output_names(model.config)}, resolve_dtype(model.config).dtype),
         tuple(hidden for hidden, _ in passes),
         (batch.target, weights, numbers),
@@ -158,32 +168,6 @@ def _hidden(
         mutable=['statistics'],
     )
     return hidden, sown.get('statistics', {})
-
-
-def _sums_of_chunk(
-    params: Params,
-    hidden: tuple[jax.Array, ...],
-    data: tuple[jax.Array, jax.Array, jax.Array],
-    *,
-    model: TranslationModel,
-    label_smoothing: float,
-    corpora: Sequence[str],
-    r_drop_alpha: float,
-) -> tuple[jax.Array, Sums]:
-    """The loss and sums of some positions, from the decoder states of one pass or of R-Drop's two."""
-    targets, weights, numbers = data
-    logits = [model.apply({'params': params}, states, method='project') for states in hidden]
-    losses = [cross_entropy(each, targets, label_smoothing=label_smoothing) for each in logits]
-    loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
-    total = (loss * weights).sum()
-    sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
-    for number, name in enumerate(corpora):
-        own_weights = weights * (numbers == number)
-        sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * own_weights).sum(), own_weights.sum()
-    if len(logits) == 2:
-        sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
-        total += r_drop_alpha / 2 * sums['kl']
-    return total, sums
 
 
 def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:

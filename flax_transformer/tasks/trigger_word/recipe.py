@@ -38,11 +38,9 @@ def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = N
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
         audit(parts, config).announce(say)
-    train = scenes_of(parts['train'], config, 'train', seed=config.seed)
-    validation = None
-    if 'validation' in parts:
-        validation = scenes_of(parts['validation'], config, 'validation', seed=_VALIDATION_SEED)
-    return Prepared(train, validation)
+    seeds = {'train': config.seed, 'validation': _VALIDATION_SEED}
+    scenes = {part: scenes_of(parts[part], config, part, seed=seed) for part, seed in seeds.items() if part in parts}
+    return Prepared(scenes['train'], scenes.get('validation'))
 
 
 def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
@@ -60,7 +58,7 @@ def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) 
             f'data.{part}: the shortest recording of the trigger word takes {seconds:.1f} s: too long for '
             f'scenes.seconds={config.scenes.seconds:g}; expected at least a second more'
         )
-    return Scenes(*clips, config, seed=seed)
+    return Scenes(clips, config, seed=seed)
 
 
 _COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band
@@ -159,18 +157,12 @@ class TriggerWordValidation(Validation):
         return {'false_rejects': misses / max(words, 1), 'false_accepts_per_hour': false_accepts / hours}
 
 
-def _batches(config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    rows = config.training.batch_size
-    name = ', '.join(config.data.train + config.data.train_background)
-    return TrainingBatches(prepared.train, batch_size=rows, name=name, own_rows=trainer.devices.own_rows(rows))
-
-
 RECIPE = Recipe(
     config=TriggerWordConfig,
     run=Run,
     make_task=lambda config, devices: TriggerWordTask(config),
     prepare=prepare_run,
-    batches=_batches,
+    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
     validation=held_out(TriggerWordValidation),
     initial_params=initial_params,
     load=load_run,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
-from flax_transformer.tasks.trigger_word.clips import Clip
+from flax_transformer.tasks.trigger_word.clips import Clip, Clips
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
 
 _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
@@ -37,16 +37,8 @@ class _Placed(NamedTuple):
 class Scenes:
     """`scenes.scene(number)`, whatever the number: as many different scenes as anybody asks for."""
 
-    def __init__(
-        self,
-        triggers: Sequence[Clip],
-        others: Sequence[Clip],
-        background: Sequence[Clip],
-        config: TriggerWordConfig,
-        *,
-        seed: int,
-    ) -> None:
-        self._triggers, self._others, self._background = triggers, others, background
+    def __init__(self, clips: Clips, config: TriggerWordConfig, *, seed: int) -> None:
+        self._clips = clips
         self._config, self._seed, self._rate = config.scenes, seed, config.features.sample_rate
         self._positive_weight = config.training.positive_weight
         self.samples_per_output = config.samples_per_output
@@ -56,7 +48,7 @@ class Scenes:
     @property
     def fingerprint(self) -> str:
         found = hashlib.sha256(f'{self._config} {self._seed} {self._rate} {self._positive_weight}'.encode())
-        for clips in (self._triggers, self._others, self._background):
+        for clips in self._clips:
             for clip in clips:
                 found.update(f'{clip.text}\n{clip.start} {clip.end}\n'.encode() + clip.samples.tobytes())
         return found.hexdigest()
@@ -92,8 +84,9 @@ class Scenes:
         kind = generator.choice(3, p=_BACKGROUNDS)
         if kind == 2:
             return np.zeros(self.num_samples, np.float32)
-        if kind == 0 and self._background:
-            whole = self._background[generator.integers(len(self._background))].samples
+        background = self._clips.background
+        if kind == 0 and background:
+            whole = background[generator.integers(len(background))].samples
             first = generator.integers(len(whole))
             sound = np.resize(np.concatenate([whole[first:], whole[:first]]), self.num_samples)
         else:
@@ -102,10 +95,10 @@ class Scenes:
 
     def _placed(self, generator: np.random.Generator, level: float) -> _Placed:
         """A clip at a random speed and about the scene's level."""
-        config = self._config
-        is_trigger = generator.random() < config.trigger_share or not (self._others or config.partial_share)
-        is_partial = not is_trigger and (generator.random() < config.partial_share or not self._others)
-        pool = self._triggers if is_trigger or is_partial else self._others
+        config, triggers, others = self._config, self._clips.triggers, self._clips.others
+        is_trigger = generator.random() < config.trigger_share or not (others or config.partial_share)
+        is_partial = not is_trigger and (generator.random() < config.partial_share or not others)
+        pool = triggers if is_trigger or is_partial else others
         clip = pool[generator.integers(len(pool))]
         first, last = (_part if is_partial else _with_margins)(clip, generator, self._rate)
         speed = generator.uniform(*config.speeds)
@@ -164,11 +157,10 @@ def batch_of(scenes: Sequence[Scene], rows: int) -> Batch:
 class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again; a pure function of the seed."""
 
-    def __init__(self, scenes: Scenes, *, batch_size: int, name: str, own_rows: np.ndarray | None = None) -> None:
+    def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = name, scenes.fingerprint
-        self._scenes, self._rows = scenes, batch_size
-        self._own_rows = range(batch_size) if own_rows is None else own_rows.tolist()
+        self.name, self.fingerprint = ', '.join(config.data.train + config.data.train_background), scenes.fingerprint
+        self._scenes, self._rows, self._own_rows = scenes, config.training.batch_size, own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
         scenes = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]

@@ -53,18 +53,14 @@ class _Heard:
     probabilities: np.ndarray
     clips: list[Clip]
     starts: list[float]  # seconds
-    is_trigger: list[bool]
+    words: int  # clips of the trigger word, the first ones
     rate: int
     seconds_per_output: float
 
-    @property
-    def ends(self) -> list[float]:
-        placed = zip(self.clips, self.starts, self.is_trigger, strict=True)
-        return [start + clip.end / self.rate for clip, start, is_trigger in placed if is_trigger]
-
     def matched(self, rule: hits.HitConfig) -> hits.Matched:
         found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
-        return hits.matched(found, self.ends)
+        placed = zip(self.clips[: self.words], self.starts, strict=False)
+        return hits.matched(found, [start + clip.end / self.rate for clip, start in placed])
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
@@ -75,7 +71,6 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
         for clip in some:
             hours[kind or clip.text] += len(clip.samples) / heard.rate / 3600
     total, words, wrong = sum(hours.values()), len(clips.triggers), len(found.false_accepts)
-    triggers = [clip for clip, is_trigger in zip(heard.clips, heard.is_trigger, strict=True) if is_trigger]
     rejects, accepts = binomial_interval(found.misses, words), poisson_interval(wrong, total)
     highest_other, lowest_word = _margin(heard, detector.rule)
     rejects_at, accepts_at = _curve(heard, detector.rule, total)
@@ -89,7 +84,7 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
         wrong / total if total else None,
         *(accepts if total else (None, None)),
         tuple(delay for delay in found.delays if delay is not None),
-        tuple(clip.place for clip, delay in zip(triggers, found.delays, strict=True) if delay is None),
+        tuple(clip.place for clip, delay in zip(clips.triggers, found.delays, strict=True) if delay is None),
         tuple(_placed(heard, hit) for hit in found.false_accepts),
         dict(sorted(hours.items(), key=lambda item: -item[1])),
         highest_other,
@@ -104,9 +99,8 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
     """Lets the detector hear all recordings as one stream, without starting anew at each."""
     every = [*clips.triggers, *clips.others, *clips.background]
     gap = np.zeros(round(GAP * detector.sample_rate), np.float32)
-    state, found, starts, heard = detector.start(), [], [], len(gap)
-    state, first = detector.step(state, gap)
-    found.append(first)
+    state, first = detector.step(detector.start(), gap)
+    found, starts, heard = [first], [], len(gap)
     for clip in every:
         starts.append(heard / detector.sample_rate)
         for chunk in (clip.samples, gap):
@@ -114,9 +108,8 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
             found.append(probabilities)
             heard += len(chunk)
         progress(1)
-    is_trigger = [True] * len(clips.triggers) + [False] * (len(every) - len(clips.triggers))
-    probabilities = np.concatenate(found)
-    return _Heard(probabilities, every, starts, is_trigger, detector.sample_rate, detector.seconds_per_output)
+    words, probabilities = len(clips.triggers), np.concatenate(found)
+    return _Heard(probabilities, every, starts, words, detector.sample_rate, detector.seconds_per_output)
 
 
 def _placed(heard: _Heard, hit: Hit) -> Wrong:
@@ -131,8 +124,8 @@ def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
     number = np.searchsorted(heard.starts, times, side='right') - 1
     highest = np.zeros(len(heard.clips))
     np.maximum.at(highest, number[number >= 0], average[number >= 0])
-    is_trigger = np.array(heard.is_trigger)
-    return float(np.max(highest[~is_trigger], initial=0)), float(np.min(highest[is_trigger], initial=1))
+    words, others = np.split(highest, [heard.words])
+    return float(np.max(others, initial=0)), float(np.min(words, initial=1))
 
 
 def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float, ...]]:

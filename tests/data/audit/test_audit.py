@@ -52,10 +52,10 @@ class Fault(NamedTuple):
     file: str = 'train.de'  # that the places name
     severity: str = 'warning'
     change: Callable[[Config], Config] = lambda config: config
-    corpus: str = ''  # by default that of the file
+    corpus: str = ''  # the default: that of the file
     also: tuple[str, ...] = ()  # kinds that such a corpus shows besides
-    count: int | None = None  # by default the number of lines
-    near: int = 0  # by how much count and first line may differ
+    count: int | None = None  # the default: the number of lines
+    near: int = 0  # how much count and first line may differ
 
 
 SIX = range(40, 46)
@@ -260,7 +260,7 @@ def test_a_planted_fault_is_found_and_nothing_else(tmp_path, fault):
 
 
 def test_every_kind_of_the_table_is_planted():
-    elsewhere = {'changed', 'other_language', 'odd_spaces'}  # in the tests below
+    elsewhere = {'changed', 'other_language', 'odd_spaces'}  # the tests below have them
     assert {fault.kind for fault in FAULTS} | elsewhere == set(KINDS)
 
 

@@ -159,11 +159,13 @@ def test_languages_that_the_library_does_not_know_are_not_judged():
     assert not language.is_known('klingon')
 
 
+SETTINGS = {'max_ratio': 4.0, 'slots': (99, 99), 'tokenizer': None}
+
+
 def facts_of(*pairs: tuple[str, str]):
     sources, targets = ([text.encode() for text in side] for side in zip(*pairs, strict=True))
     records = Records(sources, targets)
-    settings = {'max_ratio': 4.0, 'slots': (99, 99), 'tokenizer': None}
-    return inspect(records, learn([records], (None, None), **settings))
+    return inspect(records, learn([records], (None, None), **SETTINGS))
 
 
 def test_a_copy_has_letters():
@@ -190,8 +192,7 @@ def test_the_library_has_a_say_where_a_pair_looks_swapped(monkeypatch):
     train = [tuple(line.decode() for line in pair) for pair in zip(*clean_corpus()['train'], strict=True)]
     train[7] = train[7][::-1]
     records = Records(*([text.encode() for text in side] for side in zip(*train, strict=True)))
-    settings = {'max_ratio': 4.0, 'slots': (99, 99), 'tokenizer': None}
-    model = learn([records], ('en', 'de'), **settings)
+    model = learn([records], ('en', 'de'), **SETTINGS)
     assert inspect(records, model).found['swapped_pair'] == {7: 0}
     in_place = {train[7][0]: ('en', 1.0), train[7][1]: ('de', 1.0)}
     monkeypatch.setattr(language, 'identify', lambda line: in_place.get(line, ('?', 0.0)))

@@ -1,7 +1,6 @@
 """Packing loses no sentence, fills rows well, and no row overflows; a place in the stream is one integer."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,31 +10,10 @@ from flax_transformer.data.bitext.packing import pack
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=100)
 
 
-@pytest.mark.parametrize(
-    ('lengths', 'rows'),
-    [
-        ([6, 4, 5, 5], [[0, 1], [2, 3]]),
-        ([4, 6, 3, 7], [[3, 2], [1, 0]]),
-        ([6, 7, 3], [[1, 2], [0]]),
-        ([10, 10], [[0], [1]]),
-        ([5, 4, 3, 2], [[0, 1], [2, 3]]),
-        ([], []),
-    ],
-)
-def test_the_longest_come_first_each_into_the_fullest_row_that_holds_it(lengths, rows):
-    assert pack(np.array(lengths), np.array(lengths), 10, 10) == rows
-
-
-def test_a_row_is_full_when_either_side_is():
-    assert pack(np.array([6, 6]), np.array([1, 1]), 10, 10) == [[0], [1]]
-    assert pack(np.array([1, 1]), np.array([6, 6]), 10, 10) == [[0], [1]]
-    assert pack(np.array([6, 3]), np.array([3, 6]), 10, 10) == [[0, 1]]
-
-
 @PROPERTY
 @given(st.lists(st.tuples(st.integers(1, 32), st.integers(1, 24)), max_size=80))
-def test_of_rows_as_full_as_each_other_the_one_filled_last_is_taken(lengths):
-    """The rows themselves, looking at every row for every sentence: runs that have begun go on with them."""
+def test_the_longest_come_first_each_into_the_fullest_row_that_holds_it_or_the_last_filled_of_equals(lengths):
+    """By looking at every row for every sentence: runs that have begun go on with these rows."""
     source, target = np.array(lengths, int).reshape(-1, 2).T
     rows, left, touched = [], [], []
     for item in np.argsort(-np.maximum(source / 32, target / 24), kind='stable').tolist():

@@ -57,6 +57,13 @@ def test_files_belong_together_by_what_the_wildcard_stands_for_and_not_by_their_
     assert both(read_corpus('*/en,*.de', config)) == [('a', 'A'), ('a-b', 'A-B')]
 
 
+def test_a_path_falls_back_to_the_same_compressed(lay, config):
+    lay({'a.en.gz': ['one'], 'a.de.gz': ['eins'], 'b.tsv.gz': ['one\teins']})
+    assert [both(read_corpus(name, config)) for name in ('a.{lang}', 'a.en,a.de', 'b.tsv')] == [[('one', 'eins')]] * 3
+    lay({'a.en': ['plain'], 'a.de': ['schlicht']})
+    assert both(read_corpus('a.{lang}', config)) == [('plain', 'schlicht')]
+
+
 def test_two_stars_stand_for_folders_none_included(lay, config):
     lay({'x.en': ['top'], 'x.de': ['oben'], 'b/c/x.en': ['deep'], 'b/c/x.de': ['tief']})
     assert sorted(both(read_corpus('**/x.{lang}', config))) == [('deep', 'tief'), ('top', 'oben')]
@@ -171,7 +178,7 @@ def line_of(form, number):
     return {'tsv': f's{number}\tt{number}', 'jsonl': f'{{"en": "s{number}", "de": "t{number}"}}'}[form]
 
 
-# Of each file: its number of lines; among them empty files, and such that end at the border of a chunk.
+# Each file's number of lines; among them empty files, and such that end at the border of a chunk.
 SIZES = {'p0': 3, 'p1': 0, 'p2': CHUNK, 'p3': 0, 'p4': CHUNK + 1, 'p5': 1, 'p6': 0}
 
 

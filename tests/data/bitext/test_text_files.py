@@ -15,7 +15,7 @@ from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import CHUNK, read_lines
 from flax_transformer.data.named_files import data_root
 
-ZST = zstandard.ZstdCompressor(write_checksum=True)  # as the command `zstd` does
+ZST = zstandard.ZstdCompressor(write_checksum=True)  # the command `zstd` does so
 PACK = {'.gz': gzip.compress, '.xz': lzma.compress, '.bz2': bz2.compress, '.zst': ZST.compress}
 
 
@@ -63,12 +63,9 @@ def test_invalid_utf_8_is_told_with_file_line_byte_and_remedy(tmp_path, content,
     assert f'{file}, line {line}: byte 0x{byte} is not valid UTF-8' in str(caught.value)
 
 
-def test_a_missing_folder_is_named_too(tmp_path):
+def test_a_missing_folder_is_named_too_and_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(UserError, match=re.escape(f'(nor does the folder {tmp_path / "none"})')):
         read_lines(tmp_path / 'none' / 'a.txt')
-
-
-def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(UserError, match='is a folder, not a file'):
         read_lines(tmp_path)
 
@@ -109,18 +106,6 @@ def test_archives_laid_end_to_end_are_read_to_the_last(tmp_path, suffix):
 
 def numbered(count, word):
     return ''.join(f'{word} {number}\n' for number in range(1, count + 1))
-
-
-@pytest.mark.parametrize('count', [CHUNK - 1, CHUNK, 2 * CHUNK + 1])
-@pytest.mark.parametrize('end', ['', '\n'], ids=['no final newline', 'final newline'])
-def test_chunks_hold_each_line_once_and_aligned(tmp_path, count, end):
-    a, b = (write(tmp_path / word, numbered(count, word)[:-1] + end) for word in ('a', 'b'))
-    corpus = AlignedFiles('corpus', [(a, b)])
-    chunks = [len(pairs) for pairs in corpus.pairs()]
-    assert chunks == [CHUNK] * (count // CHUNK) + [count % CHUNK] * (count % CHUNK > 0)
-    pairs = corpus.read()
-    assert pairs.sources == [f'a {number}' for number in range(1, count + 1)]
-    assert pairs.targets == [f'b {number}' for number in range(1, count + 1)]
 
 
 @pytest.mark.parametrize('more', [1, CHUNK])

@@ -12,15 +12,6 @@ TOKENIZER = SentencePieceTokenizer.train(LINES, vocab_size=280)
 TAGGED = SentencePieceTokenizer.train(LINES, vocab_size=285, languages=['de', 'fr'])
 
 
-def test_a_sentence_of_exactly_the_slots_eos_counted_is_kept():
-    length = len(TOKENIZER.encode(['one two three'])[0])
-    pairs = Pairs(['one two three'], ['eins'])
-    assert tokenize(pairs, TOKENIZER, length, 20).num_too_long == 0
-    assert tokenize(pairs, TOKENIZER, length - 1, 20).num_too_long == 1
-    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length).num_too_long == 0
-    assert tokenize(Pairs(['eins'], ['one two three']), TOKENIZER, 20, length - 1).num_too_long == 1
-
-
 texts = st.text(st.sampled_from('one two drei \t\u2028é'), max_size=25)
 
 

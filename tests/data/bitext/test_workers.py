@@ -67,7 +67,7 @@ def test_batches_places_and_resumes_are_those_of_one_thread(plan: PackingPlan) -
     reader = iter(grain.experimental.ThreadPrefetchIterDataset(batches(plan, 2), prefetch_buffer_size=2))
     got = []
     for place in places[:15]:
-        assert reader.get_state() == place  # of the batch handed out last, not of those planned ahead
+        assert reader.get_state() == place  # that of the batch handed out last, not of those planned ahead
         got.append(next(reader))
     assert_equal(got, expected[:15])
     for place in (20, 3):  # forwards, and back

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_doubles import CountingTrainer, Saved, SilentReporter, run_loop
+from loop_doubles import CountingTrainer, Saved, run_loop
 
 from flax_transformer.engine.monitor.progress import LossSpikes
-from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
 from flax_transformer.engine.task import TrainState
 
 
@@ -55,7 +55,7 @@ def test_in_pieces_it_finds_the_same(at: int) -> None:
     whole, parts = LossSpikes(6.0, 20), LossSpikes(6.0, 20)
     expected = [whole.add(value) for value in values]
     found = [parts.add(value) for value in values[:at]]
-    parts = LossSpikes(6.0, 20, json.loads(json.dumps(parts.state())))
+    parts = LossSpikes(6.0, 20, **json.loads(json.dumps(parts.state())))
     assert found + [parts.add(value) for value in values[at:]] == expected
     assert parts.state() == whole.state()
 
@@ -70,12 +70,12 @@ class SpikingTrainer(CountingTrainer):
 def test_a_spike_is_reported_with_the_examples_of_its_own_batch() -> None:
     found: list[Any] = []
 
-    class Recorder(SilentReporter):
+    class Recorder(NoReporter):
         def spike(self, *args: Any) -> None:
             found.append(args)
 
     trainer = SpikingTrainer(steps=40, evaluate_every=100, checkpoint_every=100, smoothing_steps=20)
-    run_loop(trainer, Saved(), reporter=Recorder(), describe=lambda place: {'batch': place})
+    run_loop(trainer, Saved(), reporter=Recorder())
     ((step, spike, examples),) = found
     assert (step, examples) == (33, {'batch': 32})  # batches count from 0
     assert (spike['loss'], spike['grad_norm']) == (25.0, 70.0)

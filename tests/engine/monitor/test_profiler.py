@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.engine.monitor.profiler import Profiler
+from flax_transformer.engine.loop import Profiler
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def corners(path: Path) -> set[float]:
     ],
 )
 def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Path, argv: list[str], steps) -> None:
+    """Point 15."""
     out = tmp_path / 'out'
     assert main(['average', str(run), *argv, str(out)]) == 0
     (corner,) = corners(out)

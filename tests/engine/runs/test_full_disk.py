@@ -22,9 +22,10 @@ from toy_task import CircleConfig
 from flax_transformer import train
 from flax_transformer.cli.process import drop_late_errors
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.monitor.append_file import AppendFile
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints, Room, is_full_disk, no_space_left
+from flax_transformer.engine.monitor.trackers import AppendFile
+from flax_transformer.engine.runs.checkpoints import Room, is_full_disk, no_space_left
+from flax_transformer.engine.runs.reading import CheckpointReader
 
 
 class Disk:
@@ -186,12 +187,11 @@ def test_on_a_disk_that_is_really_full(copy_folder: Path, tmp_path: Path, capfd)
         with pytest.MonkeyPatch.context() as patch:
             for hook in ('excepthook', 'unraisablehook'):
                 patch.setattr(sys, hook, getattr(sys, hook))
-            drop_late_errors()  # as the command does
+            drop_late_errors()  # the command does so
             patch.setattr(Reporter, 'advance', fill_and_free)
             run = train(replace(config, data=replace(config.data, validation='')), tmp_path / 'disk' / 'run')
         errors = capfd.readouterr().err
         assert 'no space left for the checkpoint of step' in errors
         assert 'Traceback' not in errors
-        with contextlib.closing(Checkpoints(run.checkpoints, read_only=True)) as checkpoints:
-            assert checkpoints.latest() == 90
+        assert CheckpointReader(run.checkpoints).latest() == 90
         assert [record['step'] for record in read_metrics(run.path)] == list(range(1, 91))

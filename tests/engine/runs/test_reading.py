@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
-from tiny_states import make_state
+from tiny_states import make_state, shapes_of_params
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs import reading
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.reading import CheckpointReader
 
 
 @pytest.fixture(scope='module')
@@ -33,12 +33,8 @@ def run(written: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(written, tmp_path / 'run'))
 
 
-def like() -> Any:
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), make_state(0).params)
-
-
 def reader_of(run: Path) -> Checkpoints:
-    return Checkpoints(run / 'checkpoints', read_only=True)
+    return CheckpointReader(run / 'checkpoints')
 
 
 def once_before_reading(monkeypatch: pytest.MonkeyPatch, change: Callable[[], Any]) -> None:
@@ -58,7 +54,7 @@ def test_another_is_read_if_training_deletes_the_one_that_was_chosen(
     run: Path, monkeypatch: pytest.MonkeyPatch, which: str | None, step: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     once_before_reading(monkeypatch, lambda: shutil.rmtree(run / 'checkpoints' / str(step)))
-    params, found = reader_of(run).restore_params(like(), which)
+    params, found = reader_of(run).restore_params(shapes_of_params(), which)
     assert found == float(params['b'][0]) == 3 - step
     assert 'Traceback' not in capfd.readouterr().err
 
@@ -73,13 +69,13 @@ def test_the_best_stays_the_best_while_it_is_replaced(run: Path, monkeypatch: py
 def test_a_step_that_was_asked_for_and_is_deleted_meanwhile_is_said_to_be_gone(run: Path, monkeypatch) -> None:
     once_before_reading(monkeypatch, lambda: shutil.rmtree(run / 'checkpoints' / '1'))
     with pytest.raises(UserError, match=r'has no checkpoint of step 1; there are 2$'):
-        reader_of(run).restore_params(like(), 1)
+        reader_of(run).restore_params(shapes_of_params(), 1)
 
 
 def test_a_mean_takes_others_if_one_is_deleted_meanwhile(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once_before_reading(monkeypatch, lambda: shutil.rmtree(run / 'checkpoints' / '1'))
     checkpoints = reader_of(run)
-    params, steps = checkpoints.restore_mean(like(), checkpoints.steps)
+    params, steps = checkpoints.restore_mean(shapes_of_params(), checkpoints.steps)
     assert (list(steps), float(params['b'][0])) == ([2], 2.0)
 
 
@@ -87,7 +83,7 @@ def test_one_that_waits_to_be_replaced_can_be_read(run: Path) -> None:
     set_aside(run / 'checkpoints' / '1')
     checkpoints = reader_of(run)
     assert (checkpoints.steps(), checkpoints.best(), checkpoints.latest()) == ([1, 2], 1, 2)
-    assert float(checkpoints.restore_params(like())[0]['b'][0]) == 1
+    assert float(checkpoints.restore_params(shapes_of_params())[0]['b'][0]) == 1
 
 
 def test_a_checkpoint_is_renamed_before_its_files_are_removed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +128,7 @@ def test_folders_and_files_that_are_no_checkpoints_are_passed_over(run: Path) ->
     with contextlib.closing(Checkpoints(folder)) as checkpoints:
         assert (checkpoints.steps(), checkpoints.latest(), checkpoints.best()) == ([1, 2], 2, 1)
         checkpoints.save(make_state(3), {}, {})
-    assert reader_of(run).restore_params(like(), 'last')[1] == 3
+    assert reader_of(run).restore_params(shapes_of_params(), 'last')[1] == 3
     assert (folder / 'notes.txt').exists()
 
 
@@ -142,7 +138,7 @@ def test_settings_that_never_end_are_named_before_anything_reads_them(run: Path,
     with (run / 'checkpoints' / '2' / name).open('r+b') as file:
         file.truncate(1 << 40)
     with pytest.raises(UserError, match=rf'(?s)checkpoint 2 .*{name}: has 1,099,511,627,776 bytes'):
-        Checkpoints(run / 'checkpoints', read_only=True).best_steps(1)
+        CheckpointReader(run / 'checkpoints').best_steps(1)
 
 
 @pytest.mark.parametrize('has_manifest', [True, False])
@@ -164,7 +160,7 @@ def test_pipes_and_links_are_named_before_anything_opens_them(
         (folder / '2' / name).symlink_to(tmp_path / 'secret')
     expected = rf'{name}: (not a file|a link)'
     with pytest.raises(UserError, match=expected) as caught:
-        reader_of(run).restore_params(like())
+        reader_of(run).restore_params(shapes_of_params())
     assert 'a secret' not in str(caught.value)
     with pytest.raises(UserError, match=expected):
         Checkpoints(folder, say=lambda _: None)
@@ -174,4 +170,4 @@ def test_a_checkpoint_that_is_a_link_is_refused(run: Path, tmp_path: Path) -> No
     (run / 'checkpoints' / '2').rename(tmp_path / 'elsewhere')
     (run / 'checkpoints' / '2').symlink_to(tmp_path / 'elsewhere')
     with pytest.raises(UserError, match='a link, which no checkpoint is'):
-        reader_of(run).restore_params(like(), 2)
+        reader_of(run).restore_params(shapes_of_params(), 2)

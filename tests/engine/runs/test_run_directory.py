@@ -43,9 +43,6 @@ def test_a_new_run_keeps_its_config(run):
     [
         ('model.d_model', 512, 256),
         ('model.norm_first', False, True),
-        ('tokenizer.algorithm', 'bpe', 'unigram'),
-        ('data.train', 'number_words:train', 'number_words:test'),
-        ('data.source_length', 128, 64),
         ('optimizer.clip_norm', None, 1.0),
         ('training.tokens_per_step', 25600, 12800),
         ('seed', 0, 1),
@@ -83,9 +80,10 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
         with pytest.raises(UserError, match=r'exists and is not a run directory; .*another --workdir'):
             enter(Config())
     assert [file.name for file in tmp_path.iterdir()] == ['thesis.tex']
-    (tmp_path / 'link').symlink_to('/')  # as anybody's home folder may have
-    with pytest.raises(UserError, match='is not a run directory'):
-        Run(tmp_path).check(Config())
+    (tmp_path / 'link').symlink_to('/')  # anybody's home folder may have one
+    for path in (tmp_path, tmp_path / 'thesis.tex'):
+        with pytest.raises(UserError, match='is not a run directory'):
+            Run(path).check(Config())
 
 
 @pytest.mark.parametrize('name', ['y[b]', 'a*', 'a?/run', 'a\\b', 'gs:/bucket/run', 'a\udcff'])
@@ -122,15 +120,9 @@ def test_other_paths_of_any_script_are_taken(tmp_path):
         (lambda text: text[: len(text) // 2], 'config is not JSON'),
         (lambda text: '', 'config is not JSON'),
         (lambda text: '[1]', 'expected a JSON object'),
-        (
-            lambda text: text.replace('"num_heads"', '"num_head"'),
-            'model.num_head: no such field. Did you mean num_heads',
-        ),
         (lambda text: text.replace('"d_model": 512', '"d_model": "512"'), "model.d_model='512'"),
-        (lambda text: text.replace('"num_heads": 8', '"num_heads": 7'), 'not divisible by num_heads=7'),
-        (lambda text: json.dumps(json.loads(text) | {'model': 3}), 'model: got 3'),
     ],
-    ids=['cut', 'empty', 'list', 'field', 'type', 'value', 'section'],
+    ids=['cut', 'empty', 'list', 'type'],
 )
 def test_a_damaged_config_is_named_with_what_is_wrong(run, damage, expected):
     run.config_file.write_text(damage(run.config_file.read_text()))
@@ -149,20 +141,14 @@ def test_a_config_is_whole_or_as_it_was(run, monkeypatch):
     assert run.config_file.read_bytes() == before
 
 
-def test_every_start_adds_its_environment(run):
+def test_every_start_adds_its_environment_to_what_is_whole(run):
+    (run.path / 'environment.json').write_text('')  # as a full disk, or a kill while it is written, leaves it
     run.note_environment('1 cpu')
     run.note_environment('8 tpu')
     starts = json.loads((run.path / 'environment.json').read_text())
     assert [start['devices'] for start in starts] == ['1 cpu', '8 tpu']
     assert starts[0]['versions']['jax']
     assert starts[0].keys() == environment('').keys()
-
-
-def test_an_environment_that_was_cut_off_does_not_stop_the_run(run):
-    """As a full disk, or a kill while it is written, leaves it."""
-    (run.path / 'environment.json').write_text('')
-    run.note_environment('1 cpu')
-    assert [start['devices'] for start in json.loads((run.path / 'environment.json').read_text())] == ['1 cpu']
 
 
 @pytest.mark.parametrize('error', [UserError('fault'), KeyboardInterrupt()], ids=['fault', 'stopped'])

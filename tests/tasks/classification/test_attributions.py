@@ -59,7 +59,7 @@ def test_occlusion_asks_again_without_each_token(name: str, request: pytest.Fixt
     label = classifier(line).label
     words = line.split()
     rest = [' '.join(words[:i] + words[i + 1 :]) for i in range(len(words))]
-    found = attributions(classifier, line, method='occlusion')  # of the label that the line is given
+    found = attributions(classifier, line, method='occlusion')  # they explain the label that the line is given
     assert found.tokens == words
     whole = log_odds(classifier, [line], label)
     np.testing.assert_allclose(found.values, whole - log_odds(classifier, rest, label), rtol=1e-5)
@@ -95,7 +95,7 @@ def test_what_cannot_be_explained_is_refused(average: Classifier) -> None:
     with pytest.raises(UserError, match='has no token'):
         attributions(average, ' ', 'pos', method='gradient')
     long = attributions(average, 'good ' * 20, 'pos', method='gradient')
-    assert len(long.tokens) == len(long.values) == 16  # as far as it is read
+    assert len(long.tokens) == len(long.values) == 16  # no further than it is read
     alone = attributions(average, 'good', 'pos', method='occlusion').values
     np.testing.assert_allclose(alone, log_odds(average, ['good'], 'pos') - log_odds(average, [''], 'pos'), rtol=1e-6)
 

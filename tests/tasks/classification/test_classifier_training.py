@@ -101,7 +101,7 @@ def test_a_run_starts_from_the_parameters_and_vocabulary_of_another(
     folder = rewritten(texts_folder, tmp_path / 'data', 'train', lambda text: text.replace('good', 'great'))
     config = tiny_config(folder, steps=1, evaluate_every=1, checkpoint_every=1)
     run = train(config, tmp_path / 'run', init_from=tiny_classifier)
-    assert run.read_vocabulary().digest == Run(tiny_classifier).read_vocabulary().digest
+    assert run.read_tokenizer().digest == Run(tiny_classifier).read_tokenizer().digest
     assert read_metrics(run.path)[-1]['accuracy'] > 0.9
     other = tiny_config(folder, model={'d_model': 16})
     with pytest.raises(UserError, match=r'model\.d_model: 8 there, 16 here'):
@@ -113,7 +113,7 @@ def test_a_naive_bayes_start_is_naive_bayes() -> None:
     texts = [[2, 3, 3], [2, 4], [3, 4], [5]]
     labels = np.array([0, 0, 1, 1], np.int32)
     encoded = EncodedTexts(padded(texts, 3), labels, np.ones(4, np.float32), ['x'] * 4)
-    counts = np.array([[2, 1, 1, 0], [0, 1, 1, 1]]) + 1.0  # of tokens 2 to 5, once a text
+    counts = np.array([[2, 1, 1, 0], [0, 1, 1, 1]]) + 1.0  # tokens 2 to 5, once a text
     logs = np.log(counts / counts.sum(axis=1, keepdims=True))
     found = log_ratios(encoded, 7, 2)
     np.testing.assert_allclose(found[2:6], (logs - logs.mean(axis=0)).T, rtol=1e-6)

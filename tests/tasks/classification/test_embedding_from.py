@@ -46,7 +46,7 @@ def test_known_words_start_from_their_vectors_until_the_run_has_begun(
     table = table_at_start(config, tmp_path / 'run')
     assert capsys.readouterr().err.count('vectors of 2 tokens; 11 start at random (') == 1
     fresh = init_params(config.model, jax.random.key(config.seed))['encoder']['embedding']['table']
-    vocabulary = Run(tmp_path / 'run').read_vocabulary()
+    vocabulary = Run(tmp_path / 'run').read_tokenizer()
     tokens = vocabulary.tokens(range(vocabulary.size))
     ids = np.array([tokens.index(word) for word in WORDS[:2]])
     matrix = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)[:2]

@@ -5,13 +5,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
-from flax_transformer.tasks.classification.opinions import (
-    SIZES,
-    negation_pairs,
-    opinion,
-    read_opinions,
-    score_pairs,
-)
+from flax_transformer.tasks.classification.opinions import SIZES, negation_pairs, read_opinions, score_pairs
 from flax_transformer.tasks.classification.reading import read_examples
 
 
@@ -36,11 +30,6 @@ def test_pairs_are_counted_where_both_labels_are_right() -> None:
     assert score_pairs(first_word, negative='bad', positive='good') == (0, 50, 50, 100)
     answers = {text: label for pair in negation_pairs() for text, label in zip(pair[:2], pair.labels(), strict=True)}
     assert score_pairs(lambda texts: [answers[text] for text in texts]) == (100, 100, 100, 100)
-
-
-def test_an_opinion_is_a_pure_function_of_its_number() -> None:
-    assert opinion(3) == opinion(3) == ('the cast was hardly tasty and hardly gripping', 'neg')
-    assert opinion(3, seed=1) != opinion(3)
 
 
 def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:

@@ -1,11 +1,13 @@
 """The batches of training: every text once an epoch, the same on any number of processes, resumed exactly."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flax_transformer.tasks.classification.batches import EncodedTexts, TrainingBatches
+from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from flax_transformer.tasks.classification.vocabulary import padded
 
 
@@ -15,8 +17,9 @@ def texts(count: int) -> EncodedTexts:
     return EncodedTexts(tokens, labels, weight, [f'f:{i + 1}' for i in range(count)])
 
 
-def batches(count: int, size: int, **options: object) -> TrainingBatches:
-    return TrainingBatches(texts(count), batch_size=size, seed=3, name='f', **options)
+def batches(count: int, size: int, own_rows: Sequence[int] | None = None) -> TrainingBatches:
+    config = ClassificationConfig(training=ClassificationTrainingConfig(batch_size=size), seed=3)
+    return TrainingBatches(config, texts(count), np.array(range(size) if own_rows is None else own_rows))
 
 
 def test_every_text_comes_once_an_epoch_in_a_new_order() -> None:
@@ -32,7 +35,7 @@ def test_every_text_comes_once_an_epoch_in_a_new_order() -> None:
 
 def test_processes_share_out_the_rows_of_the_same_batches() -> None:
     whole = iter(batches(10, 4))
-    parts = [iter(batches(10, 4, own_rows=np.array(rows))) for rows in ([0, 1], [2, 3])]
+    parts = [iter(batches(10, 4, own_rows=rows)) for rows in ([0, 1], [2, 3])]
     for _ in range(4):
         expected, found = next(whole), [next(part) for part in parts]
         for name in expected._fields:

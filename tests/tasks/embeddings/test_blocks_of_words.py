@@ -1,12 +1,13 @@
 """Blocks of words and of pairs: neighbors within lines, draws by frequency, an order that resumes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from flax_transformer.tasks.embeddings.batches import TrainingBatches
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextChunks, draw_table, keep_probabilities
-from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
+from flax_transformer.tasks.embeddings.config import EmbeddingsConfig, EmbeddingsModelConfig, EmbeddingsTrainingConfig
 from flax_transformer.tasks.embeddings.corpus import Vocabulary
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks
 from flax_transformer.tasks.embeddings.word2vec import neighbors
@@ -58,8 +59,9 @@ def test_negatives_are_drawn_by_count_to_the_power_of_three_quarters() -> None:
     np.testing.assert_allclose(found, WORDS.counts**0.75 / (WORDS.counts**0.75).sum(), atol=1e-3)
 
 
-def batches_of(chunks: Any, rows: int = 5) -> TrainingBatches:
-    return TrainingBatches(chunks, rows=rows, seed=3, name='text', fingerprint='x')
+def batches_of(chunks: Any, own_rows: Sequence[int] = range(5)) -> TrainingBatches:
+    config = EmbeddingsConfig(training=EmbeddingsTrainingConfig(blocks_per_step=5), seed=3)
+    return TrainingBatches(config, chunks, 'x', np.array(own_rows))
 
 
 def test_the_order_resumes_in_the_middle_of_a_chunk_and_of_an_epoch() -> None:
@@ -97,5 +99,4 @@ def test_processes_take_their_own_rows_of_one_batch() -> None:
     chunks = TextChunks(IDS, maker(), chunk=50)
     whole = next(iter(batches_of(chunks)))
     for own in ([0, 1], [2, 3, 4]):
-        part = TrainingBatches(chunks, rows=5, seed=3, name='', fingerprint='', own_rows=np.array(own))
-        np.testing.assert_array_equal(next(iter(part)).words, whole.words[own])
+        np.testing.assert_array_equal(next(iter(batches_of(chunks, own))).words, whole.words[own])

@@ -95,7 +95,7 @@ def test_pairs_are_counted_by_their_distance_within_lines(tmp_path: Path, most: 
     expected: Counter[tuple[int, int]] = Counter()
     for i, j in itertools.combinations(range(len(ids)), 2):
         if j - i <= 4 and (ids[i : j + 1] != END_OF_LINE).all():
-            expected[tuple(sorted(ids[[i, j]].tolist()))] += (1 + (ids[i] == ids[j])) / (j - i)  # from both sides
+            expected[tuple(sorted(ids[[i, j]].tolist()))] += (1 + (ids[i] == ids[j])) / (j - i)  # seen from both sides
     out = tmp_path / 'pairs'
     assert count_pairs(ids, 4, out, most=most) == len(expected)
     found = np.fromfile(out, PAIR)

@@ -1,7 +1,7 @@
 """Examples and batches: pure functions of the seed and a number."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,7 +37,9 @@ def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarra
     config = tiny_config(batch_size=batch_size)
     data = replace(config.data, max_seconds=MOST / RATE, num_lengths=3)
     config = replace(config, data=data, perturbation=replace(config.perturbation, speed=1.1))
-    return TrainingBatches(config, examples, encode, most_labels=4, own_rows=own_rows)
+    own_rows = np.arange(batch_size) if own_rows is None else own_rows
+    prepared = SimpleNamespace(train=examples, units=SimpleNamespace(encode=encode), most_labels=4)
+    return TrainingBatches(config, prepared, own_rows)
 
 
 def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings: Strings) -> None:
@@ -54,7 +56,9 @@ def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings
         for clip in clips:  # each is found after the one before, whole
             own = tones.samples(by_place[clip.place])
             errors = [np.abs(samples[i : i + len(own)] - own).max() for i in range(at, len(samples) - len(own) + 1)]
-            start = next(i for i, error in enumerate(errors, start=at) if error < 0.02)  # of the noise between them
+            start = next(
+                i for i, error in enumerate(errors, start=at) if error < 0.02
+            )  # where the noise between them begins
             at = start + len(own)
     assert counts == {1, 2, 3, 4}
 
@@ -117,10 +121,8 @@ def test_playing_faster_raises_the_pitch(speed: float, length: int) -> None:
 
 
 def test_lengths_waste_little_and_hold_the_longest() -> None:
-    lengths: Callable[..., list[int]] = lengths_for
-    assert lengths([100, 110, 300, 310, 320, 440], most=450, count=3, multiple=10) == [110, 320, 450]
-    assert lengths([100] * 9, most=100, count=4, multiple=100) == [100]
-    assert lengths([5, 990], most=1000, count=1, multiple=7)[-1] >= 1000
+    assert lengths_for([100] * 9, most=100, count=4, multiple=100) == [100]
+    assert lengths_for([5, 990], most=1000, count=1, multiple=7)[-1] >= 1000
 
 
 def test_strings_of_training_give_each_length_as_many_recordings(tones: Corpus) -> None:

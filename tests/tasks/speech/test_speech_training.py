@@ -22,7 +22,7 @@ from flax_transformer.tasks.speech.recipe import SpeechValidation
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
-SLOTS = 6_400  # of the only length of the tiny config's batches
+SLOTS = 6_400  # the tiny config's batches have this length alone
 ROWS = 32
 
 
@@ -90,7 +90,7 @@ def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
     config = replace(config, data=replace(config.data, validation=''))
     begun = train(config, tmp_path / 'begun', init_from=tiny_transcriber)
     assert read_metrics(begun.path)[-1]['loss'] < 1
-    assert begun.read_vocabulary().digest == Run(tiny_transcriber).read_vocabulary().digest
+    assert begun.read_tokenizer().digest == Run(tiny_transcriber).read_tokenizer().digest
 
 
 def changed(config: SpeechConfig, fields: dict[str, object]) -> SpeechConfig:
@@ -124,6 +124,6 @@ def test_show_curves_and_average_serve_a_transcriber(
     assert main(['curves', str(tiny_transcriber)]) == 0
     assert 'best WER' in capsys.readouterr().out
     assert main(['average', str(tiny_transcriber), str(tmp_path / 'mean'), '--last', '2']) == 0
-    assert Run(tmp_path / 'mean').read_vocabulary().digest == Run(tiny_transcriber).read_vocabulary().digest
+    assert Run(tmp_path / 'mean').read_tokenizer().digest == Run(tiny_transcriber).read_tokenizer().digest
     assert main(['show', str(tiny_transcriber), '--no-compile']) == 0
     assert 'convolutions_1' in capsys.readouterr().out

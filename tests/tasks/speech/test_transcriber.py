@@ -199,7 +199,7 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
 def test_evaluate_asks_for_its_package_before_it_reads_anything(tiny_transcriber: Path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, 'jiwer', None)
     assert main(['evaluate', str(tiny_transcriber), '--test', 'nowhere.tsv']) == 2
-    assert 'error rates need jiwer' in capsys.readouterr().err
+    assert 'an error rate needs the package jiwer: pip install' in capsys.readouterr().err
 
 
 def test_word_error_rates_need_words(

@@ -49,7 +49,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
         picture=lambda *of_one: pictures.append(of_one),
     )
     assert vars(told).keys() <= set(dir(Reporter))
-    line = 'a b c d e f'  # of the length above: the same programs
+    line = 'a b c d e f'  # the length above: the same programs
     each = ValidationSet('train', Pairs([line], [line]), None, None)
     training = replace(config.training, draw_attention=True, sample_translations=1)
     prepared = Prepared(tokenizer, [], [each], {})

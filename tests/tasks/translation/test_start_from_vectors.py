@@ -33,7 +33,7 @@ def test_pieces_of_the_source_start_from_vectors(config: Config, tmp_path: Path,
     assert ' start at random (' in capsys.readouterr().err
     ids, rows = prepared.pretrained
     assert {prepared.tokenizer.source_piece(int(i)).removeprefix('▁') for i in ids} == {'a', 'b'}
-    assert np.array_equal(prepare_run(config, run).pretrained.rows, rows)  # as another process does
+    assert np.array_equal(prepare_run(config, run).pretrained.rows, rows)  # another process does so
     start = LoadedRun(config, None, prepared.tokenizer)
     assert prepare_run(config, run, start).pretrained is None  # --init-from comes first
 

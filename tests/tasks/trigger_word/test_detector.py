@@ -33,7 +33,7 @@ def test_any_chunking_gives_the_same_hits(detector: Detector, recording: np.ndar
         cuts = np.cumsum(generator.integers(0, most, 3 * len(recording) // most))
         chunks = np.split(recording, cuts[cuts < len(recording)])
         found = list(detector.stream(chunks))
-        assert [hit.seconds for hit in found] == [hit.seconds for hit in whole]  # to the frame
+        assert [hit.seconds for hit in found] == [hit.seconds for hit in whole]  # equal to the frame
         # Sums in another order, where another program computes as many frames as there are.
         np.testing.assert_allclose([hit.confidence for hit in found], [hit.confidence for hit in whole], atol=1e-5)
 

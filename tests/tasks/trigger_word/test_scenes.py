@@ -39,7 +39,7 @@ def scenes_of(*, seed: int = 0, only_words: bool = False, **scene: object) -> Sc
     config = replace(tiny_config(), scenes=replace(tiny_config().scenes, partial_share=0.0, **scene))
     words = [clip_of(silence(0.2), tone(0.3), silence(0.2))]
     others = [] if only_words else [clip_of(silence(0.1), tone(0.4), silence(0.1), text='other')]
-    return Scenes(words, others, [], config, seed=seed)
+    return Scenes(Clips(words, others, []), config, seed=seed)
 
 
 def test_a_scene_is_a_pure_function_of_seed_and_number() -> None:
@@ -86,8 +86,9 @@ def test_clips_do_not_overlap_and_levels_vary() -> None:
 
 def test_processes_share_a_batch_and_empty_rows_weigh_nothing() -> None:
     scenes = scenes_of()
-    whole = TrainingBatches(scenes, batch_size=4, name='x')
-    part = TrainingBatches(scenes, batch_size=4, name='x', own_rows=np.array([1, 3]))
+    whole, part = (
+        TrainingBatches(tiny_config(batch_size=4), scenes, np.array(rows)) for rows in ([0, 1, 2, 3], [1, 3])
+    )
     for ours, theirs in zip(part.batch(2), whole.batch(2), strict=True):
         np.testing.assert_array_equal(ours, theirs[[1, 3]])
     assert whole.describe({'batch': 2}) == {'scenes': [8, 11]}

@@ -1,6 +1,5 @@
 """Training a trigger word: learned, resumed to the bit, the same on two devices; evaluated; what it refuses."""
 
-import contextlib
 import json
 import shutil
 from dataclasses import replace
@@ -16,7 +15,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.trigger_word.clips import read_part
 from flax_transformer.tasks.trigger_word.run import Run
@@ -33,11 +32,11 @@ def test_validation_reports_what_it_learned(tiny_detector: Path) -> None:
 def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Path) -> None:
     config = tiny_config()
     clips = read_part(config, 'train', say=lambda text: None)
-    samples = np.stack([Scenes(*clips, config, seed=0).scene(number).samples for number in range(4)])
+    samples = np.stack([Scenes(clips, config, seed=0).scene(number).samples for number in range(4)])
     assert np.abs(samples).max() > 0
-    with contextlib.closing(Checkpoints(Run(tiny_detector).checkpoints, read_only=True)) as checkpoints:
-        like = make_trainer(config).shapes.params
-        first, last = (checkpoints.restore_params(like, step)[0] for step in (60, 120))
+    checkpoints = CheckpointReader(Run(tiny_detector).checkpoints)
+    like = make_trainer(config).shapes.params
+    first, last = (checkpoints.restore_params(like, step)[0] for step in (60, 120))
     assert (np.asarray(last['deviation']) > 0.5).all()
     for name in ('mean', 'deviation'):
         np.testing.assert_array_equal(first[name], last[name])
@@ -47,7 +46,7 @@ def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Pat
 def test_two_devices_compute_what_one_does() -> None:
     """Without dropout and recoloring, which pmap draws by device; the last row is empty."""
     config = tiny_config(batch_size=4)
-    scenes = Scenes(*read_part(config, 'train', say=lambda text: None), config, seed=0)
+    scenes = Scenes(read_part(config, 'train', say=lambda text: None), config, seed=0)
     batch = batch_of([scenes.scene(number) for number in range(3)], 4)
     one, two = (make_trainer(replace(config, parallel=ParallelConfig(num_devices=count))) for count in (1, 2))
     params = one.init_state().params

@@ -40,6 +40,7 @@ _SOURCE = re.compile(
     re.S,
 )
 _CODES = ('bpt', 'ept', 'it', 'ph')
+_LINE_ENDS = re.compile('(\r\n|\r|\n)')
 _KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
 
 
@@ -59,6 +60,11 @@ class Tags(NamedTuple):
 
 
 NO_TAGS = Tags()
+
+
+def split_lines(text: str) -> list[Part]:
+    """The parts of text without markup: its lines, and between them line ends and blank lines."""
+    return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
 
 
 def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:

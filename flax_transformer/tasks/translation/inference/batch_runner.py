@@ -27,41 +27,6 @@ def bucket(length: int, buckets: Sequence[int] = BUCKETS) -> int:
     return next((slots for slots in buckets if length <= slots), -(-length // last) * last)
 
 
-def sizes(slots: int, batch_tokens: int, multiple_of: int = 1) -> list[int]:
-    """The batch sizes of a bucket, multiples of `multiple_of` devices; the last is a full batch."""
-    full = max(batch_tokens // slots // multiple_of, 1) * multiple_of
-    return sorted({*(-(-size // multiple_of) * multiple_of for size in _SIZES if size < full), full})
-
-
-def shapes(
-    max_slots: int, batch_tokens: int, multiple_of: int = 1, buckets: Sequence[int] = BUCKETS
-) -> list[tuple[int, int]]:
-    """All (rows, slots) in which lines of up to max_slots tokens are translated."""
-    reached = sorted({min(bucket(length, buckets), max_slots) for length in range(1, max_slots + 1)})
-    return [(rows, slots) for slots in reached for rows in sizes(slots, batch_tokens, multiple_of)]
-
-
-def plan(
-    lengths: Sequence[int], max_slots: int, batch_tokens: int, multiple_of: int = 1, buckets: Sequence[int] = BUCKETS
-) -> Iterator[tuple[list[int], int, int]]:
-    """(indices, rows, slots) of each batch of sentences with these lengths.
-
-    Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. Each bucket
-    uses one size only, the smallest that holds all sentences left when it is first used, else the full one; so there
-    are no more shapes than buckets.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    used: dict[int, int] = {}
-    while order:
-        slots = min(bucket(lengths[order[0]], buckets), max(max_slots, lengths[order[0]]))
-        if slots not in used:
-            *smaller, full = sizes(slots, batch_tokens, multiple_of)
-            used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
-        rows = used[slots]
-        yield order[:rows], rows, slots
-        order = order[rows:]
-
-
 def filled(ids: Sequence[Sequence[int]], slots: int, pad_id: int) -> np.ndarray:
     """Ids as [N, slots] int32, padded."""
     out = np.full((len(ids), slots), pad_id, np.int32)
@@ -139,14 +104,36 @@ class Runner:
 
     def shapes(self) -> list[tuple[int, int]]:
         """All (rows, slots) in which lines of text are translated."""
-        return shapes(self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
+        reached = sorted({min(bucket(length, self.buckets), self.max_slots) for length in range(1, self.max_slots + 1)})
+        return [(rows, slots) for slots in reached for rows in self._sizes(slots)]
 
     def padded(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """Ids as [B, S] int32; S is the bucket of the longest."""
         return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
 
+    def _sizes(self, slots: int) -> list[int]:
+        """The batch sizes of a bucket, multiples of the number of devices; the last is a full batch."""
+        devices = len(self.devices)
+        full = max(self.batch_tokens // slots // devices, 1) * devices
+        return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
+
     def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
-        return plan(lengths, self.max_slots, self.batch_tokens, len(self.devices), self.buckets)
+        """(indices, rows, slots) of each batch of sentences with these lengths.
+
+        Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. Each
+        bucket uses one size only, the smallest that holds all sentences left when it is first used, else the full one;
+        so there are no more shapes than buckets.
+        """
+        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        used: dict[int, int] = {}
+        while order:
+            slots = min(bucket(lengths[order[0]], self.buckets), max(self.max_slots, lengths[order[0]]))
+            if slots not in used:
+                *smaller, full = self._sizes(slots)
+                used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
+            rows = used[slots]
+            yield order[:rows], rows, slots
+            order = order[rows:]
 
     def release(self) -> None:
         """Drops the copies of the last parameters, which are kept for the next lines."""
@@ -194,6 +181,6 @@ class Runner:
             own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
             self._compiled[function] = jax.jit(own)
         if self._replicated is None or self._replicated[0] is not params:
-            self._replicated = (params, self.devices.replicate(params))
+            self._replicated = (params, self.devices.place(params, self.devices.replicated))
         with jax.set_mesh(NO_MESH):
             return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

@@ -35,43 +35,34 @@ def best_of_each(
       found: the hypotheses of each source, tokens [W, L].
       language: the target language, whose tokens BLEU counts.
     """
-    each = zip(found, sources, source_ids, strict=True)
-    return [_best_of(*one, tokenizer, decoding, language) for one in each]
+    is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
 
+    def candidate(found: Hypotheses, i: int) -> Translation:
+        ids, gains = (x[i][: found.lengths[i]] for x in (found.tokens, found.token_log_probs))
+        return make_translation(tokenizer, ids, found.scores[i], gains, is_finished=bool(found.is_finished[i]))
 
-def _best_of(
-    found: Hypotheses,
-    source: str,
-    source_ids: Sequence[int],
-    tokenizer: Tokenizer,
-    decoding: DecodingConfig,
-    language: str | None,
-) -> Translation:
-    def is_faulty(one: Translation) -> bool:
+    def is_faulty(one: Translation, source: str, source_ids: Sequence[int]) -> bool:
         if decoding.pass_over == 'nothing':
             return False
         if has_loop(one.token_ids) and not has_loop(source_ids):
             return True
         return decoding.pass_over == 'loops_and_copies' and is_untranslated(source, one.text)
 
-    def candidate(i: int) -> Translation:
-        ids, gains = (x[i][: found.lengths[i]] for x in (found.tokens, found.token_log_probs))
-        return make_translation(tokenizer, ids, found.scores[i], gains, is_finished=bool(found.is_finished[i]))
-
-    ranks = [i for i in range(len(found.lengths)) if i == 0 or found.lengths[i]]
-    are_all_wanted = decoding.mbr != 'none' or decoding.n_best > 1
-    candidates = list(map(candidate, ranks if are_all_wanted else ranks[:1]))
-    if decoding.mbr != 'none':
-        candidates = _by_expected_utility(candidates, decoding, language)
-    first, *others = candidates
-    if is_faulty(first):
-        others = others or list(map(candidate, ranks[1:]))
-        better = (one for one in others if one.truncated <= first.truncated and not is_faulty(one))
-        first = next(better, first)
-    if decoding.n_best == 1:
-        return first
-    n_best = distinct([first, *candidates])[: decoding.n_best]
-    return replace(first, n_best=n_best)
+    best = []
+    for hypotheses, *line in zip(found, sources, source_ids, strict=True):
+        ranks = [i for i in range(len(hypotheses.lengths)) if i == 0 or hypotheses.lengths[i]]
+        candidates = [candidate(hypotheses, i) for i in (ranks[:1] if is_one_wanted else ranks)]
+        if decoding.mbr != 'none':
+            candidates = _by_expected_utility(candidates, decoding, language)
+        first, *others = candidates
+        if is_faulty(first, *line):
+            others = others or [candidate(hypotheses, i) for i in ranks[1:]]
+            better = (one for one in others if one.truncated <= first.truncated and not is_faulty(one, *line))
+            first = next(better, first)
+        if decoding.n_best > 1:
+            first = replace(first, n_best=distinct([first, *candidates])[: decoding.n_best])
+        best.append(first)
+    return best
 
 
 def _by_expected_utility(

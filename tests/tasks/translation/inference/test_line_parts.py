@@ -78,8 +78,3 @@ def test_very_long_lines_are_cut_in_reasonable_time(text):
     assert squeezed(''.join(parts)) == squeezed(text)
     assert max(map(count, parts)) <= 256
     assert re.fullmatch(r'\S.*\S|\S', parts[0])
-
-
-@pytest.mark.parametrize(('line', 'blank'), [('', True), (' \t\u2028\xa0', True), (' . ', False), ('\x00', False)])
-def test_blank_means_nothing_but_whitespace(line, blank):
-    assert is_blank(line) is blank

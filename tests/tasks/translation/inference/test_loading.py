@@ -33,7 +33,7 @@ def test_a_tokenizer_of_the_same_size_is_refused_too_unless_the_run_is_older(run
     assert main(['translate', str(run), 'one']) == 2
     assert 'tokenizer is not the tokenizer that the run began with' in capsys.readouterr().err
     with pytest.raises(UserError, match=r'Restore the one'):
-        folder.read_tokenizer()  # as training does when it resumes
+        folder.read_tokenizer()  # training does so when it resumes
     (run / 'tokenizer.sha256').unlink()
     assert folder.read_matching_tokenizer(config).digest == other.digest
 

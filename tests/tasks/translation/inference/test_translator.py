@@ -82,7 +82,7 @@ def test_translate_ids_is_one_pure_function_between_encode_and_decode(greedy: Tr
     """Jitted inside another program, and the same on padded sources."""
     translator = greedy
     eos_id, pad_id = translator.tokenizer.eos_id, translator.tokenizer.pad_id
-    lines = ['a b c', b'h', '', *'abcde']  # as many as in a batch of the translator: the same program
+    lines = ['a b c', b'h', '', *'abcde']  # the translator's batches have as many: the same program
     source = translator.encode(lines)
     assert (source.shape, source.dtype, source[2].tolist()) == ((8, 16), np.int32, [eos_id] + [pad_id] * 15)
     wide = np.pad(source[:2], ((0, 1), (0, 16)), constant_values=pad_id)

@@ -1,0 +1,134 @@
+"""DeepL's glossaries, versions 2 and 3 of its API: kept in memory, and shared by all who may ask."""
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from flax_transformer.server.fields import Fields, Refused
+from flax_transformer.server.service import Service
+from flax_transformer.tasks.translation.glossary import Glossary
+
+_MOST = 1000  # glossaries
+_LONGEST = 100  # characters of a term or a translation: long ones slow the search, which is compiled for each length
+Pair = tuple[str | None, str]  # source and target language
+
+
+@dataclass
+class StoredGlossary:
+    """What clients call a glossary: terms for a pair of languages or, in version 3, for several."""
+
+    name: str
+    by_pair: dict[Pair, Glossary]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec='milliseconds'))
+
+    def info(self, pair: Pair | None = None) -> dict[str, Any]:
+        """The fields of both versions, among them those of one pair; None: of the first."""
+        each = {
+            (source, target): {'source_lang': source, 'target_lang': target, 'entry_count': len(glossary.terms)}
+            for (source, target), glossary in self.by_pair.items()
+        }
+        named = {'glossary_id': self.id, 'name': self.name, 'ready': True, 'creation_time': self.created}
+        return {**named, 'dictionaries': list(each.values()), **each[pair or next(iter(each))]}
+
+
+def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
+    """The glossary that a request names, and the pair of languages, or the first if it names none. Raises Refused."""
+    identifier = fields.text('glossary_id')
+    if (stored := service.glossaries.get(identifier)) is None:
+        raise Refused(404, f'{identifier[:80]} is no glossary here; /v3/glossaries lists what there is')
+    if 'source_lang' not in fields:
+        return stored, next(iter(stored.by_pair))
+    pair = service.served.pair(fields.text('source_lang'), fields.text('target_lang'))
+    if pair not in stored.by_pair:
+        raise Refused(404, f'The glossary {identifier} has no terms from {pair[0]} to {pair[1]}')
+    return stored, pair
+
+
+async def create(service: Service, request: Request) -> Response:
+    fields = await service.read(request)
+    if len(service.glossaries) >= _MOST:
+        raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
+    stored = StoredGlossary(_name(fields), _read(service, fields))
+    service.glossaries[stored.id] = stored
+    return JSONResponse(stored.info(), 201)
+
+
+async def show_all(service: Service, request: Request) -> Any:
+    await service.read(request)
+    return {'glossaries': [stored.info() for stored in service.glossaries.values()]}
+
+
+async def show(service: Service, request: Request) -> Any:
+    stored, _ = find(service, await service.read(request))
+    return stored.info()
+
+
+async def update(service: Service, request: Request) -> Any:
+    """Renames a glossary and adds terms to it; with PUT, puts terms in the place of those of a pair of languages."""
+    fields = await service.read(request)
+    stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
+    found = _read(service, fields) if {'dictionaries', 'entries'} & fields.keys() else {}
+    for pair, glossary in found.items():
+        before = stored.by_pair.get(pair) if request.method == 'PATCH' else None
+        stored.by_pair[pair] = Glossary({**before.terms, **glossary.terms}) if before else glossary
+    stored.name = _name(fields, stored.name)
+    return stored.info(*found) if request.method == 'PUT' else stored.info()
+
+
+async def delete(service: Service, request: Request) -> Response:
+    """Deletes a glossary or, of a glossary, the terms for a pair of languages."""
+    fields = await service.read(request)
+    stored, pair = find(service, fields)
+    del stored.by_pair[pair]
+    if 'source_lang' not in fields or not stored.by_pair:
+        del service.glossaries[stored.id]
+    return Response(status_code=204)
+
+
+async def entries(service: Service, request: Request) -> Any:
+    """Terms and translations as TSV; in version 3 those of a pair of languages, within JSON."""
+    fields = await service.read(request)
+    stored, pair = find(service, fields)
+    if 'source_lang' not in fields:
+        return Response(stored.by_pair[pair].tsv, media_type='text/tab-separated-values')
+    named = {'source_lang': pair[0], 'target_lang': pair[1], 'entries_format': 'tsv'}
+    return {'dictionaries': [{**named, 'entries': stored.by_pair[pair].tsv}]}
+
+
+def _name(fields: Fields, default: str | None = None) -> str:
+    if len(name := fields.text('name', default)) > _LONGEST:
+        raise Refused(400, f'name has {len(name)} characters; expected at most {_LONGEST}')
+    return name
+
+
+def _read(service: Service, fields: Fields) -> dict[Pair, Glossary]:
+    """The terms that a client sends, by their languages. Raises Refused, or UserError with the line."""
+    found: dict[Pair, Glossary] = {}
+    for part in fields.objects('dictionaries') if 'dictionaries' in fields else [fields]:
+        pair = service.served.pair(part.text('source_lang'), part.text('target_lang'))
+        form = part.choice('entries_format', 'tsv', 'csv')
+        found[pair] = Glossary.from_text(part.text('entries'), 'entries', form)
+        for term, targets in found[pair].terms.items():
+            if (longest := max(map(len, (term, *targets)))) > _LONGEST:
+                raise Refused(400, f'entries: {term[:20]!r} has {longest} characters; expected at most {_LONGEST}')
+    kept = [each for stored in service.glossaries.values() for each in stored.by_pair.values()]
+    if (count := sum(len(each.terms) for each in [*found.values(), *kept])) > (most := service.limits.max_terms):
+        raise Refused(413, f'{count} terms in all glossaries: this server keeps {most}; delete some')
+    return found
+
+
+ROUTES = {
+    ('POST', '/v{version:int}/glossaries'): create,
+    ('GET', '/v{version:int}/glossaries'): show_all,
+    ('GET', '/v{version:int}/glossaries/{glossary_id}'): show,
+    ('PATCH', '/v{version:int}/glossaries/{glossary_id}'): update,
+    ('DELETE', '/v{version:int}/glossaries/{glossary_id}'): delete,
+    ('GET', '/v{version:int}/glossaries/{glossary_id}/entries'): entries,
+    ('PUT', '/v{version:int}/glossaries/{glossary_id}/dictionaries'): update,
+    ('DELETE', '/v{version:int}/glossaries/{glossary_id}/dictionaries'): delete,
+}

@@ -1,0 +1,124 @@
+"""One batch of many callers' lines: a thread owns the translators, and lines wait for it in a queue."""
+
+import asyncio
+import collections
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# When callers have their results they ask again at once: waiting this share of a batch's time for as many lines makes
+# one batch of them, where the first alone would otherwise be a batch of one.
+_PAUSE = 0.05
+
+
+@dataclass(eq=False)
+class Job:
+    """A line on its way through the queue."""
+
+    line: Any
+    slots: int  # what it takes of a batch
+    call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
+    key: Hashable  # jobs of the same key may share a batch, which the call of any of them translates
+    result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    started: float = 0.0  # when its batch did
+
+
+class Batcher:
+    """Translates what is submitted, oldest first, in batches of at most `batch_tokens` slots."""
+
+    def __init__(
+        self, *, batch_tokens: int, warm_up: Callable[[], None], observe: Callable[[int, int, float], None]
+    ) -> None:
+        """
+        Args:
+          warm_up: what the thread does first.
+          observe: called after each batch with its lines, their slots and its seconds.
+        """
+        self._batch_tokens, self._warm_up, self._observe = batch_tokens, warm_up, observe
+        self._queue: collections.deque[Job] = collections.deque()
+        self._changed = threading.Condition()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
+        self.is_warm = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread once the queue is empty; does not wait for one that still warms up."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+        if self.is_warm:
+            self._thread.join()
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Queues jobs; a job whose result is cancelled is dropped."""
+        with self._changed:
+            self._queue.extend(jobs)
+            self._changed.notify()
+
+    def _work(self) -> None:
+        self._warm_up()
+        self.is_warm = True
+        while batch := self._next():
+            started = time.monotonic()
+            for job in batch:
+                job.started = started
+            self._translate(batch)
+            duration = time.monotonic() - started
+            self._observe(len(batch), sum(job.slots for job in batch), duration)
+            self._wait_for(len(batch), timeout=_PAUSE * duration)
+
+    def _wait_for(self, count: int, timeout: float | None = None) -> None:
+        """Returns when so many jobs are queued, or none will be."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._queue) >= count or self._is_stopping, timeout)
+
+    def _next(self) -> list[Job]:
+        """The next batch; empty when the thread is to end."""
+        while True:
+            self._wait_for(1)
+            with self._changed:
+                if (batch := self._take()) or self._is_stopping:
+                    return batch
+
+    def _take(self) -> list[Job]:
+        """Takes the oldest job from the queue, and those that fit into a batch with it; drops what nobody waits for.
+
+        It ends at the first job that would fit but for its length, so that no line waits for shorter ones.
+        """
+        chosen: list[Job] = []
+        others: list[Job] = []
+        room = self._batch_tokens
+        while self._queue and room > 0:
+            job = self._queue.popleft()
+            if job.result.cancelled():
+                continue
+            if chosen and job.key != chosen[0].key:
+                others.append(job)
+                continue
+            room -= job.slots
+            (chosen if room >= 0 or not chosen else others).append(job)
+        self._queue.extendleft(reversed(others))
+        return chosen
+
+    def _translate(self, batch: list[Job]) -> None:
+        try:
+            results = batch[0].call([job.line for job in batch])
+        except Exception as error:
+            if half := len(batch) // 2:  # some are at fault; the others get their translations
+                self._translate(batch[:half])
+                self._translate(batch[half:])
+                return
+            results = [error]
+        batch[0].result.get_loop().call_soon_threadsafe(_deliver, batch, results)
+
+
+def _deliver(batch: list[Job], results: Sequence[Any]) -> None:
+    for job, result in zip(batch, results, strict=True):
+        if not job.result.done():
+            is_error = isinstance(result, Exception)
+            job.result.set_exception(result) if is_error else job.result.set_result(result)
