@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+from dataclasses import replace
 
 import pytest
 from conftest import ROOT
 
 from flax_transformer import Translator
+from flax_transformer.cli.train import train_options
 from flax_transformer.engine.runs.checksums import MANIFEST
 from flax_transformer.engine.runs.shipped import shipped_models
 from flax_transformer.tasks.translation.metrics import score
@@ -24,12 +26,19 @@ def test_its_card_has_its_checksum_its_licence_and_whom_to_thank() -> None:
 
 def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
-    assert translator('Guten Morgen.', target_language='en').text == 'Good morning.'
     assert translator('Good morning.').text == 'Guten Morgen.'
+    to_english = translator.with_decoding(replace(translator.decoding, target_language='en'))
+    assert to_english('Guten Morgen.').text == 'Good morning.'
+
+
+def test_training_from_it_tags_sources_as_it_expects() -> None:
+    options = train_options('number_words', ['--init-from', 'everyday'])
+    assert options.config.data.language_tags
+    assert options.config.model.d_model == 256
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('source, target', [('en', 'de'), ('de', 'en')])
+@pytest.mark.parametrize(('source', 'target'), [('en', 'de'), ('de', 'en')])
 def test_200_lines_score_what_its_card_says(source: str, target: str) -> None:
     said = re.search(rf'{source}-{target}, first 200 lines \| ([\d.]+)', CARD)[1]
     rows = [line.split('\t')[:2] for line in PUBLISHED.read_text(encoding='utf-8').splitlines()[2:202]]
