@@ -179,5 +179,5 @@ def init_params(config: TransformerConfig, key: jax.Array) -> Any:
 
 
 def parameter_shapes(config: TransformerConfig) -> Any:
-    """Returns the parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+    """Each parameter as a `jax.ShapeDtypeStruct`; computes nothing."""
     return jax.eval_shape(partial(init_params, config), jax.random.key(0))

@@ -64,7 +64,7 @@ class Family(NamedTuple):
     absorb: Callable[[Any, Any], Any] | None = None
 
     def parameter_shapes(self, config: Any) -> Any:
-        """The parameters as `jax.ShapeDtypeStruct`s; computes nothing."""
+        """Each parameter as a `jax.ShapeDtypeStruct`; computes nothing."""
         return jax.eval_shape(partial(self.init_params, config), jax.random.key(0))
 
 
