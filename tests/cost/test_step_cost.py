@@ -94,6 +94,26 @@ def test_memory_traffic_leaves_out_what_stays_on_the_chip() -> None:
     assert read_program(HLO).memory_bytes == 5 * (2 * 64 + 256) + 288 + 620 + 2 * 800
 
 
+# Scores that are computed on the chip from what is copied there, and copied back.
+MOVES = """
+ENTRY %main (p: f32[8,8]) -> f32[8,8] {
+  %p = f32[8,8]{1,0} parameter(0)
+  %there = (f32[8,8]{1,0:S(1)}, f32[8,8]{1,0}, u32[]{:S(2)}) copy-start(%p)
+  %all = f32[8,8]{1,0:S(1)} copy-done(%there)
+  %cut = ((f32[8,8]{1,0}), f32[4,8]{1,0:S(1)}, s32[]{:S(2)}) slice-start(%p), slice={[0:4], [0:8]}
+  %half = f32[4,8]{1,0:S(1)} slice-done(%cut)
+  %halves = f32[8,8]{1,0:S(1)} custom-call(%half, %half), custom_call_target="ConcatBitcast"
+  %scores = f32[8,8]{1,0:S(1)} add(%all, %halves), metadata={op_name="jit(f)/self_attention/add"}
+  %back = (f32[8,8]{1,0}, f32[8,8]{1,0:S(1)}, u32[]{:S(2)}) copy-start(%scores)
+  ROOT %result = f32[8,8]{1,0} copy-done(%back)
+}
+"""
+
+
+def test_copies_to_the_chip_and_back_count_as_what_reads_or_writes_them_there() -> None:
+    assert read_program(MOVES).traffic == {'attention': 256 + 132 + 256}
+
+
 def config_of(**parallel) -> Config:
     config = copy_config(NOWHERE, tokens_per_step=2048)
     return replace(config, parallel=replace(config.parallel, **parallel))
