@@ -199,7 +199,7 @@ def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert f'{parameters_of(1024, 4096, 37_000, 6):,}  in total' in shown
     assert ', at step 4,000' in shown
-    assert '96 rows of 256 + 256 slots' in shown
+    assert '192 rows of 128 + 128 slots' in shown
 
 
 def test_an_unknown_topology_is_told_the_known_ones() -> None:
@@ -231,7 +231,7 @@ def test_the_papers_big_model_on_tpus(name: str) -> None:
     assert cost.parameters == parameters
     assert cost.memory.parameters == 4 * parameters
     assert cost.memory.optimizer == pytest.approx(8 * parameters, abs=64)
-    assert cost.flops * cost.num_devices == pytest.approx(3 * 96 * forward_flops(config.model, 256, 256).total)
+    assert cost.flops * cost.num_devices == pytest.approx(3 * 192 * forward_flops(config.model, 128, 128).total)
     assert cost.fits
     # XLA counts elementwise operations too, but of the loss's loop one turn.
     assert 0.8 < cost.compiled_flops / cost.flops < 1.2
