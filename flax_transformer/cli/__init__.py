@@ -6,6 +6,7 @@ import sys
 COMMANDS = {
     'new': 'new MY_CONFIG.py --source FILE --target FILE | DATA --task TASK: write a config of a fitting size',
     'configs': 'configs [NAME]: list the configs that come with the package, or print one',
+    'models': 'models [NAME]: list the models that come with the package, or print the card of one',
     'prepare': 'prepare CONFIG|multi30k|tatoeba-en-de|tfds:NAME: tokenize ahead of training, or download a corpus',
     'show': 'show CONFIG: its parameters, FLOPs, schedule and memory, before the first step',
     'plan': 'plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices, TPUs or GPUs',
@@ -13,7 +14,7 @@ COMMANDS = {
     'check': 'check CONFIG: find damage in its corpora',
     'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',
     'translate': 'translate RUN < lines > translations: translate line by line',
-    'serve': 'serve RUN [RUN ...]: translate over HTTP, for LibreTranslate and DeepL clients, with a page',
+    'serve': 'serve [RUN ...]: translate over HTTP, for LibreTranslate and DeepL clients, with a page',
     'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'transcribe': 'transcribe RUN FILE ...: write down what is said in recordings, with a speech run',
     'detect': 'detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream',

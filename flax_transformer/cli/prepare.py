@@ -44,6 +44,7 @@ def main(argv: list[str]) -> None:
     options = parse('prepare', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
 
     from flax_transformer.engine.launch import prepare
+    from flax_transformer.engine.runs.run_directory import split_reference
     from flax_transformer.tasks.translation.loading import LoadedRun
     from flax_transformer.tasks.translation.recipe import RECIPE
     from flax_transformer.tasks.translation.run import Run
@@ -51,7 +52,7 @@ def main(argv: list[str]) -> None:
     run, start = Run(options.workdir), None
     run.check(options.config)
     if options.init_from is not None:
-        start = LoadedRun(options.config, None, Run(options.init_from).read_tokenizer())
+        start = LoadedRun(options.config, None, Run(split_reference(options.init_from)[0]).read_tokenizer())
     with in_use(run.path, say=note):
         prepare(RECIPE, options.config, run, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))

@@ -5,6 +5,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flax_transformer.cli.help import wants_help
 from flax_transformer.cli.options import note, parse, positional
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
@@ -28,7 +29,9 @@ from flax_transformer.tasks.translation.inference.directions import Directions, 
 
 DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
 RUN is a run directory, one of its checkpoints (RUN@12000), or a folder of Hugging Face's; several serve the
-languages of all."""
+languages of all. Without one, the model that comes with the package."""
+
+DEFAULT_RUN = 'everyday'
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class ServeOptions:
 
 
 def main(argv: list[str]) -> None:
+    if not positional(argv) and not wants_help(argv):
+        argv = [DEFAULT_RUN, *argv]
     options = parse('serve', ServeOptions, argv, DESCRIPTION, default=lambda run: ServeOptions(), most=None)
     keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
     if options.keys is not None and not keys:

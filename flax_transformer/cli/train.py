@@ -22,8 +22,8 @@ from flax_transformer.tasks.find import read_run_config, run_of, train
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
 the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
-the parameters and tokenizer of another run, and model, tokenizer and decoding are that run's except for the fields
-given here."""
+the parameters and tokenizer of another run, and model, tokenizer, tags of languages and decoding are that run's except
+for the fields given here."""
 
 
 @dataclass(frozen=True)
@@ -114,5 +114,7 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
         if other.task != config.task:
             raise UserError(f'--init-from {start}: a run of the task {other.task!r}; {name} is of {config.task!r}')
         theirs = {part: getattr(other, part) for part in ('model', 'tokenizer', 'decoding') if hasattr(other, part)}
+        if getattr(other.data, 'language_tags', False):  # the model expects a tag before each source
+            theirs['data'] = replace(config.data, language_tags=True)
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))

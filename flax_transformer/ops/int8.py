@@ -45,6 +45,16 @@ def _with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
     return out
 
 
+def from_int8(params: Any) -> Any:
+    """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`."""
+    is_quantized = lambda x: isinstance(x, Quantized)
+
+    def restore(path: Any, x: Any) -> Any:
+        return x.values * jnp.expand_dims(x.scale, _INPUT_AXIS[path[-1].key]) if is_quantized(x) else x
+
+    return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
+
+
 @jax.jit(static_argnames='axis')
 def quantize(x: jax.Array, axis: int) -> Quantized:
     """Integers from -127 to 127 in the shape of x, and scales along the other axes, whose product is nearly x."""

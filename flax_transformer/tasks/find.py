@@ -25,6 +25,7 @@ from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, spli
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.runs.run_directory import CONFIG_FILE, RunDirectory, read_config_text, split_reference
+from flax_transformer.engine.runs.shipped import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,12 +188,13 @@ def load_config(name: str) -> Any:
 
 def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
     """An existing run. Raises UserError if the path is no run directory, or no run of `task`; None: of any task."""
-    text = read_config_text(Path(path))
+    path = find_run(Path(path))
+    text = read_config_text(path)
     try:
         found = task_of(text)
         run_class = _run_class(found)
     except UserError as error:
-        raise UserError(f'{Path(path) / CONFIG_FILE}: {error}') from None
+        raise UserError(f'{path / CONFIG_FILE}: {error}') from None
     if task not in (None, found):
         use = f'; use `flax-transformer {run_class.use.format(path)}`' if run_class.use else ''
         raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}{use}')

@@ -24,7 +24,14 @@ R = TypeVar('R', bound=RunDirectory)
 
 
 def average(
-    run: RunDirectory, out: Path | str, shapes: Any, *, last: int = 0, best: int = 0, steps: Sequence[int] = ()
+    run: RunDirectory,
+    out: Path | str,
+    shapes: Any,
+    *,
+    last: int = 0,
+    best: int = 0,
+    steps: Sequence[int] = (),
+    int8: bool = False,
 ) -> tuple[RunDirectory, list[int]]:
     """Makes `out` a run whose only checkpoint, step 0, is the mean of a run's checkpoints; returns it and their steps.
 
@@ -33,6 +40,7 @@ def average(
 
     Args:
       shapes: the model's parameters as jax.ShapeDtypeStruct, each with a sharding.
+      int8: keeps matrices in eight bits.
 
     Raises UserError if there are too few, if one is of another model, or if `out` already exists.
     """
@@ -60,7 +68,7 @@ def average(
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
     with contextlib.closing(Checkpoints(made.checkpoints)) as written:
-        written.save_params(params)
+        written.save_params(params, int8=int8)
     return made, chosen
 
 

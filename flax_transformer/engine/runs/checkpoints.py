@@ -1,7 +1,7 @@
 """Checkpoints by Orbax: the parameters to use, the rest of the train state, and the position in the data.
 
-Each step's folder holds the items `params` (all that inference loads), `training` (the rest of the state) and
-`position` (JSON), and manifest.json, the checksums of their files.
+Each step's folder holds the items `params`, or `int8` (all that inference loads), `training` (the rest of the state)
+and `position` (JSON), and manifest.json, the checksums of their files.
 """
 
 import contextlib
@@ -21,8 +21,9 @@ from flax_transformer.common.quiet import say
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, write_manifest
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
-from flax_transformer.engine.runs.reading import CheckpointReader, training_part
+from flax_transformer.engine.runs.reading import INT8, CheckpointReader, training_part
 from flax_transformer.engine.task import TrainState
+from flax_transformer.ops.int8 import to_int8
 
 _QUOTA = os.strerror(errno.EDQUOT)
 
@@ -182,11 +183,15 @@ class Checkpoints(CheckpointReader):
         (self.folder / str(step)).rename(to)
         self._say(f'checkpoint {step} is damaged and was moved to {to}:\n{format_faults(found)}')
 
-    def save_params(self, params: Any) -> None:
-        """Saves only parameters, as step 0: enough for inference and to start another run from."""
+    def save_params(self, params: Any, *, int8: bool = False) -> None:
+        """Saves only parameters, as step 0: enough for inference and to start another run from.
+
+        With `int8`, matrices in eight bits (ops/int8.py), a quarter of the size, which are read back as float32.
+        """
+        part, params = (INT8, to_int8(params)) if int8 else ('params', params)
         self._saving_step, self._needed = 0, sum(leaf.nbytes for leaf in jax.tree.leaves(params))
         with self._saving():
-            self._manager.save(0, args=ocp.args.Composite(params=ocp.args.StandardSave(params)))
+            self._manager.save(0, args=ocp.args.Composite(**{part: ocp.args.StandardSave(params)}))
 
     def wait(self) -> None:
         """Returns when everything is on disk."""

@@ -16,14 +16,16 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
-from flax_transformer.common.trees import named_leaves
+from flax_transformer.common.trees import named_leaves, shapes_on_one_device
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
 from flax_transformer.engine.runs.finished import folder_of, steps_of
 from flax_transformer.engine.task import TrainState
+from flax_transformer.ops.int8 import from_int8, to_int8
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best
+INT8 = 'int8'  # the part of a checkpoint that holds parameters in eight bits, instead of `params`
 _TRIES = 100  # a read is repeated when training has changed the checkpoint meanwhile
 
 
@@ -133,9 +135,15 @@ class CheckpointReader:
         if step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
+        checkpoint, part, stored = folder_of(self.folder, step), 'params', like
+        if (checkpoint / INT8).exists():
+            part, stored = INT8, shapes_on_one_device(jax.eval_shape(to_int8, like))
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
-        self._refuse_other_shapes(like, step, 'params', 'by another model than the config describes')
-        return _read(folder_of(self.folder, step), params=ocp.args.StandardRestore(like))['params']
+        self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
+        params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
+        if part == INT8:
+            params = jax.device_put(from_int8(params), jax.tree.map(lambda x: x.sharding, like))
+        return params
 
     @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:

@@ -20,6 +20,7 @@ from flax_transformer.common.config_json import from_json, refused_fields, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.engine.runs.shipped import find_run
 from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
@@ -134,17 +135,20 @@ def read_config_text(path: Path) -> str:
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
-    """The run directory and checkpoint that `RUN[@which]` names. Raises UserError for an unknown `which`."""
+    """The run directory and checkpoint that `RUN[@which]` names; RUN may be a model that comes with the package.
+
+    Raises UserError for an unknown `which`.
+    """
     text = str(reference)
     if '@' not in text or Path(text).exists():
-        return Path(text), None
+        return find_run(Path(text)), None
     path, _, which = text.rpartition('@')
     if which.isdecimal():
-        return Path(path), int(which)
+        return find_run(Path(path)), int(which)
     if which not in CHECKPOINTS:
         hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, after @'
         raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
-    return Path(path), which
+    return find_run(Path(path)), which
 
 
 DIGEST_FILE = 'tokenizer.sha256'  # next to the folder `tokenizer`; older runs have none

@@ -75,6 +75,15 @@ def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Pat
     assert Run(out).read_tokenizer().model == Run(run).read_tokenizer().model
 
 
+def test_eight_bits_are_a_quarter_of_the_size_and_read_back(run: Path, tmp_path: Path) -> None:
+    for name, flags in (('whole', []), ('small', ['--int8'])):
+        assert main(['average', str(run), '--last', '2', str(tmp_path / name), *flags]) == 0
+    whole, small = (load_run(tmp_path / name).params for name in ('whole', 'small'))
+    # The largest of each column, step^2, is 127 of its scale.
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), whole, small)
+    assert (tmp_path / 'small' / 'checkpoints' / '0' / 'int8').is_dir()
+
+
 def test_the_best_by_bleu_are_others(run: Path, tmp_path: Path) -> None:
     other = tmp_path / 'run'
     shutil.copytree(run, other)

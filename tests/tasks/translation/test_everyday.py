@@ -1,0 +1,47 @@
+"""The model that comes with the package is the one that its card describes."""
+
+import hashlib
+import re
+from dataclasses import replace
+
+import pytest
+from conftest import ROOT
+
+from flax_transformer import Translator
+from flax_transformer.cli.train import train_options
+from flax_transformer.engine.runs.checksums import MANIFEST
+from flax_transformer.engine.runs.shipped import shipped_models
+from flax_transformer.tasks.translation.metrics import score
+
+FOLDER = shipped_models()['everyday']
+CARD = (FOLDER / 'README.md').read_text(encoding='utf-8')
+PUBLISHED = ROOT / 'benchmarks' / 'scores' / 'tatoeba_en_de.tsv'  # the test set, after a comment and a head
+
+
+def test_its_card_has_its_checksum_its_licence_and_whom_to_thank() -> None:
+    assert hashlib.sha256((FOLDER / 'checkpoints' / '0' / MANIFEST).read_bytes()).hexdigest() in CARD
+    assert 'CC BY 2.0 FR' in CARD
+    assert 'www.manythings.org/anki and tatoeba.org' in CARD
+
+
+def test_it_translates_both_ways() -> None:
+    translator = Translator.from_run('everyday', beam_width=1)
+    assert translator('Good morning.').text == 'Guten Morgen.'
+    to_english = translator.with_decoding(replace(translator.decoding, target_language='en'))
+    assert to_english('Guten Morgen.').text == 'Good morning.'
+
+
+def test_training_from_it_tags_sources_as_it_expects() -> None:
+    options = train_options('number_words', ['--init-from', 'everyday'])
+    assert options.config.data.language_tags
+    assert options.config.model.d_model == 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('source', 'target'), [('en', 'de'), ('de', 'en')])
+def test_200_lines_score_what_its_card_says(source: str, target: str) -> None:
+    said = re.search(rf'{source}-{target}, first 200 lines \| ([\d.]+)', CARD)[1]
+    rows = [line.split('\t')[:2] for line in PUBLISHED.read_text(encoding='utf-8').splitlines()[2:202]]
+    sources, references = zip(*(row if source == 'en' else row[::-1] for row in rows), strict=True)
+    texts = [one.text for one in Translator.from_run('everyday', target_language=target)(sources)]
+    assert score(texts, references).bleu == pytest.approx(float(said), abs=0.5)  # another CPU rounds otherwise
