@@ -7,7 +7,7 @@ trained 300,000 steps in 3.5 days on eight P100s and reports 28.4 BLEU (tokenize
 twenty checkpoints. This model has 214.2 M parameters where the paper prints 213.
 """
 
-from flax_transformer.config import Config, DataConfig, TrainingConfig, TransformerConfig
+from flax_transformer.config import Config, DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
 
 
 def get_config() -> Config:
@@ -19,8 +19,7 @@ def get_config() -> Config:
             train='tfds:wmt14_translate/de-en:train',
             validation='tfds:wmt14_translate/de-en:validation',
             test='tfds:wmt14_translate/de-en:test',
-            source_length=256,
-            target_length=256,
         ),
-        training=TrainingConfig(steps=300_000, tokens_per_step=96 * 256, keep_last=20, average_last=20),
+        training=TrainingConfig(steps=300_000, tokens_per_step=192 * 128, keep_last=20, average_last=20),
+        decoding=DecodingConfig(max_source_tokens=128),
     )

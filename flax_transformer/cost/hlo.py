@@ -58,6 +58,7 @@ def read_program(text: str) -> Program:
     for name, times, is_fused in _executed(computations, entry):
         instructions = computations[name]
         shapes = {each.name: each.shape for each in instructions}
+        kind_of = _Kinds(instructions, computations)
         for each in instructions:
             kind = each.opcode.removesuffix('-start')
             if kind in _COLLECTIVES:
@@ -71,7 +72,7 @@ def read_program(text: str) -> Program:
                         for i, value in enumerate((times, times * size, times * sent)):
                             total[i] += value
             if not is_fused and each.opcode not in _FREE and not each.opcode.endswith('-done'):
-                traffic[_kind(each, computations)] += times * _traffic(each, shapes)
+                traffic[kind_of(each)] += times * _traffic(each, shapes)
     collectives = [Collective(kind, int(count), size, sent) for kind, (count, size, sent) in sorted(found.items())]
     return Program(collectives, {kind: size for kind, size in traffic.items() if size})
 
@@ -82,19 +83,41 @@ _ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|
 _LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 
 
-def _kind(each: _Instruction, computations: dict[str, list[_Instruction]]) -> str:
-    """What an instruction's traffic is for. Products of attention and the loss count there, not under products."""
-    if each.opcode.removesuffix('-start') in _COLLECTIVES:
-        return 'collectives'
-    if _ATTENTION.search(each.rest):
-        return 'attention'
-    if _LOSS.search(each.rest):
-        return 'loss'
-    called = _CALLED.findall(each.rest) if each.opcode == 'fusion' else []
-    inside = [each, *(inner for name in called for inner in computations[name])]
-    if any(one.opcode in ('dot', 'convolution') or 'gemm' in one.rest for one in inside):
-        return 'products'
-    return 'copies' if {one.opcode for one in inside} <= _MOVING else 'other'
+# Lead from a copy between memories to what reads or wrote its content.
+_PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', 'get-tuple-element', 'custom-call'}
+
+
+class _Kinds:
+    """What the traffic of a computation's instructions is for.
+
+    Products of attention and the loss count there, not under products. TPUs copy much to memory on the chip before it
+    is read, and back: such a copy counts as what reads it there or wrote it.
+    """
+
+    def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
+        self._computations = computations
+        self._named = {each.name: each for each in instructions}
+        self._readers = {name: each for each in reversed(instructions) for name in _operands(each)}
+
+    def __call__(self, each: _Instruction) -> str:
+        if each.opcode in ('copy-start', 'slice-start'):
+            to = each.shape if each.opcode == 'copy-start' else each.shape.partition('), ')[2]  # as in `_traffic`
+            is_to_chip = 'S(' in to.partition('}, ')[0]
+            while each is not None and each.opcode in _PASSING:
+                each = self._readers.get(each.name) if is_to_chip else self._named.get(_operands(each)[0])
+        if each is None:
+            return 'copies'
+        if each.opcode.removesuffix('-start') in _COLLECTIVES:
+            return 'collectives'
+        if _ATTENTION.search(each.rest):
+            return 'attention'
+        if _LOSS.search(each.rest):
+            return 'loss'
+        called = _CALLED.findall(each.rest) if each.opcode == 'fusion' else []
+        inside = [each, *(inner for name in called for inner in self._computations[name])]
+        if any(one.opcode in ('dot', 'convolution') or 'gemm' in one.rest for one in inside):
+            return 'products'
+        return 'copies' if {one.opcode for one in inside} <= _MOVING else 'other'
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
@@ -168,6 +191,10 @@ def _group(rest: str) -> int:
     return 2 if 'source_target_pairs' in rest else 1
 
 
+def _operands(each: _Instruction) -> list[str]:
+    return re.findall(r'%([\w.\-]+)', each.rest.split('), ')[0])
+
+
 def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
     """Bytes that an instruction reads and writes."""
     if each.opcode in ('dynamic-slice', 'slice', 'gather'):
@@ -178,8 +205,7 @@ def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
         return _size(each.shape.partition('), ')[2])
     if 'AllocateBuffer' in each.rest:
         return 0
-    operands = re.findall(r'%([\w.\-]+)', each.rest.split('), ')[0])
-    read = [_size(shapes.get(name, ''), main_only=True) for name in operands]
+    read = [_size(shapes.get(name, ''), main_only=True) for name in _operands(each)]
     if each.opcode in ('dynamic-update-slice', 'scatter'):
         return 2 * sum(read[1:])
     return sum(read) + _size(each.shape, main_only=True)

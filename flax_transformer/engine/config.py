@@ -114,6 +114,8 @@ class ParallelConfig:
     remat: Literal['none', 'layers'] = setting('none', 'resumable')
     # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold (on CPUs 256, or 8 MB).
     loss_chunk: int = setting(0, 'resumable')
+    # pmap: what gradients are rounded to before they are summed over devices; bfloat16 sends half as much.
+    sum_gradients_in: Literal['float32', 'bfloat16'] = setting('float32', 'resumable')
     # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
     num_processes: int = setting(1, 'resumable')
     coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': ask the same
@@ -131,6 +133,10 @@ class ParallelConfig:
                 self.strategy == 'mesh' or value == default,
                 f"{name}={value} has no effect with strategy='pmap'; use mesh",
             )
+        check(
+            self.strategy == 'pmap' or self.sum_gradients_in == 'float32',
+            f"sum_gradients_in={self.sum_gradients_in!r} has no effect with strategy='mesh'; use pmap",
+        )
         last = self.num_processes - 1 if self.num_processes else None
         check(
             self.process_id is None or (self.process_id >= 0 and (last is None or self.process_id <= last)),

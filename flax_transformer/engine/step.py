@@ -98,6 +98,7 @@ def train_step(
     is_frozen: Any = None,
     absorb: Callable[[Params, Any], Params] | None = None,
     passes: Passes | None = None,
+    sum_in: str = 'float32',
     axis_name: str | None = None,
 ) -> tuple[TrainState, Sums]:
     """The state after one update, and metrics: the sums over the batch, `grad_norm`, and whether it was `skipped`.
@@ -106,7 +107,8 @@ def train_step(
     drive the learning rate) and the moving average keep their bits. The step still advances, and with it the position
     in the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
     """
-    grads, sums = gradients(state, batch, key, loss=loss, weight=weight, passes=passes, axis_name=axis_name)
+    options = {'loss': loss, 'weight': weight, 'passes': passes, 'sum_in': sum_in, 'axis_name': axis_name}
+    grads, sums = gradients(state, batch, key, **options)
     statistics = sums.pop('statistics', None)
     norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
@@ -133,12 +135,14 @@ def gradients(
     loss: Loss,
     weight: str,
     passes: Passes | None = None,
+    sum_in: str = 'float32',
     axis_name: str | None = None,
 ) -> tuple[Params, Sums]:
     """The gradients of the mean loss, and the sums over the batch.
 
     Losses and gradients are summed and divided once, by the sum named `weight` over all devices: a mean of means would
-    weight a token by how many others share its device. So a batch can also be computed in several `passes`.
+    weight a token by how many others share its device. So a batch can also be computed in several `passes`. Devices sum
+    their gradients in the dtype `sum_in`.
     """
     key = jax.random.fold_in(key, state.step)
     if axis_name:
@@ -154,8 +158,9 @@ def gradients(
 
     grads, sums = compute(batch, key) if passes is None else passes.add_up(compute, batch, key)
     if axis_name:
-        grads, sums = jax.lax.psum((grads, sums), axis_name)
-    return jax.tree.map(lambda g: g / jnp.maximum(sums[weight], 1.0), grads), sums
+        rounded = jax.tree.map(lambda g: g.astype(sum_in), grads)
+        grads, sums = jax.lax.psum((rounded, sums), axis_name)
+    return jax.tree.map(lambda g: g.astype(jnp.float32) / jnp.maximum(sums[weight], 1.0), grads), sums
 
 
 def _moving_average(ema: Params, params: Params, step: jax.Array, decay: float) -> Params:

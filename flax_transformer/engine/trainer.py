@@ -33,6 +33,7 @@ class OwnUpdate:
             'optimizer.freeze': bool(config.optimizer.freeze),
             'optimizer.ema_decay': config.optimizer.ema_decay > 0,
             'parallel.max_tokens_per_device': config.parallel.max_tokens_per_device > 0,
+            'parallel.sum_gradients_in': config.parallel.sum_gradients_in != 'float32',
         }.items():
             if is_set:
                 raise UserError(f'{name} has no effect with {type(task).__name__}, which updates its parameters itself')
@@ -97,6 +98,7 @@ class Trainer:
         if self.is_frozen is not None:
             loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
         common = {'loss': loss, 'weight': task.counts[0], 'passes': self.passes}
+        common['sum_in'] = self.config.parallel.sum_gradients_in
         if isinstance(self.tx, OwnUpdate):
             step = self.tx.step
         else:

@@ -3,6 +3,7 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.extend.random import define_prng_impl
 
 
 class Dropout(nn.Module):
@@ -21,17 +22,41 @@ def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
     """Which elements stay, boolean: each with probability 1 - rate, independent of the sharding.
 
     jax.random's generator passes over memory several times on CPUs. A hash of the element's index does not: XLA fuses
-    it into the loop that uses it. Good enough for dropout, not for more: 32 bits, mixed by the finalizer `lowbias32` of
-    C. Wellons (hash-prospector), after an affine step with two random words.
+    it into the loop that uses it. Good enough for dropout, not for more.
     """
-    first, second = jax.random.bits(key, (2,), jnp.uint32)
+    return jax.random.bits(drawn_once(key), shape, jnp.uint32) >= jnp.uint32(round(rate * 2**32))
+
+
+def drawn_once(key: jax.Array) -> jax.Array:
+    """A key of two random words, drawn once for all dropouts of a pass: folding a path's hash into it costs little."""
+    if jax.random.key_impl(key) == _HASHED:
+        return key
+    return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=_HASHED)
+
+
+def _mixed(x: jax.Array) -> jax.Array:
+    """uint32, mixed by the finalizer `lowbias32` of C. Wellons (hash-prospector)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)
+
+
+def _bits(words: jax.Array, _: int, shape: tuple[int, ...]) -> jax.Array:
+    """The mixed index of each element, after an affine step with two random words."""
     size = 1
     number = jnp.zeros(shape, jnp.uint32)
     for axis in reversed(range(len(shape))):
         number = number + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(size % 2**32)
         size *= shape[axis]
-    x = number * (first | 1) + second
-    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
-    x = x ^ (x >> 16)
-    return x >= jnp.uint32(round(rate * 2**32))
+    return _mixed(number * (words[0] | 1) + words[1])
+
+
+_HASHED = define_prng_impl(
+    key_shape=(2,),
+    seed=None,  # keys are made by `drawn_once` alone, and folded in, never split
+    split=None,
+    random_bits=_bits,
+    fold_in=lambda words, number: _mixed(words ^ number),
+    name='lowbias32',
+    tag='lowbias32',
+)

@@ -156,7 +156,7 @@ def mixed_einsum(axes: str, left: jax.Array, right: jax.Array, dtype: jnp.dtype 
     `axes` as in einsum. Gradients, too, are products of arrays in the dtype of `right`.
     """
     dtype = jnp.dtype(dtype or right.dtype)
-    if left.dtype == right.dtype == dtype:
+    if left.dtype == right.dtype == dtype == jnp.float32:
         return jnp.einsum(axes, left, right)
     return _mixed_einsum(axes, dtype, left, right)
 

@@ -35,11 +35,32 @@ def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
     return dot(q * q.shape[-1] ** -0.5, k)
 
 
-def masked_softmax(scores: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """Returns weights over the last axis; a query that may attend to nothing gets equal weights, never NaN."""
+def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.dtype = jnp.float32) -> jax.Array:
+    """Returns weights over the last axis; a query that may attend to nothing gets equal weights, never NaN.
+
+    Of float32 scores. Gradients read the weights as they are returned, in `dtype`, so that no others are kept for them.
+    """
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
-    return jax.nn.softmax(scores, axis=-1)
+    return jax.nn.softmax(scores, axis=-1) if dtype == jnp.float32 else _rounded_softmax(scores, dtype)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _rounded_softmax(scores: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    return jax.nn.softmax(scores, axis=-1).astype(dtype)
+
+
+def _softmax_forward(scores: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array]:
+    weights = _rounded_softmax(scores, dtype)
+    return weights, weights
+
+
+def _softmax_backward(_: jnp.dtype, weights: jax.Array, grad: jax.Array) -> tuple[jax.Array]:
+    weights, grad = weights.astype(jnp.float32), grad.astype(jnp.float32)
+    return ((grad - (grad * weights).sum(axis=-1, keepdims=True)) * weights,)
+
+
+_rounded_softmax.defvjp(_softmax_forward, _softmax_backward)
 
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
@@ -66,7 +87,7 @@ def attention(
       score: compares queries and keys; `scaled_dot` is the paper's, `dot` and `additive` are its rivals.
       dropout: applied to the weights [B, H, T, S].
     """
-    weights = masked_softmax(score(q, k), mask)
+    weights = masked_softmax(score(q, k), mask, v.dtype)
     return weighted_values(weights if dropout is None else dropout(weights), v)
 
 

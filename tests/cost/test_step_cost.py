@@ -94,6 +94,26 @@ def test_memory_traffic_leaves_out_what_stays_on_the_chip() -> None:
     assert read_program(HLO).memory_bytes == 5 * (2 * 64 + 256) + 288 + 620 + 2 * 800
 
 
+# Scores that are computed on the chip from what is copied there, and copied back.
+MOVES = """
+ENTRY %main (p: f32[8,8]) -> f32[8,8] {
+  %p = f32[8,8]{1,0} parameter(0)
+  %there = (f32[8,8]{1,0:S(1)}, f32[8,8]{1,0}, u32[]{:S(2)}) copy-start(%p)
+  %all = f32[8,8]{1,0:S(1)} copy-done(%there)
+  %cut = ((f32[8,8]{1,0}), f32[4,8]{1,0:S(1)}, s32[]{:S(2)}) slice-start(%p), slice={[0:4], [0:8]}
+  %half = f32[4,8]{1,0:S(1)} slice-done(%cut)
+  %halves = f32[8,8]{1,0:S(1)} custom-call(%half, %half), custom_call_target="ConcatBitcast"
+  %scores = f32[8,8]{1,0:S(1)} add(%all, %halves), metadata={op_name="jit(f)/self_attention/add"}
+  %back = (f32[8,8]{1,0}, f32[8,8]{1,0:S(1)}, u32[]{:S(2)}) copy-start(%scores)
+  ROOT %result = f32[8,8]{1,0} copy-done(%back)
+}
+"""
+
+
+def test_copies_to_the_chip_and_back_count_as_what_reads_or_writes_them_there() -> None:
+    assert read_program(MOVES).traffic == {'attention': 256 + 132 + 256}
+
+
 def config_of(**parallel) -> Config:
     config = copy_config(NOWHERE, tokens_per_step=2048)
     return replace(config, parallel=replace(config.parallel, **parallel))
@@ -179,7 +199,7 @@ def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert f'{parameters_of(1024, 4096, 37_000, 6):,}  in total' in shown
     assert ', at step 4,000' in shown
-    assert '96 rows of 256 + 256 slots' in shown
+    assert '192 rows of 128 + 128 slots' in shown
 
 
 def test_an_unknown_topology_is_told_the_known_ones() -> None:
@@ -211,7 +231,7 @@ def test_the_papers_big_model_on_tpus(name: str) -> None:
     assert cost.parameters == parameters
     assert cost.memory.parameters == 4 * parameters
     assert cost.memory.optimizer == pytest.approx(8 * parameters, abs=64)
-    assert cost.flops * cost.num_devices == pytest.approx(3 * 96 * forward_flops(config.model, 256, 256).total)
+    assert cost.flops * cost.num_devices == pytest.approx(3 * 192 * forward_flops(config.model, 128, 128).total)
     assert cost.fits
     # XLA counts elementwise operations too, but of the loss's loop one turn.
     assert 0.8 < cost.compiled_flops / cost.flops < 1.2

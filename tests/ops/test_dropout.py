@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flax_transformer.ops.dropout import Dropout, kept
+from flax_transformer.ops.dropout import Dropout, drawn_once, kept
 
 SHAPE = (64, 32, 512)  # 2^20 elements
 SIZE = np.prod(SHAPE)
@@ -40,9 +40,10 @@ def test_neighbours_are_independent():
         assert abs(correlation(flat[:-distance], flat[distance:])) < 5
 
 
-def test_keys_of_steps_and_devices_give_independent_masks():
+@pytest.mark.parametrize('of', [lambda key: key, drawn_once], ids=['steps, devices', 'modules'])
+def test_keys_give_independent_masks(of):
     shape = (64, 1024)
-    base = jax.random.key(5)
+    base = of(jax.random.key(5))
     drawn = [np.asarray(masks(jax.random.fold_in(base, step), shape, 0.1)) for step in range(24)]
     found = [abs(correlation(a, b)) for n, a in enumerate(drawn) for b in drawn[:n]]
     assert max(found) < 5

@@ -13,6 +13,7 @@ from traced import equations, sums_over_tokens
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
+from flax_transformer.transformer.attention import attention
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import Positions, Residual
 from flax_transformer.transformer.model import Transformer, parameter_shapes
@@ -54,6 +55,12 @@ def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:
     ]
     assert len(read) > 80
     assert set(read) == {jnp.dtype('bfloat16')}
+
+
+def test_no_float32_scores_or_weights_are_kept_for_the_gradient_of_attention() -> None:
+    x = jax.ShapeDtypeStruct((2, 5, 2, 10), jnp.bfloat16)
+    kept = jax.tree.leaves(jax.eval_shape(lambda *x: jax.vjp(attention, *x)[1], x, x, x))
+    assert {each.dtype for each in kept if each.shape == (2, 2, 5, 5)} == {jnp.dtype('bfloat16')}
 
 
 class Logits(nn.Module):

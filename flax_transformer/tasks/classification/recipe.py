@@ -12,6 +12,7 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.classification.batches import Batch, TrainingBatches
 from flax_transformer.tasks.classification.classifier import Predictor
@@ -39,7 +40,7 @@ class ClassificationTask(Task):
         return init_params(self._config.model, key)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        rngs = {} if key is None else {'dropout': key}
+        rngs = {} if key is None else {'dropout': drawn_once(key)}
         logits = self._model.apply({'params': params}, batch.tokens, deterministic=key is None, rngs=rngs)
         smoothed, nll = cross_entropy(logits, batch.labels, label_smoothing=self._config.training.label_smoothing)
         is_example = batch.weight > 0

@@ -13,6 +13,7 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
 from flax_transformer.tasks.speech.config import SpeechConfig
@@ -104,7 +105,7 @@ class SpeechTask(Task):
             features, num_frames = features_of(batch.samples, batch.num_samples, config.features)
         else:
             perturbing, dropout = jax.random.split(key)
-            rngs = {'dropout': dropout}
+            rngs = {'dropout': drawn_once(dropout)}
             features, num_frames = training_features(
                 perturbing, batch.samples, batch.num_samples, config.features, config.perturbation
             )

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
+from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.ops.product import resolve_dtype, round_once
 from flax_transformer.tasks.translation.config import Config, ModelConfig
@@ -163,7 +164,7 @@ def _hidden(
         source_positions=batch.source_positions,
         target_positions=batch.target_positions,
         deterministic=dropout_key is None,
-        rngs=None if dropout_key is None else {'dropout': dropout_key},
+        rngs=None if dropout_key is None else {'dropout': drawn_once(dropout_key)},
         method='hidden',
         mutable=['statistics'],
     )

@@ -15,6 +15,7 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.recipe import Recipe, Validation, held_out
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.clips import PARTS, Clips, read_parts
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
@@ -83,7 +84,8 @@ class TriggerWordTask(Task):
         options = {}
         if key is not None:
             coloring, dropout = jax.random.split(key)
-            options = {'change': partial(recolored, coloring), 'deterministic': False, 'rngs': {'dropout': dropout}}
+            rngs = {'dropout': drawn_once(dropout)}
+            options = {'change': partial(recolored, coloring), 'deterministic': False, 'rngs': rngs}
         logits = self._model.apply({'params': params}, batch.samples, **options)
         losses = optax.sigmoid_binary_cross_entropy(logits, batch.labels)
         is_frame = batch.weight > 0

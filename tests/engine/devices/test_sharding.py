@@ -14,7 +14,7 @@ from conftest import copy_config
 from jax.sharding import PartitionSpec as P
 from tiny_translation import drawn
 from toy_processes import NoisyCircle
-from toy_task import CircleConfig, draw
+from toy_task import RECIPE, CircleConfig, draw
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
@@ -108,6 +108,7 @@ def test_what_does_not_divide_stays_whole_and_is_reported() -> None:
     ('values', 'expected'),
     [
         ({'strategy': 'pmap', 'fsdp': 2}, "fsdp=2 has no effect with strategy='pmap'"),
+        ({'sum_gradients_in': 'bfloat16'}, "sum_gradients_in='bfloat16' has no effect with strategy='mesh'"),
         ({'num_devices': 8, 'fsdp': 3}, r'num_devices=8: expected data \* fsdp \* tensor = 3 or a multiple'),
         ({'num_devices': 8, 'data': 2, 'fsdp': 2}, r'num_devices=8: expected data \* fsdp \* tensor = 4$'),
     ],
@@ -212,6 +213,17 @@ def test_passes_add_up_to_the_batch(computed: Callable[[str], Any], params: Any)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
     kernel = grads['encoder']['layers_0']['feed_forward']['inner']['kernel']
     assert kernel.sharding.spec == P('fsdp', 'tensor')
+
+
+def test_devices_sum_rounded_gradients_and_exact_losses() -> None:
+    def compute(dtype: str) -> tuple[Any, Any]:
+        trainer = RECIPE.trainer(CircleConfig(parallel=ParallelConfig('pmap', 8, sum_gradients_in=dtype)))
+        return jax.device_get(trainer.gradients(trainer.init_state(), draw(4)))
+
+    (exact, sums), (rounded, same_sums) = compute('float32'), compute('bfloat16')
+    assert sums == same_sums
+    for name, gradient in exact.items():
+        assert 0 < np.abs(rounded[name] - gradient).max() < 2**-6 * np.abs(gradient).max()
 
 
 def test_a_batch_that_fits_is_one_pass_and_a_row_that_does_not_is_refused() -> None:

@@ -51,6 +51,15 @@ def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
     assert whole['nll'] == pytest.approx(float(unsmoothed) / 43, rel=1e-6)
 
 
+def test_all_dropouts_of_a_pass_share_one_draw(params: Any) -> None:
+    model = Transformer(replace(TINY, dropout_rate=0.1))
+    traced = jax.make_jaxpr(lambda key: LOSS(params, uneven_batch(), key, model=model))(jax.random.key(0))
+    drawing = [each for each in equations(traced.jaxpr) if each.primitive.name.startswith('random_')]
+    keys = [str(each.invars[0].aval.dtype) for each in drawing]
+    assert keys.count('key<fry>') == 1
+    assert keys.count('key<lowbias32>') > 10
+
+
 def mixed_batch() -> Batch:
     """The uneven batch with sentences of three corpora; rows hold two."""
     batch = uneven_batch()

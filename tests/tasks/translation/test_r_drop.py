@@ -16,6 +16,7 @@ from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.step import gradients
 from flax_transformer.engine.task import TrainState
+from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
 
@@ -33,7 +34,8 @@ def params() -> Any:
 def logits_of(params: Any, batch: Any, key: jax.Array) -> np.ndarray:
     inputs = shift_right(batch.target, 0, batch.target_positions)
     rest = {name: getattr(batch, name) for name in batch._fields[2:6]}
-    return np.asarray(APPLY({'params': params}, batch.source, inputs, **rest, rngs={'dropout': key}), np.float64)
+    rngs = {'dropout': drawn_once(key)}
+    return np.asarray(APPLY({'params': params}, batch.source, inputs, **rest, rngs=rngs), np.float64)
 
 
 @pytest.mark.parametrize(
