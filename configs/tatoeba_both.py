@@ -50,5 +50,7 @@ def get_config() -> Config:
         training=TrainingConfig(
             steps=10_000, tokens_per_step=2048, log_every=100, evaluate_every=1000, checkpoint_every=500
         ),
-        decoding=DecodingConfig(beam_width=4, length_penalty='power', alpha=1.0, max_source_tokens=64),
+        decoding=DecodingConfig(
+            beam_width=4, length_penalty='power', alpha=1.0, max_source_tokens=64, split_sentences=True
+        ),
     )

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flax_transformer.common.installing import imported
 from flax_transformer.text.tokenizer import as_text
 
 # Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
@@ -51,10 +50,10 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
 def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
     """The white space before the first sentence, and each sentence with the white space after it.
 
-    Joined they are the line. Splits by sentencex's rules for the language (extra `sentences`; no model, no network).
-    Raises UserError if it is not installed.
+    Joined they are the line. Splits by sentencex's rules for the language (no model, no network).
     """
-    sentencex = imported('sentencex', 'sentences', 'decoding.split_sentences')
+    import sentencex  # not by those who translate line by line
+
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
         pieces = [line]  # the splitter lost something: do not trust it with this line

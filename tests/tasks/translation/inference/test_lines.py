@@ -141,7 +141,6 @@ def test_untranslated_is_the_source_or_nothing(source: str, text: str, expected:
 
 
 def test_parts_and_gaps_are_the_paragraph() -> None:
-    pytest.importorskip('sentencex')
     rng = np.random.default_rng(2)
     for _ in range(300):
         pieces = rng.choice(['Dr. Smith is here.', 'Is he? ', '\t', '  ', 'Yes!', 'No. ', ' \u3000', 'e.g. so.'], 6)
@@ -152,14 +151,7 @@ def test_parts_and_gaps_are_the_paragraph() -> None:
     assert len(split_sentences('Hello there. How are you? Fine!', 'en')[1]) == 3
 
 
-def test_a_paragraph_without_the_splitter_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__('sys').modules, 'sentencex', None)
-    with pytest.raises(ValueError, match=r'pip install .*\[sentences\]'):
-        split_sentences('a', 'en')
-
-
 def test_a_sentence_that_is_too_long_is_split_within_its_paragraph() -> None:
-    pytest.importorskip('sentencex')
     line = split_into_parts('Short one.  ' + 'many words, ' * 20 + 'end.', lambda text: len(text.split()), 12, 'en')
     assert line.parts[0] == 'Short one.'
     assert line.gaps[0] == '  '

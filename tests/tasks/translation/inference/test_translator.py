@@ -243,7 +243,6 @@ def test_other_errors_of_a_batch_are_not_hidden(translator: Translator, monkeypa
 
 
 def test_sentences_of_a_paragraph_keep_their_white_space(greedy: Translator) -> None:
-    pytest.importorskip('sentencex')
     (one,) = greedy(['  The bad cab.  Has he a bed?\tA bag! '])
     assert one.split
     texts = [x.text for x in greedy(['The bad cab.', 'Has he a bed?', 'A bag!'])]
