@@ -7,9 +7,10 @@ from flax_transformer.engine.runs.shipped import shipped_models
 CARD = 'README.md'
 DESCRIPTION = """usage: flax-transformer models [NAME]
 
-List the models that come with the package: each name stands where a command wants a run.
+List the models that come with the package. Their names stand where a command
+wants a run:
   flax-transformer translate everyday < lines
-With a NAME, print its card: what it was trained on, how well it translates, its licence."""
+With a NAME, print its card: data, scores, limits and licence."""
 
 
 def main(argv: list[str]) -> None:

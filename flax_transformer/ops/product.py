@@ -194,6 +194,25 @@ def _mixed_einsum_backward(
 _mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)
 
 
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def rounded_softmax(scores: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """The softmax of float32 scores over their last axis, in `dtype`; its gradient keeps no other weights."""
+    return jax.nn.softmax(scores, axis=-1).astype(dtype)
+
+
+def _softmax_forward(scores: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array]:
+    weights = rounded_softmax(scores, dtype)
+    return weights, weights
+
+
+def _softmax_backward(_: jnp.dtype, weights: jax.Array, grad: jax.Array) -> tuple[jax.Array]:
+    weights, grad = weights.astype(jnp.float32), grad.astype(jnp.float32)
+    return ((grad - (grad * weights).sum(axis=-1, keepdims=True)) * weights,)
+
+
+rounded_softmax.defvjp(_softmax_forward, _softmax_backward)
+
+
 class Flops(NamedTuple):
     """FLOPs of the matrix products of a sequence-to-sequence model, by part."""
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.product import mixed_einsum
+from flax_transformer.ops.product import mixed_einsum, rounded_softmax
 from flax_transformer.transformer.cache import KVCache
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.variants import additive, fused_attention
@@ -42,25 +42,7 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
     """
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
-    return jax.nn.softmax(scores, axis=-1) if dtype == jnp.float32 else _rounded_softmax(scores, dtype)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _rounded_softmax(scores: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    return jax.nn.softmax(scores, axis=-1).astype(dtype)
-
-
-def _softmax_forward(scores: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array]:
-    weights = _rounded_softmax(scores, dtype)
-    return weights, weights
-
-
-def _softmax_backward(_: jnp.dtype, weights: jax.Array, grad: jax.Array) -> tuple[jax.Array]:
-    weights, grad = weights.astype(jnp.float32), grad.astype(jnp.float32)
-    return ((grad - (grad * weights).sum(axis=-1, keepdims=True)) * weights,)
-
-
-_rounded_softmax.defvjp(_softmax_forward, _softmax_backward)
+    return jax.nn.softmax(scores, axis=-1) if dtype == jnp.float32 else rounded_softmax(scores, dtype)
 
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:

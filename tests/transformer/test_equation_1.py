@@ -75,7 +75,7 @@ def before(params, state):
 REPLACEMENTS = {
     'attention': (lambda *args, _attend=module.attention, **rest: 2 * _attend(*args, **rest), {'cached step'}),
     'scaled_dot': (module.dot, {'notebook'}),
-    'masked_softmax': (lambda scores, mask=None: jnp.ones_like(scores) / scores.shape[-1], set()),
+    'masked_softmax': (lambda scores, mask=None, dtype=None: jnp.ones_like(scores) / scores.shape[-1], set()),
     'weighted_values': (lambda *args, _sums=module.weighted_values: -_sums(*args), set()),
 }
 

@@ -26,9 +26,9 @@ def test_its_card_has_its_checksum_its_licence_and_whom_to_thank() -> None:
 
 def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
-    assert translator('Good morning.').text == 'Guten Morgen.'
+    assert translator('Tom is my brother.').text == 'Tom ist mein Bruder.'
     to_english = translator.with_decoding(replace(translator.decoding, target_language='en'))
-    assert to_english('Guten Morgen.').text == 'Good morning.'
+    assert to_english('Tom ist mein Bruder.').text == 'Tom is my brother.'
 
 
 def test_training_from_it_tags_sources_as_it_expects() -> None:
