@@ -1,11 +1,11 @@
 """A server under load, against the translator called directly, in turn.
 
-    python benchmarks/serve.py RUN LINES [--clients 1 8 64] [--requests 512] [--rounds 3] [--ctranslate2 FOLDER]
+    python benchmarks/serve.py RUN LINES [--clients 1 8 64] [--requests 512] [--rounds 3] [--ctranslate2]
 
 `direct` translates the lines in their order, as many at a time as there are clients, with a warm Translator in another
 process. `server` is `flax-transformer serve RUN`, asked for one line at a time by that many clients, each with a
 connection that it keeps. With --ctranslate2, `peer` is a bare application (`peer_app` below) that calls CTranslate2 on
-that export of the same model, as LibreTranslate does: each request by itself, with the beam of the run.
+the same model, as LibreTranslate does: each request by itself, with the beam of the run.
 
 Prints one line of JSON: for each number of clients the median lines a second of each, the server's share of `direct`,
 milliseconds of a request at the median and the 99th percentile, and the CPU seconds of the clients.
@@ -51,20 +51,18 @@ for asked in sys.stdin:
 
 
 def peer_app() -> Any:
-    """CTranslate2 behind Starlette, for uvicorn; the export's folder is in $CTRANSLATE2_MODEL."""
-    import ctranslate2
-    import sentencepiece
+    """CTranslate2 behind Starlette, for uvicorn, with the model of the run in $CTRANSLATE2_RUN."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    folder = Path(os.environ['CTRANSLATE2_MODEL'])
-    translator = ctranslate2.Translator(str(folder), intra_threads=0)
-    pieces = sentencepiece.SentencePieceProcessor(str(folder / 'source.spm'))
+    from flax_transformer import Translator
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+
+    translator = CTranslate2Translator.of(Translator.from_run(os.environ['CTRANSLATE2_RUN']))
 
     def translate(line: str) -> str:
-        (found,) = translator.translate_batch([[*pieces.encode(line, out_type=str), '</s>']], beam_size=4)
-        return pieces.decode(found.hypotheses[0])
+        return translator(line).text
 
     async def endpoint(request: Any) -> Any:
         return JSONResponse({'translatedText': await asyncio.to_thread(translate, (await request.json())['q'])})
@@ -102,7 +100,7 @@ def main() -> None:
     parser.add_argument('--clients', type=int, nargs='+', default=[1, 8, 64])
     parser.add_argument('--requests', type=int, default=512)
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--ctranslate2', type=Path)
+    parser.add_argument('--ctranslate2', action='store_true')
     parser.add_argument('--languages', nargs=2, default=['en', 'de'])
     parser.add_argument('--soak', type=float, help='seconds')
     parser.add_argument('--also', nargs='+', default=[], help='with --soak: more runs')
@@ -117,9 +115,9 @@ def main() -> None:
     servers = {'server': ['-m', 'flax_transformer', 'serve', arguments.run, '--port', '5601']}
     if arguments.ctranslate2:
         servers['peer'] = ['-m', 'uvicorn', '--factory', 'serve:peer_app', '--port', '5602', '--no-access-log']
-    environment = {**os.environ, 'CTRANSLATE2_MODEL': str(arguments.ctranslate2)}
+    environment = {**os.environ, 'CTRANSLATE2_RUN': arguments.run}
     here = Path(__file__).parent
-    environment['PYTHONPATH'] = os.pathsep.join([str(here), str(here.parent)])
+    environment['PYTHONPATH'] = os.pathsep.join([str(here), str(here.parent), os.environ.get('PYTHONPATH', '')])
     processes = [subprocess.Popen([sys.executable, *each], env=environment) for each in servers.values()]
     ports = {name: int(each[each.index('--port') + 1]) for name, each in servers.items()}
     try:
