@@ -17,7 +17,14 @@ project = 'flax_transformer'
 author = 'the flax_transformer authors'
 extensions = ['myst_nb', 'sphinx.ext.autodoc', 'sphinx.ext.napoleon', 'sphinx.ext.viewcode', 'mathml', 'generated']
 root_doc = 'docs/index'
-include_patterns = ['*.md', 'docs/*.md', 'docs/**/*.md', 'benchmarks/README.md', 'notebooks/*.ipynb']
+include_patterns = [
+    '*.md',
+    'docs/*.md',
+    'docs/**/*.md',
+    'benchmarks/README.md',
+    'flax_transformer/models/*/README.md',
+    'notebooks/*.ipynb',
+]
 exclude_patterns = ['**/.*', 'build/**', 'runs/**', 'data/**']
 
 # Markdown: the anchors of a code host, and equations between dollars.
