@@ -16,7 +16,8 @@ import flax_transformer
 
 FENCED = re.compile(r'^( *)```.*?^\1```', re.M | re.S)
 LINK = re.compile(r'\]\(([^)\s]+)\)')
-PAGES = sorted([*(ROOT / 'docs').rglob('*.md'), *ROOT.glob('*.md'), ROOT / 'benchmarks' / 'README.md'])
+OTHERS = [ROOT / 'benchmarks' / 'README.md', *(ROOT / 'flax_transformer' / 'models').glob('*/README.md')]
+PAGES = sorted([*(ROOT / 'docs').rglob('*.md'), *ROOT.glob('*.md'), *OTHERS])
 NOTEBOOKS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
 MENTION = re.compile(r'\b((?:docs|notebooks)/[\w/-]+\.(?:md|png|svg|ipynb))\b')
 
