@@ -184,9 +184,9 @@ def test_a_file_that_is_no_plain_text_is_named_with_a_remedy(content: bytes, mes
     ('field', 'message'),
     [
         ({'num_mels': 10**7}, 'expected at most 256'),
-        ({'num_mels': 10**30}, 'expected at most 256'),
         ({'hop_ms': 1e308}, r'numbers below 1e\+100'),
-        ({'sample_rate': 10**400}, r'numbers below 1e\+100'),
+        ({'hop_ms': 2**63}, r'numbers below 9\.22337e\+18'),  # a float field; JAX takes no such integer
+        ({'sample_rate': 10**400}, r'numbers below 9\.22337e\+18'),
     ],
 )
 def test_a_size_is_refused_before_it_takes_memory_or_overflows(field: dict, message: str) -> None:
