@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.json_text import parse_json
 
-SUFFIXES = ('.json', '.yaml', '.yml')  # of tables
+SUFFIXES = ('.json', '.yaml', '.yml')  # files that hold tables
 _TAG = 'tag:yaml.org,2002:'
 
 

@@ -41,12 +41,15 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No progress and no notes inside the block."""
-    before = os.environ.get(VARIABLE, '0')
+    before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = '1'
     try:
         yield
     finally:
-        os.environ[VARIABLE] = before
+        if before is None:
+            del os.environ[VARIABLE]  # the caller's environment stays as it was
+        else:
+            os.environ[VARIABLE] = before
 
 
 def duration(seconds: float) -> str:

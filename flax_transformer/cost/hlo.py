@@ -101,7 +101,7 @@ class _Kinds:
 
     def __call__(self, each: _Instruction) -> str:
         if each.opcode in ('copy-start', 'slice-start'):
-            to = each.shape if each.opcode == 'copy-start' else each.shape.partition('), ')[2]  # as in `_traffic`
+            to = each.shape if each.opcode == 'copy-start' else each.shape.partition('), ')[2]  # `_traffic` does so
             is_to_chip = 'S(' in to.partition('}, ')[0]
             while each is not None and each.opcode in _PASSING:
                 each = self._readers.get(each.name) if is_to_chip else self._named.get(_operands(each)[0])

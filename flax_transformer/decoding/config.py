@@ -21,7 +21,7 @@ class DecodingConfig:
     buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
     weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
     target_language: str | None = None  # for models with language tags; None: data.target_language of training
-    source_language: str | None = None  # that sources name, in some models; None: data.source_language
+    source_language: str | None = None  # what sources name, in some models; None: data.source_language
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
     min_tokens: int = 1  # at least this many, EOS included
     force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face

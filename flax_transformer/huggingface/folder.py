@@ -60,7 +60,7 @@ def read_folder(folder: Path | str) -> Pretrained:
             kind = settings.get('tokenizer_class') or ''
             tokenizer = FairseqTokenizer.load(folder, config.vocab_size, kind)
             forced = (code for code, id_ in tokenizer.languages.items() if id_ == searching.get('forced_bos_token_id'))
-            language = next(forced, tokenizer.settings.get('tgt_lang'))  # of a model that translates into one
+            language = next(forced, tokenizer.settings.get('tgt_lang'))  # the only one, in some models
             decoding = replace(decoding, target_language=language)
         tensors = read_tensors(folder)
         if family_of_folder(settings) is MARIAN:

@@ -69,7 +69,7 @@ class RunDirectory(Generic[C]):
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_path()
         is_new = not self.exists()
-        is_left = lambda file: file.suffix == '.partial' or file.name in self.leftovers  # by an interrupted start
+        is_left = lambda file: file.suffix == '.partial' or file.name in self.leftovers  # an interrupted start left it
         if is_new and self.path.exists() and not (self.path.is_dir() and all(map(is_left, self.path.iterdir()))):
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         if file := self.link_out():  # training must not write where a stranger's run leads
