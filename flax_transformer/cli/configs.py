@@ -1,5 +1,8 @@
 """`flax-transformer configs [NAME]`: the configs that come with the package."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 from flax_transformer.cli.help import wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError, nearest
@@ -12,12 +15,19 @@ Without a NAME, list all."""
 
 
 def main(argv: list[str]) -> None:
-    shipped, name = shipped_configs(), ' '.join(argv)
+    list_or_print('configs', DESCRIPTION, argv, shipped_configs())
+
+
+def list_or_print(
+    command: str, description: str, argv: list[str], files: Mapping[str, Path], line_of: Callable[[str], str] = str
+) -> None:
+    """Prints the file of the name in argv; without one, a line of each. Raises UserError for an unknown name."""
+    name = ' '.join(argv)
     if wants_help(argv):
-        print(DESCRIPTION)
-    elif name and name not in shipped:
-        raise UserError(f'configs: got {name}, expected one of {", ".join(shipped)}.{nearest(name, shipped)}')
+        print(description)
+    elif name and name not in files:
+        raise UserError(f'{command}: got {name}, expected one of {", ".join(files)}.{nearest(name, files)}')
     elif name:
-        print(shipped[name].read_text('utf-8'), end='')
+        print(files[name].read_text('utf-8'), end='')
     else:
-        print('\n'.join(shipped))
+        print('\n'.join(map(line_of, files)))
