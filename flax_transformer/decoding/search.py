@@ -127,6 +127,8 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
     search.
     """
+    if mean not in ('log_probability', 'probability'):
+        raise ValueError(f'mean={mean!r}: expected log_probability or probability')
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         outputs, caches, slots = [], [], []

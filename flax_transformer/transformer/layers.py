@@ -39,8 +39,10 @@ def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndar
     angles = np.arange(length)[:, None] / 10_000.0 ** exponent[None, :]
     if layout == 'interleaved':
         table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model)
-    else:
+    elif layout in ('concatenated', 'tensor2tensor'):
         table = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    else:
+        raise ValueError(f'layout={layout!r}: expected interleaved, concatenated or tensor2tensor')
     return table.astype(np.float32)
 
 
