@@ -29,9 +29,9 @@ def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """Returns `attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
 
-    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN hides
-    keys by a large negative score, not minus infinity, so that a query that may attend to nothing gets equal
-    weights here, too (with an odd number of keys, also one for the added zero).
+    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN's
+    gradient of a query that may attend to nothing is NaN: it gets equal weights, as in `attention`, by being zero and
+    seeing all keys.
     """
     length, keys = q.shape[1], k.shape[1]
     if mask is None:
@@ -39,6 +39,9 @@ def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | 
             return jax.nn.dot_product_attention(q, k, v, implementation='cudnn')
         mask = jnp.ones((1, 1, 1, 1), bool)
     mask = jnp.broadcast_to(mask, (mask.shape[0], 1, length, keys))
-    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, keys % 2)))
+    sees = mask.any(axis=-1, keepdims=True)
+    q = jnp.where(sees[:, 0, :, :, None], q, 0)
+    mask = jnp.pad(mask | ~sees, ((0, 0), (0, 0), (0, 0), (0, keys % 2)))
+    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, 0)), constant_values=True)
     q, k, v = (jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0))) for x in (q, k, v))
     return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation='cudnn')[:, :length]

@@ -203,9 +203,10 @@ def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, 
     """
     fused, taken = jax.nn.dot_product_attention, []
 
-    def record(*args, implementation, **rest):
+    def record(*args, implementation, mask):
         taken.extend(x.shape[1] % 2 for x in args)
-        return fused(*args, **rest)
+        assert mask.any(axis=-1).all(), "a query that sees nothing: cuDNN's gradient of it is NaN"
+        return fused(*args, mask=mask)
 
     monkeypatch.setattr(jax.nn, 'dot_product_attention', record)
     queries, keys = 5, 7
@@ -213,14 +214,14 @@ def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, 
     mask = np.random.default_rng(3).random((B, 1, queries, keys)) < 0.5
     mask[:, :, 0, 0], mask[:, :, 1:3] = True, [[True], [False]]  # the first query sees something, the third nothing
     mask = mask if is_masked else None
-    weights = normal(B, queries, H, K, seed=4) * (mask.any(axis=-1)[:, 0, :, None, None] if is_masked else 1)
+    weights = normal(B, queries, H, K, seed=4)
 
     def compute(attend):
         def loss(*args):
             values = attend(*args, mask) * weights
             return values.sum(), values
 
-        return jax.tree.leaves(jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(q, k, v))
+        return jax.tree.leaves(jax.grad(loss, argnums=(0, 1, 2), has_aux=True)(q, k, v))
 
     for got, expected in zip(compute(fused_attention), compute(attention), strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
