@@ -14,14 +14,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CELLS = ' '.join(f'{rows}x{beam}' for rows in (1, 64, 256) for beam in (1, 4))
-TRAIN = f'{HERE}/train.py --rounds 3 --attention-dropout 0'
+TRAIN = f'{HERE}/train.py --rounds 10 --attention-dropout 0'
+DECODE = f'{HERE}/decode_peers.py base --rounds 3 --systems'
 RUNS = {
     'train base': f'{TRAIN} --size wmt_base --peers {sys.executable} --systems compiled',
-    'decode base': f'{HERE}/decode_peers.py base --rounds 3 --cells {CELLS}',
     'train base, cudnn': f'{TRAIN} --size wmt_base --attention cudnn',
     'train big': f'{TRAIN} --size wmt_big',
     'train big, cudnn': f'{TRAIN} --size wmt_big --attention cudnn',
-    'plan base': '-m flax_transformer plan wmt14_en_de_base --no-suggest --format json',
+    'decode base': f'{DECODE} ours ctranslate2 huggingface --cells {CELLS}',
+    'plan base': '-m flax_transformer plan wmt14_en_de_base --model.vocab-size 32000 --no-suggest --format json',
+    'decode base, compiled peer': f'{DECODE} ours huggingface_static --cells 1x1 64x4',
 }
 SMALLEST = {'train': f'{HERE}/train.py --rounds 1 --batches 1', 'broken': '-c raise(SystemExit(3))'}
 

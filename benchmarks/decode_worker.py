@@ -28,25 +28,26 @@ def _model(size: Size):
     import jax
 
     from flax_transformer.common.compilation_cache import use_compilation_cache
-    from flax_transformer.transformer.model import Transformer
+    from flax_transformer.transformer.model import Transformer, resolve_dtype
 
     use_compilation_cache()
-    config = our_config(size, dtype='float32')
+    config = resolve_dtype(our_config(size))
     one = np.ones((1, 4), np.int32)
     return config, jax.jit(Transformer(config).init)(jax.random.key(0), one, one)['params']
 
 
-def ours(size: Size, weights: str = 'float32') -> Translate:
+def ours(size: Size, weights: str = '') -> Translate:
     import jax
 
     from flax_transformer.config import DecodingConfig
-    from flax_transformer.ops.int8 import to_int8
+    from flax_transformer.ops.int8 import to_dtype, to_int8
     from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size)
     how = {'models': (Transformer(config),), 'vocabulary': Vocabulary(PAD, EOS)}
-    params = to_int8(params) if weights == 'int8' else params
+    # As a Translator has them: matrices are rounded once.
+    params = to_int8(params) if weights == 'int8' else to_dtype(params, jax.numpy.dtype(config.dtype))
 
     @functools.cache
     def program(length: int, beam: int):
@@ -64,7 +65,7 @@ def ours_int8(size: Size) -> Translate:
     return ours(size, 'int8')
 
 
-def ctranslate2(size: Size, compute_type: str = 'float32') -> Translate:
+def ctranslate2(size: Size, compute_type: str = '') -> Translate:
     """Our weights in CTranslate2; for its best, CT2_USE_MKL=0 in float32 and one thread in int8 (see decode_peers)."""
     import ctranslate2 as engine
 
@@ -73,7 +74,9 @@ def ctranslate2(size: Size, compute_type: str = 'float32') -> Translate:
     config, params = _model(size)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / 'model', config, params, slots=1024)
-        translator = engine.Translator(str(Path(folder) / 'model'), compute_type=compute_type)
+        on = {'device': 'cuda'} if engine.get_cuda_device_count() else {}
+        floats = 'bfloat16' if on else 'float32'
+        translator = engine.Translator(str(Path(folder) / 'model'), compute_type=compute_type or floats, **on)
 
     def translate(batch: Batch, beam: int) -> list[list[int]]:
         results = translator.translate_batch(
@@ -92,20 +95,21 @@ def ctranslate2_int8(size: Size) -> Translate:
     return ctranslate2(size, 'int8')
 
 
-def huggingface(size: Size) -> Translate:
-    """MarianMTModel.generate."""
+def huggingface(size: Size, **settings: str) -> Translate:
+    """MarianMTModel.generate; on an NVIDIA GPU where there is one, in bfloat16."""
     import torch
     from transformers import MarianMTModel
 
-    model = MarianMTModel(marian_config(size)).eval()
+    on = {'device': 'cuda', 'dtype': torch.bfloat16} if torch.cuda.is_available() else {}
+    model = MarianMTModel(marian_config(size)).eval().to(**on)
     pad = model.config.pad_token_id
     model.generation_config.forced_eos_token_id = None
 
     @torch.inference_mode()
     def translate(batch: Batch, beam: int) -> list[list[int]]:
-        ids = torch.from_numpy(batch.padded()).long()
+        ids = torch.from_numpy(batch.padded()).long().to(model.device)
         ids = torch.where(ids == PAD, pad, ids)
-        limits = {'min_new_tokens': batch.length, 'max_new_tokens': batch.length}
+        limits = {'min_new_tokens': batch.length, 'max_new_tokens': batch.length} | settings
         banned = {'suppress_tokens': [i for i in (*SPECIAL, pad) if i != EOS]}
         mask = (ids != pad).long()
         found = model.generate(input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, **limits, **banned)
@@ -114,7 +118,13 @@ def huggingface(size: Size) -> Translate:
     return translate
 
 
-TRANSLATORS = {each.__name__: each for each in (ours, ours_int8, ctranslate2, ctranslate2_int8, huggingface)}
+def huggingface_static(size: Size) -> Translate:
+    """With a cache of fixed size, so that transformers compiles the step on a GPU."""
+    return huggingface(size, cache_implementation='static')
+
+
+SYSTEMS = (ours, ours_int8, ctranslate2, ctranslate2_int8, huggingface, huggingface_static)
+TRANSLATORS = {each.__name__: each for each in SYSTEMS}
 
 
 def main(name: str, size: str) -> None:

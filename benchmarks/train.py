@@ -23,7 +23,7 @@ SYSTEMS = ('plain', 'marian', 'compiled')  # torch_trainers has them
 
 
 def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attention: str):
-    """A function that trains on all pairs once, in packed rows of 64 or 128 slots; and its FLOPs, and the peak's."""
+    """Trains on all pairs once, in packed rows of 64 or 128 slots: the function, its FLOPs, the device and its peak."""
     import jax
     import numpy as np
 
@@ -66,16 +66,17 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
         jax.block_until_ready(state)
         return float(metrics['loss'] / metrics['target_tokens'])
 
-    peak = peak_flops(jax.devices()[0].device_kind, resolve_dtype(config.model).dtype)
-    return steps, trainer.task.flops_per_step * len(packed), peak
+    device = jax.devices()[0]
+    peak = peak_flops(device.device_kind, resolve_dtype(config.model).dtype)
+    return steps, trainer.task.flops_per_step * len(packed), device, peak
 
 
 def serve(system: str, size: Size, options: argparse.Namespace) -> None:
     """Trains on every line of standard input, and answers with the seconds that it took."""
     batches, dropout = padded_batches(size, options.batches), options.attention_dropout
-    flops = peak = None
+    peak = None
     if system == 'ours':
-        steps, flops, peak = ours(size, batches, dropout, options.attention)
+        steps, flops, device, peak = ours(size, batches, dropout, options.attention)
     else:
         import torch_trainers
 
@@ -87,7 +88,10 @@ def serve(system: str, size: Size, options: argparse.Namespace) -> None:
         loss = steps()
         seconds = time.perf_counter() - began
         answer = {'seconds': seconds, 'first_loss': first, 'loss': loss}
-        print(json.dumps(answer | ({'mfu': flops / seconds / peak} if peak else {})), flush=True)
+        if peak:
+            gb = device.memory_stats()['peak_bytes_in_use'] / 1e9
+            answer |= {'mfu': flops / seconds / peak, 'peak_gb': round(gb, 2)}
+        print(json.dumps(answer), flush=True)
 
 
 def main() -> None:
@@ -117,13 +121,13 @@ def main() -> None:
         environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {}
         workers[system] = Worker(python, __file__, '--serve', system, *arguments, **environment)
     times: dict[str, list[float]] = {system: [] for system in workers}
-    losses, mfu = {}, []
+    losses, with_mfu = {}, []
     for number in range(options.rounds + 1):
         for system, worker in workers.items():
             answer = worker.ask()
             if number:  # the first is to warm up
                 times[system].append(answer['seconds'])
-                mfu += [answer['mfu']] if 'mfu' in answer else []
+                with_mfu += [answer] if 'mfu' in answer else []
             losses[system] = [round(answer['first_loss'], 3), round(answer['loss'], 3)]
     for worker in workers.values():
         worker.close()
@@ -131,8 +135,9 @@ def main() -> None:
     record['skipped'] = dict.fromkeys(options.systems.split(','), lacking) if lacking else {}
     record['tokens_per_second'] = {name: round(tokens / statistics.median(of)) for name, of in times.items()}
     record['losses'] = losses
-    if mfu:
-        record['mfu'] = round(statistics.median(mfu), 3)
+    if with_mfu:
+        record['mfu'] = round(statistics.median(answer['mfu'] for answer in with_mfu), 3)
+        record['peak_gb'] = with_mfu[-1]['peak_gb']
     if peers:
         ratios = [min(times[peer][i] for peer in peers) / times['ours'][i] for i in range(options.rounds)]
         record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (statistics.median, min, max)]
