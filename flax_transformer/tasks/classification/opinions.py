@@ -7,6 +7,7 @@ sentences is generated.
 """
 
 import itertools
+import json
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,38 +71,11 @@ def score_pairs(
 SIZES = {'train': 8000, 'validation': 500, 'test': 500}
 _SEED = 2017  # fixed, so that every run holds out the same sentences
 
-ONE = (
-    *('the film', 'the story', 'the plot', 'the script', 'the ending', 'the acting', 'the cast', 'the comedy'),
-    *('the dialogue', 'the music', 'the direction', 'the thriller', 'the drama', 'the food', 'the service', 'the menu'),
-    *('the kitchen', 'the waiter', 'the host', 'the soup', 'the sauce', 'the salad', 'the steak', 'the pasta'),
-    'the wine',
-    *('the bread', 'the dessert', 'the meal', 'the dinner', 'the room', 'the evening', 'this place', 'this restaurant'),
-    *('this film', 'this story', 'this comedy', 'the love story', 'the hero'),
-)
-SEVERAL = ('the jokes', 'the actors', 'the pictures', 'the staff', 'the portions', 'the scenes', 'the dishes')
-KINDS = ('film', 'comedy', 'drama', 'thriller', 'story', 'love story', 'hero', 'place', 'restaurant', 'dinner', 'meal')
-ADJECTIVES = (
-    (
-        *('bad', 'cold', 'boring', 'stupid', 'rude', 'predictable', 'dull', 'wooden', 'annoying', 'slow', 'bitter'),
-        *('cheap', 'disappointing', 'clumsy', 'false', 'weak', 'empty', 'confusing', 'overpriced', 'noisy', 'tough'),
-        *('lazy', 'silly', 'tiny', 'stale', 'ugly', 'awful', 'shallow', 'terrible'),
-    ),
-    (
-        *('good', 'funny', 'friendly', 'quick', 'exciting', 'believable', 'clean', 'fresh', 'clever', 'special'),
-        *('delicious', 'real', 'original', 'gripping', 'tasty', 'comfortable', 'convincing', 'perfect', 'brilliant'),
-        *('helpful', 'entertaining', 'generous', 'talented', 'polite', 'beautiful', 'lovely', 'moving', 'excellent'),
-        *('warm',),
-    ),
-)
-NOUNS = (
-    ('clichés', 'mistakes', 'dirt', 'flaws'),
-    (
-        *('wit', 'ideas', 'imagination', 'energy', 'charm', 'warmth', 'style', 'heart', 'humor', 'taste', 'feeling'),
-        'atmosphere',
-    ),
-)
-THINGS = ('taste', 'service', 'ambience', 'manners', 'jokes', 'moments', 'dishes', 'scenes', 'smells', 'talk', 'tears')
-THINGS += ('feeling', 'food', 'ideas')  # neither praise nor blame until an adjective is put before them
+_WORDS = json.loads(Path(__file__).with_name('opinions.json').read_text('utf-8'))
+ONE, SEVERAL, KINDS = _WORDS['one'], _WORDS['several'], _WORDS['kinds']  # what an opinion is of
+ADJECTIVES, NOUNS = _WORDS['adjectives'], _WORDS['nouns']  # of blame, and of praise, as below
+THINGS = _WORDS['things']  # neither, until an adjective is put before them
+ASIDES = _WORDS['asides']  # words of negation that negate nothing
 # Verbs with `i` before them: past, and after `did not`.
 FELT = ((('hated', 'hate'), ('regretted', 'regret')), (('liked', 'like'), ('enjoyed', 'enjoy'), ('loved', 'love')))
 ADVICE = (('avoid',), ('recommend',))
@@ -111,11 +85,6 @@ WHAT = ('your time', 'your money')
 
 PLAIN = ('', '', 'really ', 'very ', 'always ', 'completely ', 'truly ')
 NEGATED = ('not ', 'never ', 'hardly ', 'far from ', 'anything but ')
-# Words of negation that negate nothing.
-ASIDES = (
-    *('not long ago we came here , and', 'there is no doubt :', 'i had never been here before , and', 'no wonder :'),
-    *('i have nothing to add :', 'without a word too many :', 'i must say :', 'as everybody says ,', 'to be short :'),
-)
 
 
 def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[str]]:
