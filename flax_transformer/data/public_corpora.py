@@ -18,6 +18,7 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import sha256_of, written_whole
 from flax_transformer.data.download import Downloaded, Progress, Unreachable, download
 from flax_transformer.data.lines import compressing, each_line
+from flax_transformer.text.languages import THREE_LETTERS
 
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
@@ -26,44 +27,21 @@ MULTI30K_LICENCE = (
     'Multi30k states no licence; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
 )
-# SHA-256 of the files in that commit.
-MULTI30K_FILES = {
-    'train.en.gz': 'd79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f',
-    'train.de.gz': '726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6',
-    'train.fr.gz': '622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c',
-    'train.cs.gz': 'a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077',
-    'val.en.gz': '14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28',
-    'val.de.gz': 'f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a',
-    'val.fr.gz': 'ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9',
-    'val.cs.gz': 'b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc',
-    'test_2016_flickr.en.gz': '611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9',
-    'test_2016_flickr.de.gz': '9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8',
-    'test_2016_flickr.fr.gz': '6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90',
-    'test_2016_flickr.cs.gz': '200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1',
-}
-# Lower-cased, normalized and tokenized by Moses' scripts: what most published scores are of. Not compressed.
-MULTI30K_TOKENIZED = {
-    'train.lc.norm.tok.en': '08925f8e0572bcd5a006702fc5fe20e2d77c6917d4eebd576fc20de6693c2119',
-    'train.lc.norm.tok.de': 'cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505',
-    'val.lc.norm.tok.en': '46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec',
-    'val.lc.norm.tok.de': '97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00',
-    'test_2016_flickr.lc.norm.tok.en': '5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2',
-    'test_2016_flickr.lc.norm.tok.de': 'c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4',
-}
+# SHA-256 of the files in that commit; those of the tokenized form (lower-cased, normalized and tokenized by Moses'
+# scripts: what most published scores are of) are not compressed.
+_SUMS = json.loads(Path(__file__).with_name('multi30k.json').read_text())
+MULTI30K_FILES, MULTI30K_TOKENIZED = _SUMS['files'], _SUMS['tokenized']
 TATOEBA_URL = 'https://downloads.tatoeba.org/exports/per_language'
 TATOEBA_LICENCE = (
     'Tatoeba is licensed under CC BY 2.0 FR (some sentences CC0): name "Tatoeba, tatoeba.org" where you use it'
 )
 HELD_OUT = 2000  # sources in dev and in test, but at most one in twenty of all
-# Tatoeba names languages by ISO 639-3; the others go by those three letters here too.
-CODES = {
-    **{'ar': 'ara', 'be': 'bel', 'bg': 'bul', 'ca': 'cat', 'cs': 'ces', 'da': 'dan', 'de': 'deu', 'el': 'ell'},
-    **{'en': 'eng', 'eo': 'epo', 'es': 'spa', 'et': 'est', 'eu': 'eus', 'fa': 'pes', 'fi': 'fin', 'fr': 'fra'},
-    **{'he': 'heb', 'hi': 'hin', 'hr': 'hrv', 'hu': 'hun', 'id': 'ind', 'is': 'isl', 'it': 'ita', 'ja': 'jpn'},
-    **{'ko': 'kor', 'la': 'lat', 'lt': 'lit', 'lv': 'lvs', 'mk': 'mkd', 'mr': 'mar', 'nb': 'nob', 'nl': 'nld'},
-    **{'pl': 'pol', 'pt': 'por', 'ro': 'ron', 'ru': 'rus', 'sk': 'slk', 'sl': 'slv', 'sr': 'srp', 'sv': 'swe'},
-    **{'th': 'tha', 'tr': 'tur', 'uk': 'ukr', 'vi': 'vie', 'zh': 'cmn'},
-}
+# Tatoeba names languages by ISO 639-3, mostly as NLLB-200 does; the others go by those three letters here too.
+_TWO_LETTERS = """
+ar be bg ca cs da de el en eo es et eu fa fi fr he hi hr hu id is it ja ko la lt lv mk mr nb nl pl pt ro ru sk sl sr sv
+th tr uk vi zh
+"""
+CODES = {two: THREE_LETTERS.get(two, '') for two in _TWO_LETTERS.split()} | {'ar': 'ara', 'la': 'lat', 'zh': 'cmn'}
 
 
 def prepare_multi30k(

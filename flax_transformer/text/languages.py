@@ -8,8 +8,8 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError, nearest
 
 # ISO 639-1, and the three letters that NLLB-200 has for it (ISO 639-3, for some the code of one variety).
-_THREE_LETTERS = json.loads(Path(__file__).with_name('three_letters.json').read_text())
-_TWO_LETTERS = {three: two for two, three in _THREE_LETTERS.items() if two != 'no'}
+THREE_LETTERS = json.loads(Path(__file__).with_name('three_letters.json').read_text())
+_TWO_LETTERS = {three: two for two, three in THREE_LETTERS.items() if two != 'no'}
 _NAMES = json.loads(Path(__file__).with_name('language_names.json').read_text())  # in English, by two letters
 # Where a language has two scripts: the one that is meant by the language alone, or by a country.
 _SCRIPTS = {'zho': 'hans', 'cn': 'hans', 'sg': 'hans', 'tw': 'hant', 'hk': 'hant', 'mo': 'hant'}
@@ -62,4 +62,4 @@ def _parts(language: str) -> list[str]:
 
 def _three_letters(language: str) -> str:
     first = _parts(language)[0]
-    return _THREE_LETTERS.get(first, first)
+    return THREE_LETTERS.get(first, first)
