@@ -104,7 +104,8 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
     public_names = importlib.import_module('flax_transformer.config')
     body = list(_section(config, '', _OWN | comments, 8))
     names: dict[str, list[str]] = {}
-    for kind in sorted({type(config), *map(type, vars(config).values())}, key=lambda kind: kind.__name__):
+    sections = filter(dataclasses.is_dataclass, vars(config).values())
+    for kind in sorted({type(config), *map(type, sections)}, key=lambda kind: kind.__name__):
         if kind is type(config) or any(f'={kind.__name__}(' in line for line in body):
             is_public = getattr(public_names, kind.__name__, None) is kind
             names.setdefault(public_names.__name__ if is_public else kind.__module__, []).append(kind.__name__)

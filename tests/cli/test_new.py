@@ -202,6 +202,7 @@ def test_every_task_has_new_and_its_folder_can_be_moved(
     monkeypatch.chdir(tmp_path)
     here.rename(tmp_path / 'there')
     config = load_config('there/mine.py')
+    assert 'builtins' not in Path('there/mine.py').read_text()
     assert flat_fields(config)[name] == value
     if task != 'circle':
         assert main(['check', 'there/mine.py']) == 0
