@@ -102,16 +102,18 @@ def main() -> None:
     parser.add_argument('--attention', choices=('plain', 'cudnn'), default='plain', help='ours')
     parser.add_argument('--attention-dropout', type=float, default=0.1)
     parser.add_argument('--batches', type=int, default=3, help='padded batches of one round')
+    parser.add_argument('--slots', type=int, help="of a batch; None: the size's")
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--serve', choices=('ours', *SYSTEMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     size = SIZES[options.size]
+    size = size._replace(tokens_per_batch=options.slots or size.tokens_per_batch)
     if options.serve:
         return serve(options.serve, size, options)
 
     tokens = sum(len(pair.target) for batch in padded_batches(size, options.batches) for pair in batch)
     arguments = ['--size', options.size, '--batches', str(options.batches), '--attention', options.attention]
-    arguments += ['--attention-dropout', str(options.attention_dropout)]
+    arguments += ['--attention-dropout', str(options.attention_dropout), '--slots', str(size.tokens_per_batch)]
     lacking = missing(options.peers, 'torch', 'transformers') if options.peers else 'no --peers'
     peers = [] if lacking else options.systems.split(',')
     workers = {}
