@@ -35,7 +35,7 @@ _STORAGES = {
 }
 _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR, _PARAMETER = ('torch._utils', '_rebuild_tensor_v2'), ('torch._utils', '_rebuild_parameter')
-_LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # as torch.save wrote them before torch 1.6
+_LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # torch.save wrote them before torch 1.6
 _MOST_SHARED = 8  # all tensors together may be so many times as large as the file: tied tables share a storage
 # All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
 # that are not there.

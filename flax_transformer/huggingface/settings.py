@@ -232,7 +232,7 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'num_beams': decoding.beam_width,
         'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
-        # With the decoder's start, and the tag of the target language, if there is one.
+        # Counts the decoder's start, and the tag of the target language, if there is one.
         'max_length': longest_of(model, decoding)
         if decoding.max_tokens is None
         else decoding.max_tokens + 1 + (model.start_id is not None),

@@ -181,7 +181,7 @@ class MarianTokenizer(Tokenizer):
         return text
 
 
-_CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # as transformers does, in its order
+_CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # transformers' order
 _SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
 
 

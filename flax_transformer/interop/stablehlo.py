@@ -192,7 +192,7 @@ def _description(
         'format': FORMAT,
         'jax': jax.__version__,
         'jaxlib': jaxlib.__version__,
-        'jax_at_least': JAX_AT_LEAST,  # to read the program
+        'jax_at_least': JAX_AT_LEAST,  # can read the program
         'calling_convention': program.calling_convention_version,  # jax.export's
         'platforms': list(program.platforms),
         'dtype': model.dtype,
@@ -203,7 +203,7 @@ def _description(
         'pad_id': tokenizer.pad_id,
         'eos_id': tokenizer.eos_id,
         'unk_id': tokenizer.unk_id,
-        'prefix': [] if tag is None else [tag],  # before each source's ids
+        'prefix': [] if tag is None else [tag],  # stands before each source's ids
         'languages': tokenizer.languages,  # the tags that may replace it
         'max_source_tokens': most,
         'decoding': asdict(decoding),

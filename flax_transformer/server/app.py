@@ -106,7 +106,7 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
         except Gone:
             response = Response(status_code=_CLIENT_LEFT)
         except Exception as error:
-            # Without the message, which may quote a text.
+            # Leaves out the message, which may quote a text.
             print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
             response = _error(request, 500, 'Internal error: a bug of the server, which its log describes')
         given = request.headers.get('x-request-id', '')

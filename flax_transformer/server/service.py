@@ -56,7 +56,7 @@ class Service:
 
     def __init__(self, served: Served, limits: Limits, keys: Sequence[str] = ()) -> None:
         self.served, self.limits, self.metrics = served, limits, Metrics()
-        self.glossaries: dict[str, Any] = {}  # by identifier
+        self.glossaries: dict[str, Any] = {}  # keys are identifiers
         self.keys = [key.encode() for key in keys]
         batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
         observe = self.metrics.observe_batch

@@ -18,7 +18,7 @@ SCRIPTS = (
     *('TAMIL', 'TELUGU', 'KANNADA', 'MALAYALAM', 'SINHALA', 'THAI', 'LAO', 'TIBETAN', 'MYANMAR', 'GEORGIAN'),
     *('ETHIOPIC', 'KHMER', 'HANGUL', 'CJK'),
 )
-# By Unicode's category, or its first letter.
+# Keys are Unicode's categories, or their first letters.
 _BITS = {'L': LETTER, 'Nd': DIGIT, 'M': COMBINING, 'Z': ODD_SPACE, 'Cc': CONTROL, 'Cf': CONTROL, 'Co': CONTROL}
 LAST = 0xFFFF  # stands for all characters beyond (emoji, historic scripts); it has no bits and no script
 

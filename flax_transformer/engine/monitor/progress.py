@@ -15,7 +15,7 @@ class MetricWindow:
     """Sums over the steps since the last report, and the time they took; `MetricWindow(**window.state())` goes on."""
 
     sums: dict[str, float] = field(default_factory=dict)
-    steps: int = 0  # without the skipped ones
+    steps: int = 0  # skipped ones do not count
     skipped: int = 0
     waited: float = 0.0  # seconds for data
     skipped_in_all: int = 0

@@ -73,7 +73,7 @@ _SEED = 2017  # fixed, so that every run holds out the same sentences
 
 _WORDS = json.loads(Path(__file__).with_name('opinions.json').read_text('utf-8'))
 ONE, SEVERAL, KINDS = _WORDS['one'], _WORDS['several'], _WORDS['kinds']  # what an opinion is of
-ADJECTIVES, NOUNS = _WORDS['adjectives'], _WORDS['nouns']  # of blame, and of praise, as below
+ADJECTIVES, NOUNS = _WORDS['adjectives'], _WORDS['nouns']  # each a list of blame and one of praise, as below
 THINGS = _WORDS['things']  # neither, until an adjective is put before them
 ASIDES = _WORDS['asides']  # words of negation that negate nothing
 # Verbs with `i` before them: past, and after `did not`.

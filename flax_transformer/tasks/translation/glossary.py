@@ -24,7 +24,7 @@ def are_phrases(value: Any) -> bool:
 class Match(NamedTuple):
     """A term in a line."""
 
-    source: str  # as it stands in the line
+    source: str  # the words of the line
     targets: tuple[str, ...]  # the translation contains one of these
 
 

@@ -11,7 +11,7 @@ from flax_transformer.common.installing import pip_install
 from flax_transformer.data.audit.language import code_of
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
-MOST_TER_WORDS = 1000  # of a line: TER takes 30 s for two different ones of so many
+MOST_TER_WORDS = 1000  # a longer line is not scored: TER takes 30 s for two different lines of so many
 NO_TER = f'TER is left out: a line has more than {MOST_TER_WORDS:,} words'
 BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 

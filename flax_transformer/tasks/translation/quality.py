@@ -21,10 +21,10 @@ from flax_transformer.tasks.translation.inference.result import Translation, wor
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-FILE = 'quality.json'  # in a run directory
+FILE = 'quality.json'  # its name in a run directory
 FORMAT = 2
 FEWEST = 50  # sentences to calibrate on
-_RIDGE = 1.0  # on weights of standardized features; the sums are over all examples
+_RIDGE = 1.0  # shrinks weights of standardized features; the sums are over all examples
 _DIGITS = 4
 
 _LEAST = -30.0  # nats; what the search forbids and yet has to take is far below
@@ -50,7 +50,7 @@ def word_features(translation: Translation) -> list[tuple[float, ...]]:
     probabilities, and the probabilities of the tokens after the word and before it.
     """
     places: dict[int, list[int]] = {}
-    pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # without EOS
+    pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # EOS belongs to no word
     for place, word in enumerate(words_of(pieces)):
         if word is not None:
             places.setdefault(word, []).append(place)
@@ -58,7 +58,7 @@ def word_features(translation: Translation) -> list[tuple[float, ...]]:
     mean, padded = np.exp(gains.mean()), np.exp([0.0, *gains, 0.0])
     rows = []
     for _, own in sorted(places.items()):
-        first, last = own[0] + 1, own[-1] + 1  # in `padded`
+        first, last = own[0] + 1, own[-1] + 1  # indices into `padded`
         inside = padded[first : last + 1]
         rows.append((inside.prod(), inside.min(), np.log(len(own)), mean, padded[last + 1], padded[first - 1]))
     return rows
@@ -67,7 +67,7 @@ def word_features(translation: Translation) -> list[tuple[float, ...]]:
 class Regression(NamedTuple):
     """A logistic regression."""
 
-    weights: tuple[float, ...]  # of F features
+    weights: tuple[float, ...]  # one for each of F features
     bias: float
 
     @classmethod

@@ -12,11 +12,11 @@ _UNITS = (
 )
 _LITERAL = re.compile(
     rf"""
-    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses, without signs that end a sentence
-    | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # of e-mail
-    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders: two braces, one, or a dollar before it
+    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses; signs that end a sentence stay outside
+    | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
+    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders in braces, perhaps after a dollar
     | \$\$[^$]+\$\$    # formulas
-    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # of printf
+    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # placeholders of printf
     | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
     """,
     re.X,

@@ -21,9 +21,9 @@ class Span(NamedTuple):
     """What is not translated: a literal in place of characters of the text, or a tag between them."""
 
     start: int
-    end: int  # of a tag, its start
+    end: int  # a tag ends where it starts
     kind: Literal['literal', 'open', 'close', 'void']
-    raw: str  # as it is written out
+    raw: str  # what is written out
     name: str = ''  # an opening tag belongs to the next closing tag of its name
 
 
@@ -68,7 +68,7 @@ class _Aside:
 
     def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
         self.tags: list[Span] = []
-        self._literals: dict[str, Span] = {}  # by their stand-ins
+        self._literals: dict[str, Span] = {}  # keys are their stand-ins
         self._text, self._escape, rest, done = '', line.escape, '', 0
         free = (each for each in stand_ins if not _found(each, line.text))
         for span in line.spans:

@@ -21,18 +21,18 @@ main menu meta nav noscript object ol optgroup option p pre search section selec
 tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = 'area base br col embed hr img input link meta param source track wbr'
-_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # by many
+_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # often left so
 _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
 # What opens and is not closed goes on to the end, as in browsers, so that a text is read once.
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
-    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # with > in quotes
+    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
     | &\#?(?:\w[\w.-]*;|\w+)
 """
 _XML = re.compile(_MARKUP, re.S | re.X)
 _HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
-# Of XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
+# XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
 _UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
 _SOURCE = re.compile(
     r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
@@ -92,7 +92,7 @@ def split_tokens(
 ) -> list[Part]:
     """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
     parts: list[Part] = []
-    waiting: list[Token] = []  # of a sentence
+    waiting: list[Token] = []  # the sentence so far
     number, ends = 0, ends_of(tokens)
     while number < len(tokens):
         token, splits, end = tokens[number], is_split[number], ends.get(number)

@@ -23,7 +23,7 @@ class Direction(NamedTuple):
 
     source: str
     target: str
-    model: str  # as it was referred to
+    model: str  # the reference that loads it
     best: Translator  # one translation of each line
     every: Translator  # gives the alternatives that the search has found, too
 

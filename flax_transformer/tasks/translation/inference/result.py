@@ -74,7 +74,7 @@ def has_loop(ids: Sequence[int]) -> bool:
     (True, False)
     """
     if len(ids) - len({*map(int, ids)}) < TIMES - 1:
-        return False  # as most lines, and much faster
+        return False  # true of most lines, and found much faster
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
         # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
