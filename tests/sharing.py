@@ -51,7 +51,7 @@ def share_trainers() -> None:
         if self.key not in begun:
             begun[self.key] = jax.device_get(init(self))
         # Copies, since a step overwrites the state that it is given.
-        return self.devices.place(jax.tree.map(np.array, begun[self.key]), self.shardings)
+        return self.devices.put(jax.tree.map(np.array, begun[self.key]), self.shardings)
 
     Recipe.trainer, Trainer.init_state = trainer, init_state
 

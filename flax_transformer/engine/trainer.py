@@ -123,7 +123,7 @@ class Trainer:
         """The state before the first step, on its devices, from `params` if given (donated)."""
         if params is None and (self.devices.strategy == 'mesh' or multihost.count() > 1):
             return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds the whole state
-        return self.devices.place(self._fresh_state(params), self.shardings)
+        return self.devices.put(self._fresh_state(params), self.shardings)
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Sums]:
         """One update over all devices, dispatched but not waited for; `state` is donated.

@@ -90,8 +90,8 @@ class Tensors(Mapping[str, np.ndarray]):
         self.sources = sources
 
     def __getitem__(self, name: str) -> np.ndarray:
-        read, place = self.sources[name]
-        return read(place)
+        read, origin = self.sources[name]
+        return read(origin)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sources)
@@ -167,10 +167,10 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if not isinstance(views, dict):
             raise UserError('expected a state dict, name by name a tensor')
         sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values() if isinstance(view, View)}
-        places = {key: _skip_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
+        spans = {key: _skip_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
 
     def storage(key: str) -> bytes:
-        begin, size = places[key]
+        begin, size = spans[key]
         with file.open('rb') as opened:
             opened.seek(begin)
             return opened.read(size)

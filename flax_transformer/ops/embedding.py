@@ -49,7 +49,7 @@ def output_names(config: Any) -> tuple[str, ...]:
 
 
 class TiedEmbeddings(nn.Module):
-    """The base of translation models, which add `hidden`, `start` and `decode_and_look`.
+    """The base of translation models, which add `hidden`, `start` and `decode_with_attention`.
 
     Their config has tie_embeddings, logits_bias, d_model, vocab_size and vocab_size_of_target.
     """
@@ -65,7 +65,7 @@ class TiedEmbeddings(nn.Module):
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         """Returns logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
-        logits, _, state = self.decode_and_look(tokens, state)
+        logits, _, state = self.decode_with_attention(tokens, state)
         return logits, state
 
     def set_up_embeddings(self, embedding: Callable[[int], Embedding]) -> None:

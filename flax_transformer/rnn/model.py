@@ -90,7 +90,7 @@ class AttentionRNN(TiedEmbeddings):
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.read(source))
 
-    def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+    def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
         x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
         return self.project(x), weights, state

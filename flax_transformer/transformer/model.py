@@ -163,7 +163,7 @@ class Transformer(TiedEmbeddings):
         """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
-    def decode_and_look(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+    def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]

@@ -66,7 +66,7 @@ def test_a_poisoned_step_changes_nothing_but_the_step(
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.linear_schedule(1e-2, 0.0, 100)))
     loss = partial(poisoned_loss, value=value, where=where)
     step = devices.compile(partial(train_step, loss=loss, weight='weight', tx=tx, ema_decay=0.9))
-    state = devices.place(init_state(CIRCLE.init, jax.random.key(3), tx, has_ema=True), devices.replicated)
+    state = devices.put(init_state(CIRCLE.init, jax.random.key(3), tx, has_ema=True), devices.replicated)
     good = draw(4)
     state, metrics = step(state, devices.split(good), jax.random.key(0))
     assert not metrics['skipped']

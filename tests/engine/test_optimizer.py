@@ -113,7 +113,7 @@ def test_frozen_parameters_stay_to_the_bit(strategy: str, num_devices: int) -> N
     for leaf in jax.tree.leaves(params):
         leaf.flat[0] = -0.0
     first = first._replace(params=params, ema=params)
-    state, _ = steps(trainer, trainer.devices.place(first, trainer.devices.replicated), draw(4), 5)
+    state, _ = steps(trainer, trainer.devices.put(first, trainer.devices.replicated), draw(4), 5)
     for tree in (state.params, state.ema):
         same = jax.tree.map(lambda a, b: np.asarray(a).tobytes() == np.asarray(b).tobytes(), tree, params)
         assert same == {'first': True, 'second': False}

@@ -81,7 +81,7 @@ def test_packed_rows_give_the_logits_of_loops_in_numpy(name) -> None:
 def test_one_token_at_a_time_is_all_at_once(name) -> None:
     """With two hypotheses of each sentence, which change places once, and sources with more padding."""
     config = small(**CONFIGS[name])
-    params, step = variables(config), jitted(config, 'decode_and_look')
+    params, step = variables(config), jitted(config, 'decode_with_attention')
     state = jitted(config, 'start')(params, SOURCE)
     state = state._replace(cache=jax.tree.map(lambda x: np.repeat(x, 2, axis=0), state.cache))
     targets = np.stack([TARGET_IN, TARGET_IN[:, ::-1]], axis=1).reshape(6, -1)

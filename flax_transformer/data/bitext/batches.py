@@ -12,21 +12,21 @@ from flax_transformer.data.bitext.packing import PackingPlan, Rows, join_rows, o
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, joined
 from flax_transformer.data.bitext.workers import Workers
 
-_ROW_BITS = 24  # a position is block * 2^24 + row
+_ROW_BITS = 24  # a position's number is block * 2^24 + row
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A position in the endless stream of rows. Blocks count on from epoch to epoch."""
 
     block: int
     row: int
 
     @classmethod
-    def of(cls, position: int) -> 'Place':
-        return cls(position >> _ROW_BITS, position & ((1 << _ROW_BITS) - 1))
+    def of(cls, number: int) -> 'Position':
+        return cls(number >> _ROW_BITS, number & ((1 << _ROW_BITS) - 1))
 
     @property
-    def position(self) -> int:
+    def number(self) -> int:
         return (self.block << _ROW_BITS) | self.row
 
 
@@ -134,7 +134,7 @@ class PackedIterator(grain.DatasetIterator):
         if workers:
             self._workers = Workers(dataset.plan, workers)
         self._plan = self._workers or dataset.plan
-        self._place, self._sentences = Place(0, 0), 0
+        self._position, self._sentences = Position(0, 0), 0
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
     def __next__(self) -> Batch:
@@ -142,26 +142,26 @@ class PackedIterator(grain.DatasetIterator):
 
     def next_rows(self) -> Rows:
         """The rows of the next global batch; moves past them."""
-        parts, missing, place = [], self._dataset.num_rows, self._place
+        parts, missing, at = [], self._dataset.num_rows, self._position
         while missing:
-            if self._block is None or self._block[0] != place.block:
-                self._block = place.block, self._plan.rows(place.block)
+            if self._block is None or self._block[0] != at.block:
+                self._block = at.block, self._plan.rows(at.block)
             block = self._block[1]
-            last = min(place.row + missing, block.count)
-            parts.append(block.take(np.arange(place.row, last)))
-            self._sentences = self._dataset.plan.order.sentences_before(place.block) + int(block.bounds[last])
+            last = min(at.row + missing, block.count)
+            parts.append(block.take(np.arange(at.row, last)))
+            self._sentences = self._dataset.plan.order.sentences_before(at.block) + int(block.bounds[last])
             missing -= parts[-1].count
-            place = Place(place.block + 1, 0) if last == block.count else Place(place.block, last)
-        self._place = place
+            at = Position(at.block + 1, 0) if last == block.count else Position(at.block, last)
+        self._position = at
         return join_rows(parts)
 
     def get_state(self) -> dict[str, Any]:
-        return {'position': self._place.position, 'sentences': self._sentences}
+        return {'position': self._position.number, 'sentences': self._sentences}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._place = Place.of(int(state['position']))
+        self._position = Position.of(int(state['position']))
         # Checkpoints of earlier versions lack the sentences; the count is exact again after the next batch.
-        self._sentences = int(state.get('sentences', self._dataset.plan.order.sentences_before(self._place.block)))
+        self._sentences = int(state.get('sentences', self._dataset.plan.order.sentences_before(self._position.block)))
 
     def close(self) -> None:
         """Ends the workers; uses no global name, since Python may call this after the module's are gone."""

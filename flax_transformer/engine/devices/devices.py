@@ -138,8 +138,8 @@ class Devices:
         # Not multihost.number(): TPUs number processes by where they are in the slice.
         return rows_of_process(self.mesh.devices, jax.process_index(), rows)
 
-    def place(self, tree: Any, shardings: Any) -> Any:
-        """The tree placed by `shardings`; with several processes, each must pass the whole tree."""
+    def put(self, tree: Any, shardings: Any) -> Any:
+        """The tree on the devices, by `shardings`; with several processes, each must pass the whole tree."""
         if multihost.count() == 1:
             return jax.device_put(tree, shardings)
         if isinstance(shardings, NamedSharding):
@@ -163,7 +163,7 @@ class Devices:
         Each process passes the whole batch or, if `rows` gives the total number of rows, only its `own_rows`.
         """
         if rows is None or multihost.count() == 1:
-            return self.place(batch, self.by_rows)
+            return self.put(batch, self.by_rows)
         own = self.own_rows(rows)
 
         def cut(x: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:

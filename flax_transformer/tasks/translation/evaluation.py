@@ -68,7 +68,7 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss=loss))
-    replicated, key = devices.place(params, devices.replicated), jax.random.key(0)
+    replicated, key = devices.put(params, devices.replicated), jax.random.key(0)
     batches = loss_batches(
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )

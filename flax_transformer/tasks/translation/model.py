@@ -30,7 +30,7 @@ class TranslationModel(Protocol):
     Optional:
       cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
         coverage penalty.
-      decode_and_look(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
+      decode_with_attention(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
       supports_int8: present if parameters may be those of `ops.int8.to_int8`.
       hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
         all logits in memory; with both, `__call__` is project(hidden(...)). What `hidden` sows in the collection

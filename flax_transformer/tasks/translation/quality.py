@@ -49,15 +49,15 @@ def word_features(translation: Translation) -> list[tuple[float, ...]]:
     Its probability, the least of its pieces, the logarithm of their number, the geometric mean of the sentence's
     probabilities, and the probabilities of the tokens after the word and before it.
     """
-    places: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     pieces = translation.tokens if translation.truncated else translation.tokens[:-1]  # EOS belongs to no word
-    for place, word in enumerate(words_of(pieces)):
+    for position, word in enumerate(words_of(pieces)):
         if word is not None:
-            places.setdefault(word, []).append(place)
+            positions.setdefault(word, []).append(position)
     gains = np.maximum(translation.token_log_probs, _LEAST)
     mean, padded = np.exp(gains.mean()), np.exp([0.0, *gains, 0.0])
     rows = []
-    for _, own in sorted(places.items()):
+    for _, own in sorted(positions.items()):
         first, last = own[0] + 1, own[-1] + 1  # indices into `padded`
         inside = padded[first : last + 1]
         rows.append((inside.prod(), inside.min(), np.log(len(own)), mean, padded[last + 1], padded[first - 1]))

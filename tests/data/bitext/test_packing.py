@@ -1,10 +1,10 @@
-"""Packing loses no sentence, fills rows well, and no row overflows; a place in the stream is one integer."""
+"""Packing loses no sentence, fills rows well, and no row overflows; a position in the stream is one integer."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.data.bitext.batches import Place
+from flax_transformer.data.bitext.batches import Position
 from flax_transformer.data.bitext.packing import pack
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=100)
@@ -34,6 +34,6 @@ def test_the_longest_come_first_each_into_the_fullest_row_that_holds_it_or_the_l
 @PROPERTY
 @given(st.integers(0, 2**38), st.integers(0, 2**24 - 1))
 def test_a_place_is_one_integer_and_back(block, row):
-    place = Place(block, row)
-    assert Place.of(place.position) == place
-    assert Place(block, row).position < Place(block + 1, 0).position
+    position = Position(block, row)
+    assert Position.of(position.number) == position
+    assert Position(block, row).number < Position(block + 1, 0).number

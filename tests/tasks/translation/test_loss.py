@@ -102,7 +102,7 @@ def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, param
     devices = Devices(ParallelConfig(strategy, 4))
     compiled = devices.compile(step)
     got = mean_loss(
-        [compiled(devices.place(params, devices.replicated), devices.split(mixed_batch()), jax.random.key(0))]
+        [compiled(devices.put(params, devices.replicated), devices.split(mixed_batch()), jax.random.key(0))]
     )
     expected = mean_loss([jax.jit(step)(params, mixed_batch())])
     assert {'nll/a', 'nll/b', 'nll/c'} < got.keys() == expected.keys()

@@ -75,7 +75,7 @@ def test_gradients_flow_through_both_passes(params: Any) -> None:
     """In chunks; against a difference along the gradient."""
     devices = Devices(ParallelConfig('mesh', 1))
     loss_fn = partial(LOSS, r_drop_alpha=ALPHA, loss_chunk=8 * 5)
-    state = devices.place(TrainState(jnp.int32(0), params, (), None), devices.replicated)
+    state = devices.put(TrainState(jnp.int32(0), params, (), None), devices.replicated)
     compiled = devices.compile(partial(gradients, loss=loss_fn, weight='target_tokens'))
     slopes, sums = jax.device_get(compiled(state, devices.split(uneven_batch()), jax.random.key(7)))
     key = jax.random.fold_in(jax.random.key(7), 0)

@@ -103,7 +103,7 @@ class _Aside:
             written.append((start, end, span.raw))
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
-        _place(root, (0, len(words)), [links.get(i) for i in range(len(words))])
+        _assign(root, (0, len(words)), [links.get(i) for i in range(len(words))])
         out, at = '', 0
         for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
             out += self._escape(text[at:start]) + raw
@@ -126,7 +126,7 @@ class _Element:
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     children: list['_Element'] = field(default_factory=list)
-    place: tuple[int, int] = (0, 0)  # the target's words that it gets
+    target: tuple[int, int] = (0, 0)  # the target's words that it gets
 
 
 _word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
@@ -177,24 +177,24 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
     return stack[0][0]
 
 
-def _place(element: _Element, place: tuple[int, int], aligned: list[int | None]) -> None:
+def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None]) -> None:
     """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
-    element.place, free, taken, points = place, [place], [], []
+    element.target, free, taken, points = target, [target], [], []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
-        is_all = child.words == element.words and free == [place]
-        found = [(1, *place)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
+        is_all = child.words == element.words and free == [target]
+        found = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
         gain, first, last = max(found, key=itemgetter(0), default=(0, 0, 0))
         if gain > 0 and first < last and child.words:
             free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
             taken.append((first, last))
-            _place(child, (first, last), aligned)
+            _assign(child, (first, last), aligned)
         else:
             points.append(child)
     for child in points:
-        at = _point(child, element.words, place, aligned)
+        at = _point(child, element.words, target, aligned)
         inside = next((each for each in taken if each[0] < at < each[1]), (at,))
         at = min(inside, key=lambda end: abs(end - at))
-        _place(child, (at, at), aligned)
+        _assign(child, (at, at), aligned)
 
 
 def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
@@ -208,12 +208,12 @@ def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> t
     return best
 
 
-def _point(child: _Element, words: range, place: tuple[int, int], aligned: list[int | None]) -> int:
+def _point(child: _Element, words: range, target: tuple[int, int], aligned: list[int | None]) -> int:
     """Before which target word something without words goes: where fewest words change sides, near ones above all."""
     word, cost = child.words.start, 0.0
     leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word
-    best = (0.0, place[0])
-    for i in range(*place):
+    best = (0.0, target[0])
+    for i in range(*target):
         if aligned[i] is not None:
             distance = aligned[i] - word
             cost += 2.0**-distance if distance >= 0 else -(2.0 ** (distance + 1)) * (0.99 if leads else 1.01)
@@ -227,8 +227,8 @@ def _written(
 ) -> Iterator[tuple[int, int, str]]:
     """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
     is_empty = start == end
-    for child in sorted(element.children, key=lambda child: child.place):
-        (first, last), before, after = child.place, '', ''
+    for child in sorted(element.children, key=lambda child: child.target):
+        (first, last), before, after = child.target, '', ''
         begin = words[first].start(not child.signs[0]) if first < len(words) else end
         stop = words[last - 1].end(not child.signs[1]) if last else 0
         if first == last:

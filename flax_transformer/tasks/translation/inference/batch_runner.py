@@ -181,6 +181,6 @@ class Runner:
             own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
             self._compiled[function] = jax.jit(own)
         if self._replicated is None or self._replicated[0] is not params:
-            self._replicated = (params, self.devices.place(params, self.devices.replicated))
+            self._replicated = (params, self.devices.put(params, self.devices.replicated))
         with jax.set_mesh(NO_MESH):
             return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))

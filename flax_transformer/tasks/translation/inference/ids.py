@@ -65,7 +65,7 @@ def translate_ids(
         start = partial(model.apply, variables, method='start')
         state = start_by_length(start, source, pad_id=vocabulary.pad_id)
         if decoding.coverage_penalty:
-            step = partial(model.apply, variables, method='decode_and_look')
+            step = partial(model.apply, variables, method='decode_with_attention')
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)

@@ -46,7 +46,7 @@ class Programs:
                 f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags: nothing is left to choose'
             )
         if decoding.coverage_penalty:
-            require(models, 'decode_and_look', 'decoding.coverage_penalty')
+            require(models, 'decode_with_attention', 'decoding.coverage_penalty')
         if decoding.weights == 'int8':
             require(models, 'supports_int8', "decoding.weights='int8'")
         self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel

@@ -24,9 +24,9 @@ class Demands(NamedTuple):
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""
         wanted, lacking = self.wanted[number], []
-        for place, (phrase, alternatives) in enumerate(zip(wanted, self.phrases[number], strict=False)):
+        for position, (phrase, alternatives) in enumerate(zip(wanted, self.phrases[number], strict=False)):
             times = sum(_count(tokens, row[row != NONE].tolist()) for row in alternatives)
-            if times <= wanted[:place].count(phrase):
+            if times <= wanted[:position].count(phrase):
                 lacking.append(phrase[0])
         return tuple(lacking)
 

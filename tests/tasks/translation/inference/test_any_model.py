@@ -90,7 +90,7 @@ def test_what_it_lacks_is_refused_by_name(translator: Translator) -> None:
         translator(['a'], alignment=True)
     with pytest.raises(UserError, match='a map of attention needs a model that has `cross_attention`'):
         attention_map(translator, 'a', 'a')
-    with pytest.raises(UserError, match='coverage_penalty needs a model that has `decode_and_look`'):
+    with pytest.raises(UserError, match='coverage_penalty needs a model that has `decode_with_attention`'):
         translator.with_decoding(DecodingConfig(coverage_penalty=0.2))
     with pytest.raises(UserError, match="weights='int8' needs a model that has `supports_int8`"):
         translator.with_decoding(DecodingConfig(weights='int8'))
