@@ -120,7 +120,7 @@ def main() -> None:
     for system in ('ours', *peers):
         python = sys.executable if system == 'ours' else options.peers
         # The Makefile sets it so.
-        environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'} if system == 'ours' else {}
+        environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'}
         workers[system] = Worker(python, __file__, '--serve', system, *arguments, **environment)
     times: dict[str, list[float]] = {system: [] for system in workers}
     losses, with_mfu = {}, []
