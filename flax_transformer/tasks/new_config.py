@@ -51,7 +51,7 @@ class Candidate:
     base: TaskConfig
     steps: int  # what was measured says that so many help; `fit` changes them
     passes_of_a_step: float  # what a step makes of a pass over the data
-    more: int = 1  # times as many steps may still help a little
+    more: float = 1  # times as many steps may still help a little
     least_steps: int = 0  # a smaller candidate learns more where fewer fit
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
@@ -107,7 +107,7 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
         nearest = i if i in measured else max(measured)
         seconds, each = measured[nearest] * flops[i] / flops[nearest], candidates[i]
         steps = (time - START) / seconds - EVALUATIONS * each.evaluation
-        return replace(each, steps=min(max(int(steps), EVALUATIONS), each.more * each.steps), seconds=seconds)
+        return replace(each, steps=min(max(int(steps), EVALUATIONS), round(each.more * each.steps)), seconds=seconds)
 
     if (i := choose(times[0])) not in measured:
         measured[i] = step_seconds(trainers[i]) * candidates[i].work

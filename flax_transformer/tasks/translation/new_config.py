@@ -26,7 +26,7 @@ FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
 LEAST_WIDTH, LEAST_STEPS = 128, 1500  # the narrowest model that was measured; a wider one should have so many steps
-MORE = 3  # times as many passes as were measured
+MORE = (4_000, 1), (16_000, 3)  # times as many passes as were measured, by pairs: a small text is soon known by heart
 
 
 class Row(NamedTuple):
@@ -43,15 +43,16 @@ class Row(NamedTuple):
 
 
 TABLE = (  # RESULTS.md, "How much text is needed" and "Translation"; the last row is the paper's, which nobody ran here
-    Row(1_000, 1_000, 192, 3, 1.0, 5e-3, 2048, 80),
-    Row(4_000, 2_000, 192, 3, 1.0, 5e-3, 2048, 40),
+    Row(1_000, 400, 192, 3, 1.0, 5e-3, 2048, 60),
+    Row(4_000, 1_200, 192, 3, 1.0, 5e-3, 2048, 40),
     Row(16_000, 4_000, 192, 3, 0.5, 5e-3, 2048, 25),
     Row(64_000, 8_000, 192, 3, 0.2, 5e-3, 2048, 12),
     Row(162_000, 8_000, 192, 3, 0.1, 5e-3, 2048, 5),
     Row(4_500_000, 37_000, 512, 6, 0.1, 7e-4, 24_576, 5),
 )
 # Dropout by passes: docs/how-to/data.md, tatoeba_en_de and the ablations' best, 64k and 16k pairs.
-DROPOUT = (np.log([3, 5, 12, 25]), [0.0, 0.1, 0.2, 0.3])
+DROPOUT = (np.log([3, 5, 12, 25, 45]), [0.0, 0.1, 0.2, 0.3, 0.4])
+MOST_DROPOUT = (2_000, 0.4), (8_000, 0.3)  # by pairs
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def row_for(pairs: int) -> Row:
     """The sizes for a number of pairs.
 
     >>> [(row.d_model, row.pieces) for row in map(row_for, (100, 29_000, 99_999, 100_001, 1_000_000))]
-    [(192, 1000), (192, 5400), (192, 8000), (192, 8000), (320, 18500)]
+    [(192, 400), (192, 5400), (192, 8000), (192, 8000), (320, 18500)]
     """
     known, *columns = zip(*TABLE, strict=True)
     found = Row(pairs, *(between(pairs, *zip(known, column, strict=True)) for column in columns))
@@ -140,13 +141,14 @@ def candidates_for(
         'decoding.max_source_tokens': slots,
     }
     evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
-    dropout = lambda passes: {'model.dropout_rate': round(float(np.interp(np.log(passes), *DROPOUT)), 2)}
+    most = between(facts.pairs, *MOST_DROPOUT)
+    dropout = lambda passes: {'model.dropout_rate': round(min(most, float(np.interp(np.log(passes), *DROPOUT))), 2)}
     candidates = []
     for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
         depth = row.layers if width == row.d_model else TABLE[0].layers
         sizes = {'num_heads': 4 if width <= 256 else 8, 'num_encoder_layers': depth, 'num_decoder_layers': depth}
         sizes = {f'model.{name}': value for name, value in {'d_model': width, 'd_ff': 4 * width, **sizes}.items()}
-        rest = (steps, passes_of_a_step, MORE, min(LEAST_STEPS, steps), evaluation)
+        rest = (steps, passes_of_a_step, between(facts.pairs, *MORE), min(LEAST_STEPS, steps), evaluation)
         candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, *rest, adapted=dropout))
     return candidates
 
