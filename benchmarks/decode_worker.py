@@ -46,7 +46,7 @@ def ours(size: Size, weights: str = '') -> Translate:
 
     config, params = _model(size)
     how = {'models': (Transformer(config),), 'vocabulary': Vocabulary(PAD, EOS)}
-    # As a Translator has them: matrices are rounded once.
+    # A Translator rounds matrices once, too.
     params = to_int8(params) if weights == 'int8' else to_dtype(params, jax.numpy.dtype(config.dtype))
 
     @functools.cache

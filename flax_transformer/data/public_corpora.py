@@ -27,8 +27,8 @@ MULTI30K_LICENCE = (
     'Multi30k states no licence; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
 )
-# SHA-256 of the files in that commit; those of the tokenized form (lower-cased, normalized and tokenized by Moses'
-# scripts: what most published scores are of) are not compressed.
+# SHA-256 of the files in that commit. The tokenized form, not compressed, is lower-cased, normalized and tokenized by
+# Moses' scripts; most published scores are of it.
 _SUMS = json.loads(Path(__file__).with_name('multi30k.json').read_text())
 MULTI30K_FILES, MULTI30K_TOKENIZED = _SUMS['files'], _SUMS['tokenized']
 TATOEBA_URL = 'https://downloads.tatoeba.org/exports/per_language'

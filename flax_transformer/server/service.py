@@ -45,7 +45,7 @@ class Reply(NamedTuple):
     """The translation of one text."""
 
     direction: Direction
-    confidence: float  # that the text is in its source language, 0 to 100
+    confidence: float  # 0 to 100: how sure it is that the text is in its source language
     text: str
     alternatives: list[str]  # distinct, the best first, without `text`
     lines: list[Translation]  # one for each line that is not blank
