@@ -112,14 +112,14 @@ class ParallelConfig:
     max_tokens_per_device: int = setting(0, 'resumable')
     # layers: keep only each layer's input and recompute the rest.
     remat: Literal['none', 'layers'] = setting('none', 'resumable')
-    # Target slots whose logits a device holds at once; 0: 1,024, or as many as 32 MB hold (on CPUs 256, or 8 MB).
+    # Target slots whose logits a device holds at once; 0: what 32 MB hold (GPUs 512, CPUs 8), least 1,024 (CPUs 256).
     loss_chunk: int = setting(0, 'resumable')
     # pmap: what gradients are rounded to before they are summed over devices; bfloat16 sends half as much.
     sum_gradients_in: Literal['float32', 'bfloat16'] = setting('float32', 'resumable')
     # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
     num_processes: int = setting(1, 'resumable')
-    coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': ask the same
-    process_id: int | None = setting(None, 'resumable')  # which process this is, from 0; None: ask the same
+    coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': found in the same way
+    process_id: int | None = setting(None, 'resumable')  # which process this is, from 0; None: likewise
     # Seconds to wait for another process to start, or for a sign of life.
     process_timeout: int = setting(60, 'resumable')
 

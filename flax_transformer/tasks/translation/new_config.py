@@ -51,7 +51,7 @@ TABLE = (  # RESULTS.md, "How much text is needed" and "Translation"; the last r
     Row(4_500_000, 37_000, 512, 6, 0.1, 7e-4, 24_576, 5),
 )
 # Dropout by passes: docs/how-to/data.md, tatoeba_en_de and the ablations' best, 64k and 16k pairs.
-DROPOUT = (np.log([3, 5, 12, 20, 30, 45]), [0.0, 0.1, 0.2, 0.2, 0.3, 0.4])
+DROPOUT = (np.log([3, 5, 8, 12, 20, 30, 45]), [0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4])
 MOST_DROPOUT = (2_000, 0.4), (8_000, 0.3)  # pairs, and what they get at most
 
 
