@@ -17,7 +17,7 @@ on all cores, without an accelerator. The same command resumes where it was stop
 
 TFDS_DESCRIPTION = """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
 
-CORPUS_DESCRIPTION = """Download a corpus, check it, unpack it, and say its licence. multi30k: 29,000 image captions in
+CORPUS_DESCRIPTION = """Download a corpus, check it, unpack it, and say its license. multi30k: 29,000 image captions in
 English, German, French and Czech. tatoeba-en-de: everyday sentences, likewise tatoeba-fr-it and any other two
 languages. The same command continues where it was stopped. Proxies are those of the environment (https_proxy)."""
 TATOEBA = re.compile(r'tatoeba-([a-z]+)-([a-z]+)')
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> None:
     if options.init_from is not None:
         start = LoadedRun(options.config, None, Run(split_reference(options.init_from)[0]).read_tokenizer())
     with in_use(run.path, say=note):
-        prepare(RECIPE, options.config, run, start=start, processes=os.cpu_count() or 1)
+        prepare(RECIPE, options.config, run, options.config, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {config} --workdir {folder}')
 

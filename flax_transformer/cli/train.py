@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
-        for line in advice(read_metrics(run.path), options.config.training.best_by):
+        for line in advice(read_metrics(run.path), options.config):
             note(line)
         _print_next(options.config, run.path)
 
@@ -76,8 +76,8 @@ def _finished(options: TrainOptions) -> str | None:
     if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)
-    config, is_open = as_begun(options.config, run)
-    if is_open or not run.exists() or run.read_config() != config:
+    config, needs_fit = as_begun(options.config, run)
+    if needs_fit or not run.exists() or run.read_config() != config:
         return None
     run.check(config)
     return finished(run, config.training)
@@ -114,7 +114,7 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
         if other.task != config.task:
             raise UserError(f'--init-from {start}: a run of the task {other.task!r}; {name} is of {config.task!r}')
         theirs = {part: getattr(other, part) for part in ('model', 'tokenizer', 'decoding') if hasattr(other, part)}
-        if getattr(other.data, 'language_tags', False):  # the model expects a tag before each source
+        if getattr(getattr(other, 'data', None), 'language_tags', False):  # the model expects a tag before each source
             theirs['data'] = replace(config.data, language_tags=True)
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))

@@ -78,7 +78,7 @@ def beam_search(
     if width == 1 and problem.required is None:
         return greedy_search(step, state, problem)
 
-    def advance(beams: _Beams) -> _Beams:
+    def next_beams(beams: _Beams) -> _Beams:
         live, log_probs, state = _decode(step, beams, problem)
         parts = _split((live, beams.finished, log_probs), groups)
         live, finished, parents = _extend(parts, diversity, beams.position, problem)
@@ -90,13 +90,13 @@ def beam_search(
 
     is_running = lambda beams: ~jnp.all(beams.is_closed)
     beams = _first_beams(state, problem, width, groups)
-    beams = run_search(advance, is_running, beams, length=problem.length, width=width)
+    beams = run_search(next_beams, is_running, beams, length=problem.length, width=width)
     # A group that stopped early is full, so none of its live hypotheses, which were not cut, is returned.
     return _merge([_best(*part, problem) for part in _split((beams.live, beams.finished), groups)], problem)
 
 
 def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups: int) -> _Beams:
-    """Empty hypotheses. A group's would all be continued alike, so all but its first start at NEG_INF."""
+    """Empty hypotheses. Equal ones would continue alike, so all but each group's first start at NEG_INF."""
     batch, length = problem.start.shape[0], problem.length
     tokens = jnp.full((batch, width, length), problem.pad_id, jnp.int32)
     token_log_probs = jnp.zeros((batch, width, length), jnp.float32)
@@ -139,7 +139,7 @@ def _extend(
     """The hypotheses of all groups one token later, and the parents [B, W] of the live ones.
 
     Args:
-      parts: of each group, its hypotheses and the log-probabilities [B, W, V] of their next tokens.
+      parts: each group's hypotheses, and the log-probabilities [B, W, V] of their next tokens.
     """
     batch, size, vocab_size = parts[0][2].shape
     extended, times_chosen = [], jnp.zeros((batch, vocab_size), jnp.float32)
@@ -173,7 +173,7 @@ def _extend_group(
     gain = log_probs[jnp.arange(batch)[:, None], parents, chosen]
     best = gather_beams(live.log_probs, parents) + gain
     if required is not None:
-        best = jnp.where(_is_real(rank), best, NEG_INF)  # a continuation that stands there twice
+        best = jnp.where(_is_real(rank), best, NEG_INF)  # drops duplicate continuations
     tokens, gains, state_scores = gather_beams((live.tokens, live.token_log_probs, live.state_scores), parents)
     tokens, gains = tokens.at[:, :, position].set(chosen), gains.at[:, :, position].set(gain)
     ends = chosen == problem.eos_id
@@ -234,8 +234,8 @@ def _cannot_improve(
 ) -> jax.Array:
     """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
 
-    With phrases, which make hypotheses less probable, hardly a search would end before its limit. So there, those that
-    lack a phrase do not count, and the others count as if they ended with the next token.
+    With required phrases, hardly any search would stop early, since they make hypotheses less probable. So hypotheses
+    that lack a phrase are ignored, and the others are bounded as if they ended with the next token.
     """
     batch, width = live.log_probs.shape
     size = width // groups

@@ -19,8 +19,8 @@ def make_required(phrases: jax.Array) -> Required:
 
 def no_counts(required: Required, width: int) -> jax.Array:
     """[B, W, G, A]: nothing has occurred yet."""
-    batch, groups, alternatives, _ = required.phrases.shape
-    return jnp.zeros((batch, width, groups, alternatives), jnp.int32)
+    batch, phrases, alternatives, _ = required.phrases.shape
+    return jnp.zeros((batch, width, phrases, alternatives), jnp.int32)
 
 
 def is_met(required: Required, counts: jax.Array) -> jax.Array:
@@ -38,7 +38,7 @@ def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Arr
 def advance(required: Required, counts: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The counts after the last token of `tail` [B, K, P], and how many tokens of each alternative it ends with.
 
-    Of the second, [B, K, G, A], a whole alternative does not count: it is what a new occurrence can begin with.
+    The second, [B, K, G, A], counts unfinished alternatives only: what a new occurrence can begin with.
     """
     phrases, size = required.phrases[:, None], required.phrases.shape[-1]
     lengths = (phrases != NONE).sum(axis=-1)

@@ -12,12 +12,12 @@ from flax_transformer.common.trees import DecodeState, Step
 class Scorer(NamedTuple):
     """Three functions; a hypothesis's score is `score` plus `state_score`.
 
-    `bound` must be at least any score that a hypothesis of this log-probability can still reach, since a search stops
-    by it. For the same reason `state_score` must be at most 0.
+    `bound`, for each of G groups of beams, must be at least any score that a hypothesis of this log-probability can
+    still reach, since a search stops by it. For the same reason `state_score` must be at most 0.
     """
 
     score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths) of one shape
-    bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B], max_lengths [B]) -> [B]
+    bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B, G], max_lengths [B, 1]) -> [B, G]
     state_score: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
 
 
@@ -44,22 +44,19 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
-    """Log-probability / `length_penalty`; bounded at the length of the largest penalty, since log-probabilities only
-    fall: the greatest length, or with a negative alpha one token."""
-    penalty = lambda lengths: length_penalty(lengths, kind, alpha)
-    return Scorer(
-        lambda log_probs, lengths: log_probs / penalty(lengths),
-        lambda log_probs, lengths: log_probs / jnp.maximum(penalty(lengths), penalty(jnp.ones_like(lengths))),
-    )
+    """Log-probability / `length_penalty`, with alpha at least 0. The bound is the score at the greatest length, since
+    log-probabilities only fall."""
+    score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
+    return Scorer(score, score)
 
 
 def word_reward(reward: float) -> Scorer:
-    """`reward` nats for each token, EOS included (He et al. 2016, "Improved neural machine translation with SMT")."""
-    as_float = lambda lengths: jnp.asarray(lengths, jnp.float32)
-    return Scorer(
-        lambda log_probs, lengths: jnp.broadcast_to(reward * as_float(lengths), jnp.shape(log_probs)),
-        lambda log_probs, lengths: max(reward, 0.0) * as_float(lengths),
-    )
+    """`reward` nats, at least 0, for each token, EOS included.
+
+    He et al. 2016, "Improved neural machine translation with SMT".
+    """
+    score = lambda log_probs, lengths: jnp.broadcast_to(reward * jnp.asarray(lengths, jnp.float32), log_probs.shape)
+    return Scorer(score, score)
 
 
 class Covered(NamedTuple):

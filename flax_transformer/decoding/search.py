@@ -111,7 +111,7 @@ def make_problem(
     )
 
 
-def make_scorer(decoding: DecodingConfig, is_source: jax.Array | None = None) -> Scorer:
+def make_scorer(decoding: DecodingConfig, is_source: jax.Array) -> Scorer:
     """The sum of the scores that the config asks for; only a coverage penalty needs is_source [B, S]."""
     scorers = [length_normalized(decoding.length_penalty, decoding.alpha)]
     if decoding.word_reward:

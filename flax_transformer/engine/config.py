@@ -13,8 +13,8 @@ class LoopConfig:
     """The training section of any task, which inherits from it."""
 
     steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
-    epochs: float = setting(0.0, 'resumable')  # passes over the data, instead of steps; 0: steps counts
-    # Time to train in, instead of steps; measured on the devices where training begins. 0: steps counts.
+    epochs: float = setting(0.0, 'resumable')  # passes over the data, instead of steps; 0: use steps
+    # Time to train in, instead of steps; measured on the devices where training begins. 0: use steps.
     minutes: float = setting(0.0, 'resumable')
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
@@ -42,10 +42,15 @@ class LoopConfig:
         check_positive(self, 'max_skipped_steps', 'smoothing_steps', 'profile_steps')
         check(
             1 <= self.average_last <= self.keep_last,
-            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints there are',
+            f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints kept',
         )
         check_range(self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes', least=0)
         check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
+
+    @property
+    def length_unit(self) -> str:
+        """The field that decides how long training lasts."""
+        return next((name for name in ('epochs', 'minutes') if getattr(self, name)), 'steps')
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class OptimizerConfig:
     warmup_steps: int = 4000  # steps over which the learning rate rises
     beta1: float = 0.9  # all but adafactor; Muon's momentum
     beta2: float = 0.98  # all but adafactor
-    epsilon: float = 1e-9  # adam and adamw
+    epsilon: float = 1e-9  # adam, adamw, and the AdamW of muon
     weight_decay: float = 0.0  # adamw, lion and muon; matrices only
     clip_norm: float | None = None  # clip the global gradient norm; None: never, as in the paper
     ema_decay: float = 0.0  # evaluate and keep an exponential moving average of the parameters; 0: off
@@ -175,7 +180,7 @@ class EngineConfig:
 
     @property
     def fitted_optimizer(self) -> OptimizerConfig:
-        """With a warm-up of a tenth of the steps at most, if these are fitted to epochs or minutes."""
+        """The optimizer; if steps were fitted to epochs or minutes, warm-up is at most a tenth of them."""
         training, warmup = self.training, self.optimizer.warmup_steps
         most = max(training.steps // 10, 1) if training.epochs or training.minutes else warmup
         return replace(self.optimizer, warmup_steps=min(warmup, most))
@@ -190,7 +195,7 @@ class TaskConfig:
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: LoopConfig = section(LoopConfig)
     parallel: ParallelConfig = section(ParallelConfig)
-    seed: int = 0  # decides the initial parameters, the order of the data and all that is random; below 2^31
+    seed: int = 0  # decides the initial parameters, the order of the data and all that is random; at most 2^31 - 2
 
     def __post_init__(self) -> None:
         check_types(self)

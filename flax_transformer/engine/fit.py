@@ -35,7 +35,7 @@ def fitted(
     from flax_transformer.engine.devices import multihost
 
     if config.training.epochs:
-        steps = config.training.epochs / _passes_of_a_step(data)
+        steps = config.training.epochs / _epochs_per_step(data)
     else:
         steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
     steps = int(multihost.broadcast('the number of steps', str(max(round(steps), 1))))
@@ -49,7 +49,7 @@ def _with_steps(config: TaskConfig, steps: int) -> TaskConfig:
     return replace(config, training=replace(config.training, steps=steps))
 
 
-def _passes_of_a_step(data: Any) -> float:
+def _epochs_per_step(data: Any) -> float:
     with contextlib.closing(iter(data)) as batches:
         for number in count(1):
             next(batches)
@@ -66,9 +66,9 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
 
     from flax_transformer.engine.monitor.reporter import NoReporter
 
-    def timed(run: Callable[[], Any]) -> float:
+    def timed(run: Callable[..., Any], *arguments: Any) -> float:
         start = time.perf_counter()
-        jax.block_until_ready(run())
+        jax.block_until_ready(run(*arguments))
         return time.perf_counter() - start
 
     state, batches = trainer.init_state(), iter(data)
@@ -80,7 +80,8 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
 
     with contextlib.closing(batches):
         compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
-    evaluation = [timed(lambda: validate(state, NoReporter())) for _ in range(2 if validate else 0)][-1:]
+    # Processes share the scores of each step once.
+    evaluation = [timed(validate, state._replace(step=step), NoReporter()) for step in (-2, -1) if validate][1:]
     left = seconds - (time.perf_counter() - began) - compiling
     usual = sorted(steps)[_MEASURED // 2] + sum(evaluation) / trainer.config.training.evaluate_every
     return (left - sum(evaluation)) / usual  # there is one after the last step, too

@@ -33,7 +33,7 @@ def train(
     `peak_flops` says how many FLOP/s one device can do, by its kind and the dtype; None: unknown.
     """
     run, began = recipe.run(workdir), time.perf_counter()
-    config, is_open = fit.as_begun(config, run)
+    config, needs_fit = fit.as_begun(config, run)
     run.check(config)
     check_installed(config.training.report_to)
     with engine.training_in(run, exit_at_second=exit_at_second) as stop:
@@ -46,14 +46,15 @@ def train(
         with engine.preparing():
             common = {'start': start, 'processes': processes}
             if multihost.is_first():
-                prepared = prepare(recipe, config, run, **common)
+                # A run keeps its own steps until others are fitted: else a start that ends before that loses them.
+                prepared = prepare(recipe, config, run, before if needs_fit else config, **common)
                 multihost.broadcast('the run is prepared', '')
             else:
                 multihost.broadcast('the run is prepared')
                 prepared = recipe.prepare(config, run, **common)
             batches = recipe.batches(config, prepared, trainer)
             validate = recipe.validation(config, prepared, trainer)
-            if is_open:
+            if needs_fit:
                 use_compilation_cache()
                 config = fit.fitted(config, trainer, batches, validate, began=began)
                 if multihost.is_first():
@@ -81,13 +82,13 @@ def train(
     return run
 
 
-def prepare(recipe: Recipe, config: TaskConfig, run: RunDirectory, *, start: Any = None, processes: int = 1) -> Any:
-    """What training reads; writes a new run's config and files once all is found to be good.
+def prepare(recipe: Recipe, config: TaskConfig, run: RunDirectory, written: TaskConfig, **options: Any) -> Any:
+    """What training reads; writes a run's config, `written`, and a new one's files once all is found to be good.
 
-    `start` is the run to start from, as `recipe.load` returns it. Raises UserError for anything the user can fix.
+    `options` of `recipe.prepare`. Raises UserError for anything the user can fix.
     """
-    prepared = recipe.prepare(config, run, start=start, processes=processes)
-    run.open(config)
+    prepared = recipe.prepare(config, run, **options)
+    run.open(written)
     recipe.keep(run, config, prepared)
     return prepared
 

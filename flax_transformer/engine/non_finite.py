@@ -25,7 +25,7 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
         f'(training.max_skipped_steps); every such step was skipped, so the parameters are those from before.\n'
         f'  first: {first_non_finite(params, gradients, sums)}\n'
         f'  the batch: {file} (docs/how-to/training.md says how to replay it)\n'
-        'A lower optimizer.learning_rate, more warmup_steps or a clip_norm in a new --workdir may help; with '
+        'A lower learning rate, longer warm-up or clipped gradients (optimizer) in a new --workdir may help; with '
         '--training.max_skipped_steps raised, the same command goes on from the last checkpoint'
     )
 
@@ -35,7 +35,7 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
 
     Checks parameters, loss and gradients in this order: a NaN loss has NaN gradients.
     """
-    trees = {'parameters': params, 'loss': {'loss': sums['loss']} | sums, 'gradients': gradients}
+    trees = {'parameters': params, 'loss': sums, 'gradients': gradients}
     for name, tree in trees.items():
         for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)

@@ -185,7 +185,7 @@ def report_start(trainer: Trainer, state: TrainState, before: EngineConfig | Non
     step, config = int(state.step), trainer.config
     for line in replicated_despite_rule(state.params, trainer.devices.mesh, trainer.task.sharding_rules):
         multihost.say(f'whole on every device: {line}')
-    if before is not None:
+    if step and before is not None:
         report_rate_jump(trainer, before, step)
     frozen = ''
     if trainer.is_frozen is not None:
@@ -198,13 +198,13 @@ def report_start(trainer: Trainer, state: TrainState, before: EngineConfig | Non
 
 
 def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
-    """Warns if another end of a linear or cosine schedule changes the learning rate at once."""
+    """Warns if another end of the schedule, or a warm-up fitted to other steps, changes the learning rate at once."""
     config = trainer.config
     schedule = make_schedule(before.fitted_optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
     old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
     if old != new:
         old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, config))
         multihost.say(
-            f'the {config.optimizer.schedule} schedule ends at step {new_end} now, no longer at {old_end}: the rate '
-            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps, set from the start, lets a run go on)'
+            f'the {config.optimizer.schedule} schedule is for {new_end} steps now, no longer for {old_end}: the rate '
+            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps from the start lets linear and cosine go on)'
         )

@@ -28,7 +28,7 @@ class OwnUpdate:
     """Takes the place of an optax transformation: `init` makes the state, `step` is the train step."""
 
     def __init__(self, task: Task, config: EngineConfig, rate: Schedule) -> None:
-        """Raises UserError for settings that only optimizers heed."""
+        """Raises UserError for settings that need gradients."""
         for name, is_set in {
             'optimizer.freeze': bool(config.optimizer.freeze),
             'optimizer.ema_decay': config.optimizer.ema_decay > 0,

@@ -119,7 +119,7 @@ class Decoder(nn.Module):
         return h, *self._attend(h, source, mask, additive_energies_by_query)
 
     def _first_h(self, ends: jax.Array) -> jax.Array:
-        """The h [..., H] with which the first layer begins a sentence, of its `final_states`."""
+        """The first layer's initial h [..., H] for a sentence, from its `final_states`."""
         return jnp.tanh(self.initial(ends))
 
     def _output(self, h: jax.Array, context: jax.Array, x: jax.Array) -> jax.Array:

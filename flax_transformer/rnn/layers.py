@@ -80,7 +80,7 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
     """h [T, B, H] of layers that run side by side, by name.
 
     Args:
-      weights: of each layer's state.
+      weights: each layer's recurrent kernel.
       xs: of each layer, the products [T, B, G * H] of its inputs, where sentences begin [T, B], and, unless it is
         zeros, the h [T, B, H] with which those begin.
     """
@@ -100,7 +100,7 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
 
 
 def reset(state: State, is_first: jax.Array, h: jax.Array | float = 0.0) -> State:
-    """The state, but h [B, H], by default zeros, and a cell of zeros where a sentence begins, [B]."""
+    """The state, reset where a sentence begins [B]: h to the given h [B, H], by default 0, and the cell to 0."""
     initial = (h, 0.0)[: len(state)]
     return tuple(jnp.where(is_first[:, None], new, old) for new, old in zip(initial, state, strict=True))
 

@@ -1,6 +1,6 @@
 """The attention RNN: source and target ids in, logits out (Bahdanau et al. 2015, figure 1).
 
-It has the methods of `transformer.model.Transformer`.
+It has the methods of a `tasks.translation.model.TranslationModel`.
 Shapes: B batch, S source tokens, T target tokens, D d_model, H hidden size, V vocabulary, N = B * beams.
 """
 

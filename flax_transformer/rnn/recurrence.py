@@ -117,7 +117,7 @@ def _axes(equation: str) -> tuple[str, str, str]:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _tapped(equation: str, x: jax.Array, weight: jax.Array, tap: jax.Array) -> jax.Array:
-    """The product in float32, whose gradient is that of `tap`, too, and none of the weight's."""
+    """The product in float32; its gradient goes to x and to `tap`, not to the weight."""
     del tap
     return jnp.einsum(equation, x, weight, preferred_element_type=jnp.float32)
 

@@ -38,7 +38,7 @@ def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
 def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.dtype = jnp.float32) -> jax.Array:
     """Returns weights over the last axis; a query that may attend to nothing gets equal weights, never NaN.
 
-    Of float32 scores. Gradients read the weights as they are returned, in `dtype`, so that no others are kept for them.
+    Takes float32 scores. Gradients read the weights as returned, in `dtype`, so that no others are kept for them.
     """
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
@@ -66,7 +66,7 @@ def attention(
       k: keys [B, S, H, K].
       v: values [B, S, H, K].
       mask: boolean, broadcast to [B, H, T, S], True = may attend.
-      score: compares queries and keys; `scaled_dot` is the paper's, `dot` and `additive` are its rivals.
+      score: compares queries and keys; `scaled_dot` is the paper's, `dot` and `additive` are alternatives.
       dropout: applied to the weights [B, H, T, S].
     """
     weights = masked_softmax(score(q, k), mask, v.dtype)
@@ -76,7 +76,7 @@ def attention(
 def attention_by_parts(
     q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, width: int, score: Score
 ) -> jax.Array:
-    """Returns `attention` with the scores of only `width` queries in memory at once, at most all of them."""
+    """Returns `attention` with the scores of only `width` <= T queries in memory at once."""
     length = q.shape[1]
 
     def add(number: jax.Array, out: jax.Array) -> jax.Array:

@@ -71,7 +71,7 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """Returns x [B, S, D], normalized, as `InstanceNorm` does."""
+        """Returns x [B, S, D], normalized; segments as in `InstanceNorm`."""
         size = (x.shape[-1],)
         mean = jax.lax.stop_gradient(self.param('mean', nn.initializers.zeros, size, jnp.float32))
         variance = jax.lax.stop_gradient(self.param('variance', nn.initializers.ones, size, jnp.float32))

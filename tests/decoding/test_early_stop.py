@@ -30,8 +30,8 @@ from flax_transformer.decoding.search import ensemble, ensemble_state
 
 BATCH, LENGTH, SOURCE = 2000, 9, 3
 KINDS = ('gnmt', 'power', 'none')
-ALPHAS = (0.0, 0.2, 0.6, 1.0, 1.7, 3.0, -0.5)
-REWARDS = (0.3, -0.4)
+ALPHAS = (0.0, 0.2, 0.6, 1.0, 1.7, 3.0)
+REWARDS = (0.3, 0.8)
 SWITCHES = ('min_length', 'ban_sequences', 'no_repeat', 'renormalize', 'prefix', 'force_eos', 'coverage')
 
 

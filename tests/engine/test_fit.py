@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tiny_classification import tiny_config, write_texts
@@ -20,15 +21,20 @@ from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.tasks.find import train
 
 
-def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys) -> None:
+def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys, monkeypatch) -> None:
     write_texts(tmp_path)
     config = tiny_config(tmp_path, steps=1000, epochs=2.0)
     run = train(config, tmp_path / 'run')
     assert steps_of(run.checkpoints)[-1] == 20  # 240 texts in batches of 24
     assert run.read_config().training.steps == 20
     train(config, run.path)
-    assert 'is trained already, to step 20' in capsys.readouterr().err
-    train(replace(config, training=replace(config.training, epochs=3.0)), run.path)
+    assert 'is trained already, to step 20; raise --training.epochs to go on' in capsys.readouterr().err
+    longer = replace(config, training=replace(config.training, epochs=3.0))
+    monkeypatch.setattr(fit, 'fitted', Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train(longer, run.path)
+    monkeypatch.undo()
+    train(longer, run.path)
     assert steps_of(run.checkpoints)[-1] == 30
 
 
@@ -37,10 +43,13 @@ def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeyp
     monkeypatch.setattr(fit, 'time', SimpleNamespace(perf_counter=lambda: next(seconds)))
     config, slow = CircleConfig(), replace(CircleConfig().optimizer, warmup_steps=10**6)
     config = replace(config, training=replace(config.training, minutes=1.0), optimizer=slow)
-    run = train_circle(tmp_path / 'run', config)
+    evaluated: list[int] = []
+    validate = lambda state, _: evaluated.append(int(state.step)) or {'loss': 1.0}
+    run = train_circle(tmp_path / 'run', config, validate)
+    assert len({*evaluated}) == len(evaluated)  # processes share scores by step, each once
     config = run.read_config()
     assert steps_of(run.checkpoints)[-1] == config.training.steps
-    assert config.training.steps in (46, 47)  # 13 of 60 seconds have passed
+    assert config.training.steps in (40, 41)  # 17 of 60 seconds have passed, and each evaluation takes one
     assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
 
 
@@ -58,17 +67,20 @@ def records(*losses: float, **scores: float) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ('found', 'said'),
     [
-        (records(3.0, 2.0, 2.5, 2.7, 2.9), r'best at step 20 \(2\) and is 2.9 now, that of training 1: it overfits'),
-        (records(5.0, 4.0, 3.0, 2.0, 1.5), r'still fell from 2 to 1.5 .* --training.steps 100'),
+        (records(3.0, 2.0, 2.5, 2.7, 2.9), r'best at step 20 \(2\) and is 2.9 now, .* it overfits; more data'),
+        (records(5.0, 4.0, 3.0, 2.0, 1.5), r'still fell from 2 to 1.5 .* twice as long \(--training.steps\)'),
         (records(2.0, 2.0, word_error_rate=0.5, deletion_rate=0.4), '40% of the words are left out, of 50% .* wrong'),
         (records(5.0, 3.0, 2.1, 2.0, 1.98, word_error_rate=0.5, deletion_rate=0.1), None),
         ([], None),
     ],
 )
 def test_what_metrics_show_is_said(found: list[dict[str, Any]], said: str | None) -> None:
-    assert re.fullmatch(f'.*{said}.*' if said else '', ' '.join(advice(found)))
+    assert re.fullmatch(f'.*{said}.*' if said else '', ' '.join(advice(found, CircleConfig())))
 
 
 def test_a_rising_loss_is_no_overfitting_while_accuracy_improves() -> None:
     found = [each | {'accuracy': each['step'] / 100} for each in records(3.0, 2.0, 2.5, 2.7, 2.9)]
-    assert not advice(found, 'accuracy')
+    training = replace(CircleConfig().training, best_by='accuracy', epochs=8.0)
+    assert not advice(found, replace(CircleConfig(), training=training))
+    (line,) = advice(found, replace(CircleConfig(), training=replace(training, best_by='loss')))
+    assert line.endswith('or a training 40% as long (--training.epochs)')

@@ -160,4 +160,9 @@ def test_a_schedule_may_end_later_than_training_and_then_training_goes_on_withou
     assert not capsys.readouterr().err
     without = replace(config, optimizer=replace(staged, schedule_steps=None))
     report_rate_jump(make_circle_trainer(config), without.engine, 3)
-    assert 'ends at step 8 now, no longer at 4: the rate jumps from 0.005 to 0.00833' in capsys.readouterr().err
+    assert 'is for 8 steps now, no longer for 4: the rate jumps from 0.005 to 0.00833' in capsys.readouterr().err
+    inverse = OptimizerConfig(schedule='inverse_sqrt')
+    config = CircleConfig(training=LoopConfig(steps=20, epochs=1.0), optimizer=inverse)
+    longer = replace(config, training=LoopConfig(steps=40, epochs=2.0))
+    report_rate_jump(make_circle_trainer(longer), config.engine, 20)
+    assert 'the inverse_sqrt schedule is for 40 steps now, no longer for 20: the rate jumps' in capsys.readouterr().err

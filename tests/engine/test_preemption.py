@@ -17,7 +17,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.preemption import stop_on_signals
-from flax_transformer.engine.runs.checksums import reading
+from flax_transformer.engine.runs.checksums import naming_damaged
 from flax_transformer.engine.task import TrainState
 
 
@@ -61,7 +61,7 @@ def test_an_interruption_of_which_a_library_makes_an_error_is_one() -> None:
         except BaseException as error:
             raise Exception('error while reading') from error
 
-    with pytest.raises(KeyboardInterrupt), reading('a checkpoint'):
+    with pytest.raises(KeyboardInterrupt), naming_damaged('a checkpoint'):
         read()
     with pytest.raises(Interrupted), stop_on_signals():
         read()

@@ -40,7 +40,7 @@ def normal(*shape, seed=0):
 
 
 def random_like(tree, seed=0):
-    """Normal float32 values in the shapes of a tree: biases too, which an initialiser would leave at 0."""
+    """Normal float32 values in the shapes of a tree: biases too, which an initializer would leave at 0."""
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), jnp.float32), tree)
 

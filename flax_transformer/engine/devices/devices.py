@@ -117,8 +117,8 @@ class Devices:
         """Raises UserError if a batch of `rows` rows cannot be split evenly."""
         if rows % self.num_row_parts:
             raise UserError(
-                f'a batch has {rows} rows, which do not divide among {self.num_row_parts} devices; change the size of '
-                'the batch or parallel.num_devices'
+                f'a batch has {rows} rows, which cannot be split into {self.num_row_parts} equal parts (devices / '
+                'parallel.tensor); change the size of the batch or parallel.num_devices'
             )
 
     def shardings(self, state: Any, rules: Rules) -> Any:

@@ -1,6 +1,6 @@
 """Values shared between a run's processes through JAX's key-value store, served by process 0.
 
-Without `parallel.num_processes` there is one process, and nothing to exchange. `process_group` starts and ends them.
+With one process there is nothing to exchange. `process_group` starts and ends the processes.
 
 JAX has no public name for the store or for its search for a cluster (Orbax reaches the store likewise), so
 pyproject.toml bounds jax by the versions that these private names were tried with.

@@ -1,6 +1,6 @@
 """Processes that train together: how they start, and how they end when one of them fails.
 
-Without `parallel.num_processes` this does nothing.
+A run of one process does nothing here.
 """
 
 import atexit

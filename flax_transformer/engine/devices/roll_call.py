@@ -78,7 +78,7 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
             return socket.create_server((host if host in LOCAL else '', port), backlog=backlog)
         return socket.create_server(('', port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
     except OSError as error:
-        hint = 'end the process that does, if another one does, or give another port in parallel.coordinator'
+        hint = 'stop whatever else listens there, if anything, or give another port in parallel.coordinator'
         raise UserError(f'process 0 cannot listen at {host}:{port}: {error.strerror}; {hint}') from None
 
 

@@ -42,7 +42,7 @@ def spec_of(path: str, shape: tuple[int, ...], rules: Rules) -> P:
     raise UserError(f"no sharding rule matches {path} {shape}; add one to the task's sharding rules:\n{table}")
 
 
-def fitted(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
+def divisible_spec(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
     """The spec without axes that do not divide their dimension: such a dimension is replicated.
 
     A vocabulary of 20 pieces on 8 devices is no reason not to train; `replicated_despite_rule` reports it.
@@ -51,7 +51,7 @@ def fitted(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
 
 
 def replicated_despite_rule(params: Any, mesh: Mesh, rules: Rules) -> list[str]:
-    """The dimensions that the rules would split but `fitted` does not, one line each."""
+    """The dimensions that the rules would split but `divisible_spec` does not, one line each."""
     found = []
     for path, leaf in named_leaves(params):
         for axis, (name, size) in enumerate(zip(spec_of(path, leaf.shape, rules), leaf.shape, strict=False)):
@@ -68,7 +68,7 @@ def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
     """
     specs = {}
     for path, leaf in named_leaves(params):
-        specs[path] = leaf.shape, fitted(spec_of(path, leaf.shape, rules), leaf.shape, mesh)
+        specs[path] = leaf.shape, divisible_spec(spec_of(path, leaf.shape, rules), leaf.shape, mesh)
 
     def sharding(path: Any, leaf: Any) -> NamedSharding:
         names = path_name(path).split('/')
@@ -119,9 +119,9 @@ def lay_out(devices: Sequence[jax.Device], shape: tuple[int, int, int]) -> np.nd
 
 
 def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
-    """The devices of process 0, then those of process 1 and so on: pmap needs those of a process to be consecutive.
+    """The devices of process 0, then those of process 1 and so on, as the strategy pmap lays them out.
 
-    Raises UserError if some process has more devices than another, which pmap cannot use.
+    Raises UserError if some process has more devices than another, which that strategy does not support.
     """
     counts = Counter(sorted(device.process_index for device in devices))
     if len(set(counts.values())) > 1:

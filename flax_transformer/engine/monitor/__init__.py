@@ -1,1 +1,1 @@
-"""How a run is watched: progress, curves, spikes, early stopping, traces."""
+"""How a run is watched: progress, spikes, early stopping, reports, trackers, advice."""

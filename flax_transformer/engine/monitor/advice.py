@@ -2,16 +2,19 @@
 
 from typing import Any
 
+from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.monitor.progress import rank
 
-FALLING = 0.05  # share by which the validation loss still falls in the last fifth of training
-RISEN = 0.03  # share by which it is above its best
-EARLY = 0.7  # share of the steps after which the best came, if it came early
-WRONG = 0.1  # error rate from which it is worth a word
+FALLING = 0.05  # relative fall of the validation loss in the last fifth of training that counts as underfitting
+RISEN = 0.03  # its relative rise above its minimum that counts as overfitting
+EARLY = 0.7  # overfitting is reported only if training.best_by peaked before this share of the steps
+WRONG = 0.1  # error rate above which to advise
 
 
-def advice(records: list[dict[str, Any]], best_by: str = 'loss') -> list[str]:
-    """A sentence for each thing to change; [] where metrics name none. `best_by` is the score that must not improve."""
+def advice(records: list[dict[str, Any]], config: TaskConfig) -> list[str]:
+    """A sentence for each thing to change; [] where metrics name none."""
+    best_by, length = config.training.best_by, f'--training.{config.training.length_unit}'
+    dropout = 'more dropout (--model.dropout-rate), ' if hasattr(getattr(config, 'model', None), 'dropout_rate') else ''
     found = [each for each in records if each['kind'] == 'validation']
     losses = [(each['step'], each['loss']) for each in found if 'loss' in each]
     last_train = next((each['loss'] for each in reversed(records) if each['kind'] == 'train' and 'loss' in each), None)
@@ -23,13 +26,13 @@ def advice(records: list[dict[str, Any]], best_by: str = 'loss') -> list[str]:
         if last > (1 + RISEN) * best and max(scores, default=(0, end))[1] <= EARLY * end:
             lines.append(
                 f'the validation loss was best at step {step:,} ({best:.3g}) and is {last:.3g} now, that of training '
-                f'{last_train:.3g}: it overfits; more dropout (--model.dropout-rate), more data or a smaller model '
-                f'would help, or fewer steps (--training.steps {step})'
+                f'{last_train:.3g}: it overfits; {dropout}more data or a smaller model would help, or a '
+                f'training {step / end:.0%} as long ({length})'
             )
         elif last < (1 - FALLING) * before:
             lines.append(
                 f'the validation loss still fell from {before:.3g} to {last:.3g} in the last fifth of training: it '
-                f'underfits; train anew for longer, as with --training.steps {2 * end}'
+                f'underfits; train anew for twice as long ({length})'
             )
     errors, left_out = (found[-1].get(name, 0.0) if found else 0.0 for name in ('word_error_rate', 'deletion_rate'))
     if errors > WRONG and left_out > errors / 2:

@@ -131,7 +131,7 @@ class EarlyStopping:
 
     def __str__(self) -> str:
         best = 'was never a number' if self.best is None else f'was best at step {self.step} ({self.best:.4g})'
-        return f'the validation {self.score} {best}, {self.since} evaluations ago'
+        return f'the validation {self.score} {best}, {self.since} evaluation{"s" * (self.since != 1)} ago'
 
 
 WATCHED = ('loss', 'grad_norm')
@@ -141,7 +141,7 @@ WATCHED = ('loss', 'grad_norm')
 class LossSpikes:
     """Exponential running means and variances over about `window` steps; plain means until then."""
 
-    deviations: float  # a step is a spike if it is more than so many standard deviations above the mean; 0: no step is
+    deviations: float  # standard deviations above the mean that make a step a spike; 0: none
     window: int
     steps: int = 0
     mean: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))

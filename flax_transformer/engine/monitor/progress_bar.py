@@ -116,7 +116,7 @@ class TimeLeft:
         known: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`every` phase comes after so many steps, and after the last; `known` are seconds from an earlier start."""
+        """`every`: each phase's interval in steps; the last step has one too. `known`: seconds of an earlier start."""
         self._steps, self._step, self._clock = steps, first_step, clock
         self._every, self._took = dict(every or {}), dict(known or {})
         per_step = self._took.pop('training', None)

@@ -16,7 +16,7 @@ from flax_transformer.engine.monitor.trackers import AppendFile, End, TensorBoar
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
-_LAST = 32 << 20  # a start reads so many bytes, to find what an earlier one reported and lost
+_LAST = 32 << 20  # bytes read back at a start, to find records of steps that were lost
 DATA_WAIT_WARNING = 0.05  # fraction of the time
 # Metrics in the line of a report, and their names there; besides these, every rate.
 SHOWN = {'loss': 'loss', 'loss_smoothed': 'smoothed', 'perplexity': 'perplexity', 'accuracy': 'accuracy'}
@@ -83,7 +83,7 @@ class Reporter:
         """Reports the metrics of the steps since the last report."""
         seconds = metrics['seconds_per_step']
         metrics = metrics | {f'{name}_per_second': amount / seconds for name, amount in self._amounts.items()}
-        if self._peak:
+        if self._peak and self._flops:
             metrics = metrics | {'matrix_peak': self._flops / seconds / self._peak}
         self._record('train', step, metrics)
         wait = metrics['data_wait']
@@ -107,7 +107,7 @@ class Reporter:
             self.say(f'{_line(begin, shown)} elapsed {_clock(elapsed)}{end}')
 
     def evaluation(self, step: int, metrics: dict[str, Any], *, seconds: float) -> None:
-        """Reports the scores of an evaluation, which took so long."""
+        """Reports the scores of an evaluation and its duration."""
         self._record('validation', step, metrics | {'seconds': seconds})
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))

@@ -8,6 +8,7 @@ import errno
 import importlib.util
 import json
 import os
+import platform
 import struct
 import time
 from collections.abc import Callable
@@ -190,7 +191,7 @@ class TensorBoardFile:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         folder.mkdir(parents=True, exist_ok=True)
-        name = f'events.out.tfevents.{int(time.time())}.{os.uname().nodename}.{os.getpid()}.{first_step}'
+        name = f'events.out.tfevents.{int(time.time())}.{platform.node()}.{os.getpid()}.{first_step}'
         self._file = AppendFile(folder / name, say)
         self._add(Event(wall_time=time.time(), file_version='brain.Event:2'))
         if first_step:

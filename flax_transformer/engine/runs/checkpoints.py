@@ -19,7 +19,7 @@ from etils import epath
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, write_manifest
+from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, naming_damaged, write_manifest
 from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
 from flax_transformer.engine.runs.reading import INT8, CheckpointReader, training_part
 from flax_transformer.engine.task import TrainState
@@ -47,7 +47,7 @@ def human_size(count: int) -> str:
 
 
 def is_full_disk(error: Exception) -> bool:
-    """Whether Orbax failed for lack of room: it wraps the system's errors, and those of TensorStore are texts."""
+    """Whether Orbax failed for lack of room. It wraps system errors, and TensorStore reports only text."""
     return any(text in str(error) for text in ('RESOURCE_EXHAUSTED', 'No space left', _QUOTA))
 
 
@@ -82,8 +82,8 @@ def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OS
         free = human_size(disk.f_bavail * disk.f_frsize)
         problem = f'{needed} of whole blocks ({disk.f_frsize:,} bytes), and {free} are free'
     message = (
-        f'no space left for the checkpoint of step {step}: it needs up to {problem}; those before it are whole: make '
-        'room, and the same command goes on from the last one'
+        f'no space left for the checkpoint of step {step}: it needs about {problem}; earlier checkpoints are '
+        'intact: make room, and the same command goes on from the last one'
     )
     return OSError(errno.ENOSPC, message, str(folder))
 
@@ -118,7 +118,7 @@ class Checkpoints(CheckpointReader):
             todelete_subdir=f'../{DELETED}',
             async_options=ocp.AsyncOptions(post_finalization_callback=self._write_manifest),
         )
-        with reading(f'a checkpoint in {folder}'):
+        with naming_damaged(f'a checkpoint in {folder}'):
             try:
                 self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
             except Exception:
@@ -217,7 +217,7 @@ class Checkpoints(CheckpointReader):
         except (OSError, ValueError, RuntimeError) as error:
             if not is_full_disk(error):
                 raise
-            # The checkpoints that are there, and the parts of this one, show what is needed at least.
+            # About what is needed: the arrays, uncompressed, or what a checkpoint or the parts of this one take.
             size, files = map(max, zip((self._needed, 0), *map(_room_of, self.folder.iterdir()), strict=True))
             remove_unfinished(self.folder)
             self._settle()

@@ -131,7 +131,7 @@ def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def reading(what: str) -> Iterator[None]:
+def naming_damaged(what: str) -> Iterator[None]:
     """Turns any exception but the system's into a UserError which says that `what` cannot be read.
 
     Silences Orbax's warnings: a read-only manager is read-only, items have no metadata of their own.

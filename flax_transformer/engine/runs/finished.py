@@ -82,7 +82,7 @@ def finished(run: RunDirectory, config: LoopConfig) -> str | None:
 
 
 def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
-    """The same by the newest checkpoint's position alone, without verifying anything."""
+    """As `finished`, but by the newest checkpoint's position alone; verifies nothing."""
     try:
         step = max(_steps_in(run.checkpoints))
         newest = run.checkpoints / str(step)
@@ -97,12 +97,12 @@ def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
 def nothing_left(
     run: RunDirectory, config: LoopConfig, step: int, early_stopping: EarlyStopping, *, owes_evaluation: bool
 ) -> str | None:
-    """Says what would make a run go on that is done after `step`; None if it is not done."""
+    """Says how to continue a run that is done after `step`; None if it is not done."""
     if step >= config.steps and not owes_evaluation:
-        return f'{run.path} is trained already, to step {step}; raise --training.steps to go on'
+        return f'{run.path} is trained already, to step {step}; raise --training.{config.length_unit} to go on'
     if early_stopping.is_over:
         return (
             f'{run.path} was stopped early, after step {step}: {early_stopping}; to go on, raise --training.patience '
-            f'{config.patience}, or set it to 0'
+            f'above {config.patience}, or set it to 0'
         )
     return None

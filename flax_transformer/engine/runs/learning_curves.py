@@ -144,7 +144,7 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
         with live_curves('runs/mine'):
             train(config, 'runs/mine')
 
-    Checks for new metrics `every` so many seconds. The runs need not exist yet.
+    Checks for new metrics at intervals of `every` seconds. The runs need not exist yet.
     Needs matplotlib and IPython (extra `notebooks`).
     """
     from IPython.display import display

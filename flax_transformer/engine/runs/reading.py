@@ -18,7 +18,7 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves, shapes_on_one_device
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, reading, strange_files
+from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, naming_damaged, strange_files
 from flax_transformer.engine.runs.finished import folder_of, steps_of
 from flax_transformer.engine.task import TrainState
 from flax_transformer.ops.int8 import from_int8, to_int8
@@ -162,7 +162,7 @@ class CheckpointReader:
         if not self.steps():
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
 
-    def _listing(self) -> dict[str, tuple[int, int]]:
+    def _listing(self) -> dict[int, tuple[int, int]]:
         """What identifies each checkpoint."""
         found = {}
         for step in self.steps():
@@ -199,7 +199,7 @@ class CheckpointReader:
         """Raises UserError if a part of the checkpoint does not have the names and shapes of `like`."""
         flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
         checkpoint = folder_of(self.folder, step).absolute()
-        with reading(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
+        with naming_damaged(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
             there = flat(reader.metadata(checkpoint / part).item_metadata.tree)
         expected = flat(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
@@ -210,7 +210,7 @@ class CheckpointReader:
 
 def _read(checkpoint: Path, **items: Any) -> Any:
     what, handler = f'checkpoint {checkpoint.name} in {checkpoint.parent}', ocp.CompositeCheckpointHandler()
-    with reading(what), ocp.Checkpointer(handler) as reader:
+    with naming_damaged(what), ocp.Checkpointer(handler) as reader:
         return reader.restore(checkpoint.absolute(), args=ocp.args.Composite(**items))
 
 

@@ -47,7 +47,7 @@ def check_named_files(
     for real in _real(paths(data)):
         if not real.is_relative_to(folder) and real not in _real(paths(by_hand)):
             raise UserError(
-                f'{run.path} was not trained here by you, and its config says to read the test set {str(real)!r}. Give '
+                f'{run.path} was not trained here by you, and its config says to read {str(real)!r}. Give '
                 f'your own with {remedy}; if you trust where the run comes from, --trust-data, once'
             )
 

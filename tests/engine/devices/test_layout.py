@@ -141,7 +141,7 @@ def test_devices_for_which_jax_knows_no_order_are_used_all_the_same(monkeypatch:
 
 def test_rows_that_do_not_divide_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     placed = mesh_of(gpu_hosts(4, 4), tensor=2)
-    with pytest.raises(UserError, match='a batch has 10 rows, which do not divide among 4 devices'):
+    with pytest.raises(UserError, match='a batch has 10 rows, which cannot be split into 4 equal parts'):
         rows_by_process(placed, 10, monkeypatch)
 
 

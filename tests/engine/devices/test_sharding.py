@@ -21,7 +21,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.config import Config, ParallelConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.devices.sharding import bytes_per_device, fitted, replicated_despite_rule, spec_of
+from flax_transformer.engine.devices.sharding import bytes_per_device, divisible_spec, replicated_despite_rule, spec_of
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.step import make_passes
@@ -98,7 +98,7 @@ def test_pairs_of_matrices_are_cut_by_columns_and_then_by_rows() -> None:
 
 def test_what_does_not_divide_stays_whole_and_is_reported() -> None:
     mesh = Devices(ParallelConfig('mesh', 8, fsdp=2, tensor=4)).mesh
-    assert fitted(P('tensor', 'fsdp'), (22, 16), mesh) == P(None, 'fsdp')
+    assert divisible_spec(P('tensor', 'fsdp'), (22, 16), mesh) == P(None, 'fsdp')
     assert replicated_despite_rule({'embedding': {'table': np.zeros((22, 16))}}, mesh, SHARDING_RULES) == [
         'embedding/table (22, 16): 22 along dimension 0, tensor has 4'
     ]

@@ -105,7 +105,8 @@ def test_a_run_that_ended_early_says_so_and_goes_on_with_more_patience(tmp_path:
     best = 'the validation loss was best at step 3 (1.5), 2 evaluations ago'
     assert f'step 9: {best}: training stops (training.patience)' in capsys.readouterr().err
     go_on(config)
-    assert f'was stopped early, after step 9: {best}; to go on, raise --training.patience 2' in capsys.readouterr().err
+    stopped = f'was stopped early, after step 9: {best}; to go on, raise --training.patience above 2'
+    assert stopped in capsys.readouterr().err
     go_on(replace(config, training=replace(config.training, patience=0)))
     assert 'going on from step 9' in capsys.readouterr().err
     assert [r['step'] for r in read_metrics(tmp_path / 'run') if r['kind'] == 'validation'] == [3, 6, 9, 12]

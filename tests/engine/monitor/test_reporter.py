@@ -134,9 +134,10 @@ def test_what_the_devices_could_do_is_said_where_it_is_known(tmp_path: Path, cap
     assert 'loss 2 smoothed 2.25 perplexity 7.4 tokens/s 1,234 slots/s 50 matrix peak 25% data wait 0%' in line
     (record,) = read_metrics(tmp_path)
     assert (record['target_slots_per_second'], record['matrix_peak']) == (50.0, 0.25)
-    with Reporter(tmp_path, steps=10, first_step=5, **(known | {'peak_flops': None})) as reporter:
-        reporter.train(6, TRAIN | {'seconds_per_step': 2.0})
-    assert 'peak' not in capsys.readouterr().err
+    for unknown in ({'peak_flops': None}, {'flops_per_step': 0.0}):
+        with Reporter(tmp_path, steps=10, first_step=5, **(known | unknown)) as reporter:
+            reporter.train(6, TRAIN | {'seconds_per_step': 2.0})
+        assert 'peak' not in capsys.readouterr().err
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A run with nothing left to do is recognised from its files."""
+"""A run with nothing left to do is recognized from its files."""
 
 import os
 import shutil

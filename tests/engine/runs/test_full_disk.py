@@ -121,7 +121,7 @@ def test_training_goes_on_and_tries_again_where_the_config_says_so(tmp_path, mon
     assert steps_in(tmp_path / 'run') == {3, 4}
     errors = capsys.readouterr().err
     for step in (1, 2):
-        assert f'no space left for the checkpoint of step {step}: it needs up to ' in errors
+        assert f'no space left for the checkpoint of step {step}: it needs about ' in errors
     assert errors.count('Training goes on (training.on_full_disk) and tries again at the next save') == 2
 
 
@@ -152,7 +152,7 @@ def test_the_message_says_what_ran_out(
     monkeypatch.setattr(os, 'statvfs', lambda _: SimpleNamespace(**fields))
     assert is_full_disk(ValueError(f'Failed to write: {cause}'))
     message = str(no_space_left(4, Room(8192, 3), tmp_path, OSError(f'Failed to write: {cause}')))
-    assert f'for the checkpoint of step 4: it needs up to {expected}' in message
+    assert f'for the checkpoint of step 4: it needs about {expected}' in message
 
 
 @contextlib.contextmanager
