@@ -33,7 +33,7 @@ COMMANDS = {
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
     'import-huggingface': "import-huggingface FOLDER RUN: make a run from a model in Hugging Face's format",
-    'export-huggingface': 'export-huggingface RUN FOLDER: write a trained model in that format',
+    'export-huggingface': "export-huggingface RUN FOLDER: write a trained model in Hugging Face's format",
     'completion': 'completion bash|zsh|fish: print a script that completes what is typed here',
     'help': 'help [COMMAND]: this list, or what a command can do',
 }

@@ -7,12 +7,12 @@ from flax_transformer.cli.neighbours import neighbour_lines, open_vectors
 from flax_transformer.common.errors import visible
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
-well. Prints `score<TAB>word`, best first; the three words are no answer. RUN is a run or file, as for `neighbours`."""
+well. Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbours`."""
 
 
 @dataclass(frozen=True)
 class AnalogyOptions:
-    # add: by the cosine with B - A + C; mul: by the product of the cosines with B and C, over that with A
+    # add: by the cosine with B - A + C; mul: by the product of the cosines with B and C, divided by the cosine with A
     method: Literal['add', 'mul'] = 'add'
     count: int = 10  # how many words to print
     among: int | None = None  # look only among so many words, the first of the vocabulary; None: all

@@ -44,8 +44,8 @@ def main(argv: list[str]) -> None:
     print(f'{run / FILE}: calibrated on {found.num_sentences:,} sentences')
 
 
-def _sets(run: Path, options: CalibrateOptions) -> list[tuple[str | None, list[str], list[str]]]:
-    """The language whose tag the sources of each set get, None: that of the search; the sources and references."""
+def _sets(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str | None], list[str], list[str]]]:
+    """The languages of each set, as `quality.calibrate` takes them, its sources and references."""
     from flax_transformer.data.bitext.sources import read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.engine.runs.trust import is_remembered, remember
@@ -53,7 +53,7 @@ def _sets(run: Path, options: CalibrateOptions) -> list[tuple[str | None, list[s
     data = options.data
     if options.source is not None:
         pairs = read_text_files(options.source, *options.reference)
-        return [(None, pairs.sources, pairs.targets)]
+        return [({}, pairs.sources, pairs.targets)]
     if options.trust_data:
         remember(run)
     if not is_remembered(run):
@@ -64,5 +64,6 @@ def _sets(run: Path, options: CalibrateOptions) -> list[tuple[str | None, list[s
     chosen = [corpus for corpus in data.corpora if corpus.has_validation]
     if not chosen:
         raise UserError(f'{run} has no validation set (data.validation is empty); give --source and --reference')
-    each = [(data.tag_of(corpus), read_corpus(corpus.validation, data, corpus.languages)) for corpus in chosen]
-    return [(language, pairs.sources, pairs.targets) for language, pairs in each]
+    languages = [{'source_language': each.source_language, 'target_language': data.tag_of(each)} for each in chosen]
+    every = [read_corpus(corpus.validation, data, corpus.languages) for corpus in chosen]
+    return [(named, pairs.sources, pairs.targets) for named, pairs in zip(languages, every, strict=True)]

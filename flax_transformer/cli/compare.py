@@ -19,7 +19,7 @@ FIRST = 'RUN|FILE RUN|FILE'
 DESCRIPTION = """Is the second system better than the first? Each is a run directory, which translates with its own
 decoding fields, or a file of translations; two files need --reference alone. Prints the scores, their difference with
 its 95 % interval, how probable such a difference is if the two are equally good (paired bootstrap resampling and paired
-approximate randomisation), a verdict by the latter, and the lines that changed most."""
+approximate randomization), a verdict by the latter, and the lines that changed most."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CompareOptions:
     # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
     reference: tuple[Path, ...] = ()
     resamples: int = 1000  # how often the bootstrap draws
-    trials: int = 10_000  # how often the randomisation swaps
+    trials: int = 10_000  # how often the randomization swaps
     examples: int = 3  # lines to print of those that changed most
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per metric instead
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
         if getattr(options, name) < least:
             raise UserError(f'--{name} {getattr(options, name)}: expected at least {least}')
     if not runs and not options.reference:
-        raise UserError('two files of translations: give --reference too, and --source to see it')
+        raise UserError('two files of translations: give --reference too (and --source, to print the sources)')
     if runs:
         check_files(options.source, options.reference)
 
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> None:
 
 
 def _print_table(found: 'list[Comparison]') -> None:
-    print('metric   baseline  system  difference       95 % interval  p by bootstrap  p by randomisation')
+    print('metric   baseline  system  difference       95 % interval  p by bootstrap  p by randomization')
     for one in found:
         interval = f'{one.low:+.2f} to {one.high:+.2f}'
         print(

@@ -49,7 +49,10 @@ def main(argv: list[str]) -> None:
 
 def options_of_command(command: str) -> list[Option]:
     """The options of a command, for all configs: the first dataclass in its module named ...Options."""
-    module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
+    try:
+        module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
+    except UserError:  # serve without the packages that it needs
+        return []
     found = next((each for name, each in vars(module).items() if name.endswith('Options')), None)
     if found is None:
         return []

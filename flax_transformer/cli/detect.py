@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
         try:
             audio = read_audio(file, detector.sample_rate)
         except BadInput as error:  # other files may be sound
-            print(f'flax-transformer: {error}', file=sys.stderr)
+            note(str(error), is_error=True)
             failed += 1
             continue
         for remark in audio.remarks:

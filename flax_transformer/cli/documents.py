@@ -51,7 +51,7 @@ def translate_document(options: Any, load: Callable[[], Any], translate: Callabl
         counts = translate(load(), options, chunks, writer.write, done=done, place=f'{place}: text')
     lines = read_lines(partial)
     if len(lines) != len(records):
-        raise UserError(f'{partial} has {len(lines)} lines, {place} {len(records)} texts: delete the first')
+        raise UserError(f'{partial} has {len(lines)} lines, {place} {len(records)} texts; delete {partial}')
     write_whole(output, document.with_texts(list(map(json.loads, lines))))
     partial.unlink()
     return counts

@@ -16,9 +16,9 @@ and length, the tokenizer, and load.py, which translates with them."""
 @dataclass(frozen=True)
 class ExportOptions:
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
-    weights: Literal['beside', 'inside'] = 'beside'  # beside: a file has them; inside: the program
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # computes in it; auto: the model's, else float32 everywhere
-    platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # that can run the program
+    weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # to compute in; auto: the model's, else float32
+    platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
     phrases: bool = False  # the program also takes phrases that translations must contain, and is slower
     step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search

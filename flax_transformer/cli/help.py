@@ -35,10 +35,9 @@ THEMES = {
     ),
     'devices': ('parallel.num_devices', 'parallel.strategy', 'model.dtype'),
 }
-# Commands that take a whole config leave out these themes or fields.
-_ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}
+_ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}  # left out where a whole config is taken
 _ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern
-_ONLY_TO_TRAIN = {'data.train', 'data.validation'}
+_ONLY_TO_TRAIN = {'data.train', 'data.validation'}  # left out elsewhere
 _HELP = ('-h', '--help')
 _ALL = '--help-all'
 _NAME = 34  # columns; the text of a longer one begins on the next line
@@ -163,7 +162,7 @@ def _lines(option: Option, width: int) -> list[str]:
     text = re.sub(r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text)
     if option.value is True and option.kind is bool:
         text = f'do not {text}'
-    text = textwrap.wrap(text.rstrip('.') + value, width - _NAME)
+    text = textwrap.wrap(text.rstrip('.') + value, width - _NAME) or ['']
     if len(name) >= _NAME:
         text = ['', *text]
     return [f'{name:{_NAME}}{text[0]}'.rstrip(), *(' ' * _NAME + line for line in text[1:])]

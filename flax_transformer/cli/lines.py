@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from flax_transformer.common.chunks import CHUNK
 from flax_transformer.common.errors import BadInput, UserError
 
-CHUNK = 2048  # lines that are read, translated and written together; bounds memory
 CHUNK_BYTES = 1 << 24  # a chunk ends after so many, however few its lines are
 KEPT = '. The lines written so far are kept'  # ends the message about a bad line
 

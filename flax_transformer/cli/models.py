@@ -8,7 +8,7 @@ DESCRIPTION = """usage: flax-transformer models [NAME]
 List the models that come with the package. Their names stand where a command
 wants a run:
   flax-transformer translate everyday < lines
-With a NAME, print its card: data, scores, limits and licence."""
+With a NAME, print its card: data, scores, limits and license."""
 
 
 def main(argv: list[str]) -> None:

@@ -57,5 +57,5 @@ def open_vectors(
 def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:
     """`score  word`, a line for each. Raises UserError if there is none."""
     if not found:
-        raise UserError('no word is left: those asked about are no answer; expected a larger vocabulary or --among')
+        raise UserError('no word is left besides those asked about; expected a larger vocabulary or --among')
     return [f'{each.score:.4f}\t{each.word}' for each in found]

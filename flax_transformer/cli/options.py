@@ -146,6 +146,6 @@ def print_next(done: str, *commands: str) -> None:
     print(f'{done}.' if is_quiet() else '\n  '.join([f'{done}. Next:', *commands]))
 
 
-def note(text: str) -> None:
-    """Prints a message for people on standard error, unless they asked for quiet."""
-    say(f'flax-transformer: {text}')
+def note(text: str, *, is_error: bool = False) -> None:
+    """Prints a message for people on standard error; if they asked for quiet, only an error."""
+    say(f'flax-transformer: {text}', is_error=is_error)

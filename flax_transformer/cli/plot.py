@@ -34,6 +34,7 @@ KINDS = {
     'confusion': 'SCORES.json',
     'detection': 'SCORES.json',
 }
+OF_TRANSLATION = ('attention', 'heads', 'layers')  # kinds that draw a given translation, too
 # Kinds that draw scores, with the task and what it scores.
 SCORED = {'confusion': ('speech', 'a speech run on single words'), 'detection': ('trigger_word', 'a trigger word')}
 DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
@@ -62,6 +63,8 @@ def main(argv: list[str]) -> None:
         got = f'got {" ".join(map(repr, names))}' if names else 'got nothing'
         quotes = ', the line in quotes' if takes == 'RUN LINE' else ''
         raise UserError(f'plot {kind}: {got}, expected {takes}{quotes}')
+    if options.translation is not None and kind not in OF_TRANSLATION:
+        raise UserError(f'plot {kind}: --translation has no effect; it is for {", ".join(OF_TRANSLATION)}')
     output = options.output or Path(f'{kind}.png')
     check_format(output)
     write_picture(output, lambda: _draw(kind, names, options.translation), what='plot')
@@ -97,7 +100,7 @@ def _of_line(kind: str, run: str, line: str, translation: str | None) -> 'Figure
         tokens, parents, log_probs, ends = merge_hypotheses(
             [each.tokens for each in found.n_best], [each.token_log_probs for each in found.n_best]
         )
-        title = f'{len(found.n_best)} best translations, the first in colour'
+        title = f'{len(found.n_best)} best translations, the first in color'
         return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
     translator = Translator.from_run(run)
     if kind == 'quality':
@@ -149,6 +152,8 @@ def _scores(file: Path, what: str) -> Iterator[Any]:
         raise UserError(f'{file}: no such file; {expected}')
     try:
         yield parse_json(file.read_bytes())
+    except UserError:
+        raise
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UserError(f'{file}: {expected}') from None
 

@@ -27,7 +27,7 @@ class Record(NamedTuple):
     """A line to translate."""
 
     text: str
-    replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the rest
+    replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the invalid
     prefix: str = ''  # what the translation begins with
     source: str = ''  # the JSON object as it came in; '' for a line of text
     required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
@@ -89,7 +89,7 @@ def _json_record(line: str | bytes) -> Record:
 
 
 def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
-    """Raises ValueError unless it is a list of texts; of what is required each may be a list of alternatives."""
+    """The texts of a field; in `required`, each may be a list of alternatives. Raises ValueError for anything else."""
     if (value := fields.get(name)) is None:
         return ()
     from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
@@ -114,7 +114,7 @@ _BETWEEN = re.compile(r'[ \t\r\n,:]*')  # what separates names and values
 
 
 def _members(source: str) -> Iterator[tuple[str, str]]:
-    """The name and the text of each member of a JSON object that has been decoded before, so nothing is amiss."""
+    """The name and the text of each member of a JSON object that has been decoded before, so it is valid."""
     skipped = lambda at: _BETWEEN.match(source, at).end()
     at = skipped(source.index('{') + 1)
     while source[at] != '}':

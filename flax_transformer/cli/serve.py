@@ -1,4 +1,4 @@
-"""`flax-transformer serve RUN [RUN ...]`."""
+"""`flax-transformer serve [RUN ...]`."""
 
 import signal
 import socket
@@ -36,8 +36,8 @@ DEFAULT_RUN = 'everyday'
 
 @dataclass(frozen=True)
 class ServeOptions:
-    host: str = '127.0.0.1'  # 0.0.0.0: every machine that can reach this one
-    port: int = 5000  # 0: any that is free
+    host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
+    port: int = 5000  # port to listen on; 0: any free one
     keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
     limits: Limits = field(default_factory=Limits)

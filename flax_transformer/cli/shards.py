@@ -93,7 +93,7 @@ class ShardOfFiles:
             try:
                 self._translate_file(file, share, translate)
             except BadInput as error:
-                note(str(error))
+                note(str(error), is_error=True)
                 unread.append(file.name)
         new, there, lines = (self._outputs[key] for key in ('new', 'there', 'lines'))
         note(f'{name}: {lines} lines in {new} outputs; {there} were there already')

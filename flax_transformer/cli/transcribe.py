@@ -63,7 +63,7 @@ def _transcribe(
                     waveforms[i] = transcriber.read(file)
                 except UserError as error:
                     num_broken += 1
-                    note(str(error))
+                    note(str(error), is_error=True)
                     lines[i] = to_json({'file': file, 'text': None, 'error': str(error)}) if is_json else ''
             found = transcriber([*waveforms.values()], beam_size=options.beam_size)
             for i, transcript in zip(waveforms, found, strict=True):

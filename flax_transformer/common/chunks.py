@@ -13,7 +13,7 @@ CHUNK = 2048  # lines of a stream that are in memory at once
 
 
 class Streams:
-    """Gives a model that is called with a list of lines, and returns a result for each, streams of them."""
+    """Adds streams to a model that maps a list of lines to a list of results."""
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Any]:
         """The results of endless lines; `chunk` of them are in memory at once. `options` are those of a call."""

@@ -63,7 +63,7 @@ def load_config(name: str) -> Any:
 def _made_by(path: Path) -> Any:
     """What the `get_config()` of a config file returns; it can import modules next to the file.
 
-    The file is run as a module: a config of a class that it defines leads to what is defined next to that class.
+    The file is run as a module, so that a config's class leads to the task defined next to it.
     """
     module, before = types.ModuleType(f'config_file_{path.stem}'), list(sys.path)
     sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
@@ -77,14 +77,14 @@ def _made_by(path: Path) -> Any:
 
 def _located(path: Path, error: Exception) -> UserError:
     """A config file's error with its line, and the field that was probably meant."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f', line {lines[-1]}' if lines else ''
     hint = ''
     if match := re.search(r'(\w+)\.__init__\(\) got an unexpected keyword argument \'(\w+)\'', str(error)):
-        kind = frames[-1].f_globals.get(match[1])
+        kind = next((frame.f_globals[match[1]] for frame in reversed(frames) if match[1] in frame.f_globals), None)
         fields = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
-        hint = nearest(match[2], fields) or f' Its fields: {", ".join(fields)}'
+        hint = nearest(match[2], fields) or (f' Its fields: {", ".join(fields)}' if fields else '')
     return UserError(f'{path}{line}: {type(error).__name__}: {error}.{hint}')
 
 

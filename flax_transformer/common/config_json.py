@@ -93,8 +93,8 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
             if others := [kind.__name__ for kind in classes if name in kind.__dataclass_fields__]:
                 raise UserError(f'{where}: no such field of {cls.__name__}; set {path}.class to {" or ".join(others)}')
             raise UserError(f'{where}: no such field.{_elsewhere(name, hints) or nearest(name, hints)}')
-        if classes := section_classes(hints[name]):
-            fields[name] = _section(classes, value, where)
+        if kinds := section_classes(hints[name]):
+            fields[name] = _section(kinds, value, where)
         elif typing.get_origin(hints[name]) is tuple and isinstance(value, list):
             kind = typing.get_args(hints[name])[0]
             is_table = dataclasses.is_dataclass(kind)

@@ -24,7 +24,7 @@ except ImportError:  # Windows
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 MOST_WORDS = 1 << 26  # bytes of a vocabulary: some five million words
 
-# Neither opening nor reading waits, whatever the file is; and what Windows needs in place of that.
+# With these, opening and reading never wait; on Windows: binary mode.
 _NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
 
 LOCK_FILE = 'lock'
@@ -45,13 +45,13 @@ def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
     found = os.stat(file)
     if not stat.S_ISREG(found.st_mode):
-        raise UserError(f'{file} is a {kind_of(found.st_mode)}, expected a regular file')
+        raise UserError(f'{file} is a {file_type(found.st_mode)}, expected a regular file')
     held = 512 * getattr(found, 'st_blocks', 0)  # 0: not known, as on some network file systems
     if found.st_size > _MOST_SPARSE and 0 < held < found.st_size // 1000:  # it would take hours to read nothing
         raise UserError(f'{file} has {found.st_size:,} bytes, of which {held:,} are on the disk; expected a whole file')
 
 
-def kind_of(mode: int) -> str:
+def file_type(mode: int) -> str:
     """Names what is no regular file: a folder, a FIFO, a socket or a device."""
     return {stat.S_IFDIR: 'folder', stat.S_IFIFO: 'FIFO', stat.S_IFSOCK: 'socket'}.get(stat.S_IFMT(mode), 'device')
 

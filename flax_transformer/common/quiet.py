@@ -3,13 +3,14 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tqdm import tqdm
 
 from flax_transformer.common.errors import visible
 
 VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # worker processes inherit the environment
+Say = Callable[[str], None]
 
 
 def is_quiet() -> bool:
@@ -22,9 +23,9 @@ def shows_progress() -> bool:
     return sys.stderr.isatty() and not is_quiet()
 
 
-def say(text: str) -> None:
-    """Prints a note on standard error, above the progress bar if there is one; an error in printing is ignored."""
-    if not is_quiet():
+def say(text: str, *, is_error: bool = False) -> None:
+    """Prints a note, or an error even if quiet, on standard error above any progress bar; ignores failure to print."""
+    if is_error or not is_quiet():
         with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
             tqdm.write(visible(text), file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""A compiled program's communication and memory traffic, read from its optimised HLO.
+"""A compiled program's communication and memory traffic, read from its optimized HLO.
 
 What a loop does, or calls, counts once per iteration.
 """
@@ -17,7 +17,7 @@ _SHAPE = re.compile(r'\b([a-z]+\d*)\[([\d,]*)\](\{[^}]*\})?')
 _COMPUTATION = re.compile(r'(ENTRY )?%?([\w.\-]+) \(.*-> .*\{$')
 _INSTRUCTION = re.compile(r'\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)')
 _CALLED = re.compile(r'(?:calls|to_apply|body|true_computation|false_computation)=%?([\w.\-]+)')
-# These move no data themselves, or are counted at their start.
+# These move no data themselves; what they call is counted there.
 _FREE = {'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'call', 'conditional', 'iota'}
 
 _MOVING = _FREE | {'copy', 'copy-start', 'transpose', 'reshape', 'slice', 'slice-start', 'pad', 'concatenate', 'fusion'}
@@ -78,12 +78,12 @@ def read_program(text: str) -> Program:
 
 
 KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
-# JAX names the scopes: in attention all but the projections, and `engine.losses` with the logits.
+# By JAX's scopes: attention without its projections; the loss (`engine.losses`) with the logits.
 _ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|output|ND,))')
 _LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 
 
-# Lead from a copy between memories to what reads or wrote its content.
+# Opcodes between a copy and what reads or wrote its content.
 _PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', 'get-tuple-element', 'custom-call'}
 
 

@@ -78,7 +78,7 @@ class StepCost:
     rows_per_step: int
     rows_per_device: int
     passes: int
-    needs: float | None = None  # bytes that the compiler asked for but did not get; the fields below are then None
+    needs: float | None = None  # bytes that the compiler asked for but did not get; optional fields below are then None
     memory: Memory
     flops: float  # counts the model's matrix products, by formula
     compiled_flops: float | None = None  # XLA's count, if it gives one, with elementwise operations, and loops once

@@ -1,1 +1,1 @@
-"""From text on disk to batches: lines, order, parallel text (`bitext`), and what is wrong with a corpus (`audit`)."""
+"""From files to batches: lines, order, parallel text (`bitext`), recordings (`audio`), damage in corpora (`audit`)."""

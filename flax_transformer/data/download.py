@@ -18,7 +18,7 @@ TRIES = 4  # a file is asked for again if its connection breaks
 TIMEOUT = 30.0  # seconds without a byte
 MOST = 1 << 32  # bytes of a file; an answer without an end would fill the disk
 _LOST = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, HTTPException)
-Progress = Callable[[int], object]  # called with the number of bytes that have come
+Progress = Callable[[int], object]  # called with the number of new bytes
 
 
 class Downloaded(NamedTuple):

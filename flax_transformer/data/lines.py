@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import kind_of, open_regular, sha256_of
+from flax_transformer.common.files import file_type, open_regular, sha256_of
 
 CHUNK = 4096  # lines read at a time; fewer if they are long
 CHUNK_BYTES = 1 << 26  # a chunk ends after so many
@@ -27,7 +27,7 @@ COMPRESSED = {'.gz': gzip.open, '.xz': partial(lzma.open, format=lzma.FORMAT_XZ)
 SUFFIXES = (*COMPRESSED, '.zst')
 Listed = dict[str, Any]  # path, bytes, mtime_ns, sha256
 _SEGMENTS = 'write its segments to a text file for each language, a segment on each line'
-# What is no plain text, by how it begins, and what to do.
+# How files that are not plain text begin, and what to do about them.
 _KINDS = tuple(
     (re.compile(beginning, re.IGNORECASE), kind, remedy)
     for beginning, kind, remedy in (
@@ -44,7 +44,7 @@ _KINDS = tuple(
             "XML or SGML, as TMX, XLIFF and WMT's .sgm are",
             rf"{_SEGMENTS}, for example with `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p'` if they are in <seg>",
         ),
-        (rb'(#.*\n|\s+)*msgid\s+"', 'a message catalogue (.po)', _SEGMENTS),
+        (rb'(#.*\n|\s+)*msgid\s+"', 'a message catalog (.po)', _SEGMENTS),
         (rb'WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d[,.]\d\d\d -->', 'subtitles (.srt, .vtt)', _SEGMENTS),
     )
 )
@@ -59,7 +59,7 @@ def no_such_file(path: Path) -> str:
     """The message for a path that is not a file."""
     hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
     return (
-        f'{path} is a {kind_of(path.stat().st_mode)}, not a file' if path.exists() else f'{path} does not exist{hint}'
+        f'{path} is a {file_type(path.stat().st_mode)}, not a file' if path.exists() else f'{path} does not exist{hint}'
     )
 
 
@@ -74,7 +74,7 @@ def read_lines(path: Path | str) -> list[str]:
 
 
 def each_line(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file. Raises UserError for a missing file, a broken archive, or other bytes."""
+    """The lines of a UTF-8 file. Raises UserError if it is missing, a broken archive, or not UTF-8."""
     for number, line in enumerate(chain.from_iterable(lines_of(path)), start=1):
         try:
             text = line.decode('utf-8')
@@ -148,7 +148,7 @@ def broken_file() -> tuple[type[Exception], ...]:
     """What reading a broken archive, or a broken disk, raises."""
     import zstandard
 
-    # TypeError: a file in /proc that would wait gives None.
+    # TypeError: reading a /proc file that would block gives None.
     return OSError, EOFError, TypeError, zlib.error, lzma.LZMAError, zstandard.ZstdError
 
 

@@ -24,7 +24,7 @@ MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
 MULTI30K_TOKENIZED_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/tok'
 MULTI30K_LICENCE = (
-    'Multi30k states no licence; its README speaks of non-commercial research and education. '
+    'Multi30k states no license; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
 )
 # SHA-256 of the files in that commit. The tokenized form, not compressed, is lower-cased, normalized and tokenized by

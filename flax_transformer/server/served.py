@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Collection, Sequence
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.language import code_of, identifier_of
+from flax_transformer.data.audit.language import identifier_of
 from flax_transformer.server.fields import Refused
 from flax_transformer.tasks.translation.inference.directions import Direction, Directions
-from flax_transformer.text.languages import known_language
+from flax_transformer.text.languages import known_language, two_letters
 
 _LISTED = 20  # pairs, in messages
 
@@ -57,7 +57,7 @@ class Served:
         """
         possible = [each for each in self.targets_of if target is None or (each, target) in self.pairs]
         ranks = dict(self._identifier.rank(text)) if any(map(str.isalpha, text)) else {}
-        found = [(each, 100 * float(ranks.get(code_of(each), 0.0))) for each in possible]
+        found = [(each, 100 * float(ranks.get(two_letters(each), 0.0))) for each in possible]
         return sorted(found, key=lambda pair: -pair[1])
 
 

@@ -5,7 +5,6 @@ uses for the space, comes back as a space. Language tags are control pieces such
 """
 
 import hashlib
-import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
 from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
@@ -127,9 +126,7 @@ class SentencePieceTokenizer(Tokenizer):
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """As in Tokenizer; on all cores."""
         texts = [line.encode('utf-8', 'replace') for line in lines]
-        ids = self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1)
-        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-        return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
+        return flat(self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1))
 
     encode_target_flat = encode_flat
 

@@ -77,11 +77,11 @@ class Tokenizer(Protocol):
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids [tokens] int32 of all source lines end to end, each with EOS last, and their lengths [lines]."""
-        return _flat(self.encode(lines))
+        return flat(self.encode(lines))
 
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The same for target lines."""
-        return _flat(self.encode_target(lines))
+        return flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
@@ -106,7 +106,8 @@ class Tokenizer(Protocol):
         """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 
 
-def _flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+def flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of all lines [tokens] int32, and the lengths of the lines [lines]."""
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 

@@ -62,7 +62,7 @@ def test_files_and_resuming(call: Call, tmp_path: Path) -> None:
 def test_a_run_of_another_task_is_refused(call: Call, tmp_path: Path) -> None:
     code, _, err = call(b'good\n', run=TESTS / 'golden' / 'number_words')
     assert code == 2
-    assert "a run of the task 'translation'; expected one of 'classification'; use `flax-transformer translate" in err
+    assert "a run of the task 'translation'; expected a run of 'classification'; use `flax-transformer translate" in err
     assert call(b'good\n', run=tmp_path / 'none')[0] == 2
 
 

@@ -102,7 +102,7 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
     files = ('--source', folder / 'in', '--reference', folder / 'in', '--trials', '50', '--resamples', '50')
     code, out, _ = call('compare', copy_run, folder / 'other', *files)
     assert code == 0
-    for word in ('p by bootstrap', 'p by randomisation', 'chrF2++', 'TER', 'nrefs:1'):
+    for word in ('p by bootstrap', 'p by randomization', 'chrF2++', 'TER', 'nrefs:1'):
         assert word in out
     code, out, _ = call('compare', folder / 'other', folder / 'in', *files, '--json')
     assert [json.loads(line)['metric'] for line in out.splitlines()] == ['BLEU', 'chrF2', 'chrF2++', 'TER']

@@ -67,6 +67,15 @@ def test_short_help_fits_two_screens_and_names_the_rest(command: str, capsys: py
     assert output_of(capsys, 'help', command).splitlines() == lines
 
 
+@dataclasses.dataclass
+class Silent:
+    size: int | None = None
+
+
+def test_short_help_shows_a_field_without_a_text() -> None:
+    assert short_help('flax-transformer train CONFIG', '', Silent).endswith('\noptions:\n  --size INT')
+
+
 def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, 'train', 'multi30k_en_de', '-h')
     line = next(line for line in text.splitlines() if '--training.steps ' in line)
@@ -173,6 +182,12 @@ def test_scripts_of_the_other_shells_name_every_command_and_option() -> None:
     assert all(line.startswith('complete -c flax-transformer -n ') for line in lines)
     assert any("from train' -l optimizer.name " in line and "-x -a 'adam adamw" in line for line in lines)
     assert all(line.replace("\\'", '').count("'") % 2 == 0 for line in lines)
+
+
+def test_completion_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, 'flax_transformer.server.app', None)
+    monkeypatch.delitem(sys.modules, 'flax_transformer.cli.serve', raising=False)
+    assert options_of_command('serve') == []
 
 
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

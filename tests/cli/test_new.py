@@ -155,7 +155,8 @@ def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:
     keys = [f'{number % 90}' for number in range(100)]
     groups = ['ab'[key < '4'] for key in keys]
     marked = set(zip(groups, keys, held_out(keys, groups), strict=True))
-    assert sum(is_out for *_, is_out in marked) == 20
+    assert sum(is_out for *_, is_out in marked) == 18
+    assert sum(held_out([*'abcde'] * 40)) == 40  # one key of five
     assert {group for group, _, is_out in marked if is_out} == {'a', 'b'}
     assert len(marked) == 90  # equal keys are on one side
 
@@ -169,7 +170,7 @@ def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 OTHERS = {
-    'classification': (('texts.tsv',), 'model.num_classes', 2, ('few.tsv', 'got 3 texts with 2 different labels')),
+    'classification': (('texts.tsv',), 'model.num_classes', 2, ('once.tsv', "labels, 'once' with one text, expected")),
     'speech': (('words',), 'model.hidden_size', 48, ('words/yes', '16 recordings with 0 different words')),
     'trigger-word': (('words', '--word', 'yes'), 'data.trigger', 'yes', ('words', "got 0 recordings of --word ''")),
     'word-vectors': (('text',), 'tokenizer.min_count', 2, ('few.tsv', 'got 9 words in 3 lines')),
@@ -187,7 +188,9 @@ def test_every_task_has_new_and_its_folder_can_be_moved(
         (here / 'words' / word).mkdir(parents=True)
         for number in range(16):
             (here / 'words' / word / f'{number}.wav').write_bytes(wav_bytes(tone(0.5, hz=hz + number)))
-    (here / 'texts.tsv').write_text(''.join(f'{number % 2}\ttext {number} is {number % 2}\n' for number in range(40)))
+    texts = ''.join(f'{number % 2}\ttext {number} is {number % 2}\n' for number in range(40))
+    (here / 'texts.tsv').write_text(texts)
+    (here / 'once.tsv').write_text(texts + 'once\tthe same text\n' * 2)
     (here / 'few.tsv').write_text('a\tone two\n' * 2 + 'b\tone two\n')
     (here / 'text').write_text(''.join(f'{number} is the word of line {number}\n' for number in range(2000)))
     monkeypatch.chdir(here)

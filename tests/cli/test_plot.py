@@ -51,6 +51,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
         (['atention'], "no picture 'atention'; expected one of attention, heads"),
         (['attention', 'run'], "plot attention: got 'run', expected RUN LINE, the line in quotes"),
         (['curves'], 'plot curves: got nothing, expected RUN RUN ...'),
+        (['tree', 'run', 'a', '--translation', 'b'], '--translation has no effect; it is for attention, heads, layers'),
         (['curves', tmp_path], 'config.json'),
         (['lengths', tmp_path / 'broken.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
         (['lengths', tmp_path / 'deep.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),

@@ -184,7 +184,7 @@ def test_what_differs_from_the_outputs_that_are_there_is_refused(
 def test_a_damaged_file_is_named_and_the_others_are_translated(translator: UpperCase, call: Call, files: Path) -> None:
     (files / 'part-1.zst').write_bytes((files / 'part-1.zst').read_bytes()[:-9])
     (files / 'part-3').write_bytes(b'a\n' * 9 + b'b \xff c\n')
-    code, said = call('1/1')
+    code, said = call('1/1', '-q')
     assert code == 2
     assert 'in/part-1.zst could not be read' in said
     assert 'in/part-3, line 10: byte 0xff is not valid UTF-8' in said

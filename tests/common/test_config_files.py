@@ -75,6 +75,10 @@ def test_a_typo_in_a_field_names_file_line_and_nearest_field(refusal):
             ['d_model=512 is not divisible by num_heads=7'],
         ),
         (HEAD + "    return Config(model=TransformerConfig(num_heads='8'))\n", ["num_heads='8'"]),
+        (
+            HEAD + "    ...\nexec(compile('def get_config(): return Config(optimiser=None)', 'imported', 'exec'))\n",
+            ['Did you mean optimizer'],
+        ),
         (HEAD + '    return {}\n', ['get_config() returned dict, expected a flax_transformer.config.Config']),
         ('import os\n\nfrom flax_transformer.config import Confg\n', ['line 3', "'Confg'"]),
         ('config = 1\n', ['has no function get_config()']),

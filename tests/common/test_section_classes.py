@@ -54,6 +54,7 @@ def test_json_names_the_class_unless_it_is_the_first() -> None:
         ({'class': 'Sqare'}, r"shape.class='Sqare': expected one of Round, Square.*Square"),
         ({'class': ['Square']}, r"shape.class=\['Square'\]: expected one of Round, Square"),
         ({'side': 4}, 'shape.side: no such field of Round; set shape.class to Square'),
+        ({'radius': 3, 'side': 4}, 'shape.side: no such field of Round; set shape.class to Square'),
         ({'class': 'Square', 'sides': 4}, 'shape.sides: no such field.*side'),
         ([4], r'shape: got \[4\], expected a table of fields'),
     ],

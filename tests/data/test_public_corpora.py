@@ -199,7 +199,7 @@ def test_multi30k_is_what_its_configs_read(
 ) -> None:
     assert main(['prepare', 'multi30k', '--mirror', upstream_multi30k.url]) == 0
     out = capsys.readouterr().out
-    assert 'multi30k is in data/multi30k. Multi30k states no licence' in out
+    assert 'multi30k is in data/multi30k. Multi30k states no license' in out
     assert 'flax-transformer train multi30k_en_de\n' in out
     for config in ('multi30k_en_de', 'multi30k_en_de_tok'):
         data = load_config(config).data

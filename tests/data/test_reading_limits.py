@@ -169,7 +169,7 @@ def test_segments_are_read_by_offset_and_duration(tmp_path: Path) -> None:
         (gzip.compress(b'a\n', mtime=0), 'compressed'),
         (b'<?xml version="1.0"?>\n<tmx version="1.4">', 'TMX'),
         (b'<srcset setid="x" srclang="en">\n<doc>', 'a segment on each line.*sed -n'),
-        (b'# comment\nmsgid ""\nmsgstr ""\n', 'message catalogue'),
+        (b'# comment\nmsgid ""\nmsgstr ""\n', 'message catalog'),
         (b'\xef\xbb\xbf1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\n', 'subtitles'),
         ('a'.encode('utf-16'), 'iconv -f UTF-16'),
     ],

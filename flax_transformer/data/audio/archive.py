@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class _Headers:
-    """An archive as tarfile sees it, which reads nothing but headers, and those whole, whatever size they declare."""
+    """The archive for tarfile, which reads only headers, each whole: refuses those that declare a huge size."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell, self._read = file.seek, file.tell, file.read
@@ -50,7 +50,7 @@ class _Headers:
 
 
 def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source | str]:
-    """The files of an archive that are wanted, by name, or what keeps one from being read; those it lacks are left out.
+    """Maps each wanted name that the archive has to its Source, or to why it cannot be read.
 
     Raises BadInput for a damaged archive, UserError for a compressed one with too much in it.
     """
@@ -67,7 +67,7 @@ def members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source | str
             tarfile.open(archive, 'r:', fileobj=_Headers(file)) as opened,
         ):
             while (member := opened.next()) is not None:
-                opened.members.clear()  # it would keep them all
+                opened.members.clear()  # tarfile would keep every member
                 if member.size < 0:
                     raise tarfile.ReadError(f'a member of {member.size:,} bytes')
                 names = spellings.get(posixpath.normpath(member.name), [])

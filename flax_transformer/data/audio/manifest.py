@@ -2,14 +2,14 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
-from flax_transformer.common.quiet import duration
+from flax_transformer.common.quiet import Say, duration
 from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
 from flax_transformer.data.audio.reading import Audio, read_audio, read_header
 from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
@@ -18,7 +18,6 @@ from flax_transformer.data.audio.wav import Header
 _SLACK = 0.1  # seconds by which a segment may reach beyond its recording: manifests round
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns
 SPEAKERS = ('speaker', 'speaker_id', 'client_id')
-Say = Callable[[str], None]
 
 
 class Utterance(NamedTuple):
@@ -102,7 +101,7 @@ def _read(utterance: Utterance, rate: int) -> Audio:
 
 
 def _sources(rows: list[Row]) -> list[Source | str]:
-    """Where the recording of each row is, or why it is nowhere."""
+    """Where the recording of each row is, or why it was not found."""
     missing: dict[Path, set[str]] = {}
     files = list(map(_file, rows))
     for row, file in zip(rows, files, strict=True):

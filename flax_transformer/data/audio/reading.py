@@ -22,7 +22,7 @@ MOST_SAMPLES = 1 << 28  # a channel of so many takes 1.1 GB; 4 hours at up to 18
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 SHORTEST = 0.02  # seconds; less is too short for any sound of speech
-_BLOCK = 1 << 12  # frames decoded at a time: as many are lost before damage
+_BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many before it
 _BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
@@ -32,7 +32,7 @@ class Audio(NamedTuple):
     """A recording, mono."""
 
     samples: np.ndarray  # float32 [T], in -1..1
-    # What was done and what is odd, in phrases that are the same for all recordings of which they are true.
+    # What was done and what is odd, each worded the same for every recording, so that they can be counted.
     remarks: tuple[str, ...]
 
 
@@ -76,7 +76,7 @@ def read_header(file: Path | Source | BinaryIO, *, name: str = '') -> Header:
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """Samples [T] at another rate, [ceil(T * wanted / rate)], by a polyphase filter against aliases."""
+    """Samples [T] at another rate, [ceil(T * wanted / rate)], by a polyphase anti-aliasing filter."""
     if rate == wanted:
         return samples
     from scipy.signal import resample_poly
@@ -178,7 +178,7 @@ def _soundfile(file: BinaryIO, start: bytes) -> Any:
 
 
 class _Rewinding:
-    """A file for libsndfile: seeking before its beginning leads there, as an error of Python's would be printed."""
+    """A file for libsndfile; clamps seeks at its beginning: Python would print an exception raised in the callback."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.tell, self.read, self.readinto = file, file.tell, file.read, file.readinto
@@ -225,13 +225,13 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
             'parts, or resample it to 16,000 Hz'
         )
     samples = np.empty(header.frames, np.float32)
-    size, clipped, peak, not_finite = 0, 0, 0.0, 0
+    size, clipped, peak, not_finite = 0, 0.0, 0.0, 0
     for block in blocks:
         not_finite += block.size - np.count_nonzero(np.isfinite(block))
         if not_finite:
             continue  # the rest is only counted
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
-        clipped += num_clipped(block)
+        clipped += num_clipped(block) / block.shape[1]
         wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
         samples[size : size + len(block)] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide)
         size += len(block)
@@ -262,10 +262,10 @@ def checked_samples(samples: np.ndarray) -> np.ndarray:
     return samples
 
 
-def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: int) -> tuple[np.ndarray, list[str]]:
+def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float) -> tuple[np.ndarray, list[str]]:
     """Samples [T] as float32, divided by `peak` if that is above 1, and remarks about level and length.
 
-    `peak` and `clipped` (see `num_clipped`) are those of the channels that were mixed.
+    `peak` is the highest, and `clipped` the mean number (see `num_clipped`), of the channels that were mixed.
     """
     remarks = []
     if peak > 1:

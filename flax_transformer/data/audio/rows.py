@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What a column's value must be one of, or none of."""
+    """The values that a column must have, or must not."""
 
     column: str
     is_among: bool
@@ -64,7 +64,7 @@ class Spec(NamedTuple):
 
     @classmethod
     def parsed(cls, spec: str) -> 'Spec':
-        """The parts. Raises UserError for a condition that is none."""
+        """The parts. Raises UserError for a malformed condition."""
         rest, _, text = spec.partition('#')
         path, _, query = rest.partition('?')
         return cls(path, tuple(_condition(part, spec) for part in query.split('&') if query), text)
@@ -129,7 +129,7 @@ def _all_rows(path: str, root: Path) -> Iterator[Row]:
     if (folder := path_below(path, root)).is_dir():
         tables = [file for file in sorted(folder.iterdir()) if content_suffix(file) in ('.tsv', '.jsonl')]
         if len(tables) == 1:
-            yield from _all_rows(str(tables[0]), root)
+            yield from _all_rows(str(tables[0].absolute()), root)
         else:
             yield from _librispeech_rows(folder) if any(folder.rglob('*.trans.txt')) else _rows_by_name(folder)
         return

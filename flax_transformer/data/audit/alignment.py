@@ -47,11 +47,11 @@ def shifted_stretches(lengths: np.ndarray, ends: np.ndarray) -> list[Stretch]:
     offsets = (0, *OFFSETS)
     model = max((_evidence(lengths, ends, offset) for offset in offsets), key=lambda each: each.correlation)
     ratios = {offset: model.log_ratios(lengths, ends, offset) for offset in offsets}
-    # Half of what a source says about its target's length: sorted lists (consecutive numbers) fit their neighbours too.
+    # Half of what a source says about its target's length: sorted lists (consecutive numbers) fit their neighbors too.
     drift = max(0.5 * np.log(model.spread / model.deviation), 0)
     found: list[Stretch] = []
     for offset in OFFSETS:
-        # Compared with the better of the others: if pairs do not fit at all, no neighbour may seem to.
+        # Compared with the better of the others: if pairs do not fit at all, no neighbor may seem to.
         others = np.maximum(ratios[0], ratios[-offset])
         gain = np.clip(ratios[offset] - others, -CLIP, CLIP) - drift
         found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
@@ -64,8 +64,8 @@ class _Evidence(NamedTuple):
     correlation: float  # correlates the logarithms of lengths
     slope: float
     intercept: float
-    deviation: float  # the target's length varies so much given the source's
-    spread: float  # the target's length varies so much by itself
+    deviation: float  # standard deviation of the target's length, given the source's
+    spread: float  # the same without it
     middle: float
     ends: np.ndarray  # [2]: log-likelihood ratio of unequal and equal last marks
 
@@ -77,7 +77,7 @@ class _Evidence(NamedTuple):
         ratios = 0.5 * (alone**2 - known**2) + np.log(self.spread / self.deviation)
         ratios += self.ends[np.equal(*_at(offset, ends)).astype(int)]
         ratios = np.where((source > 0) & (target > 0), ratios, 0)
-        # One ratio a pair; the pair at the edge has no neighbour and gets 0.
+        # One ratio a pair; the pair at the edge has no neighbor and gets 0.
         return np.pad(ratios, (max(-offset, 0), max(offset, 0)))
 
 

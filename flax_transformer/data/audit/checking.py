@@ -16,7 +16,8 @@ from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read
 from flax_transformer.data.audit.report import EXAMPLES, Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.bitext.sources import form_of, open_corpus, read_corpus
+from flax_transformer.data.named_files import data_root
 
 
 def audit(
@@ -56,7 +57,7 @@ def open_all(data: DataConfig) -> Iterator[CorpusFacts]:
 def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
     if name.startswith('sacrebleu:'):
         return _InMemory(name, read_corpus(name, data))
-    if name.count(',') > 1 and '#' not in name:
+    if name.count(',') > 1 and form_of(name, data_root(data.root)) == 'two paths':
         name = ','.join(name.split(',')[:2])  # the first of several references
     return open_corpus(name, data, languages)
 
@@ -106,7 +107,7 @@ def report_on(
 
 
 def _detail(facts: CorpusFacts, kind: str) -> str:
-    """A sentence about the first pair of a kind, if there is one to say."""
+    """A sentence about the first pair of a kind; '' if there is none."""
     index, side = facts.examples[kind][0]
     if kind == 'missing_side':
         return facts.corpus.missing(side, index)

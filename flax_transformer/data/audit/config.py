@@ -19,7 +19,7 @@ class CheckConfig:
     # The rest: the share of a corpus's pairs, 0 to 1, from which a kind of damage is a warning instead of a note.
 
     swapped_pair: float = 0.005  # warn from this share of pairs: each side in the language of the other
-    wrong_language: float = 0.01  # warn from this share of pairs: a side in neither language
+    wrong_language: float = 0.01  # warn from this share of pairs: a side in a language other than its own
     copy: float = 0.02  # warn from this share of pairs: the target is the source
     blank: float = 0.01  # warn from this share of pairs: a side of nothing but spaces
     too_long: float = 0.01  # warn from this share of pairs: more tokens than a row has slots

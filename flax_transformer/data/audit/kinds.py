@@ -27,10 +27,10 @@ QUOTED = (
     'share',
     'rows of a table with all cells in double quotes, or a cell with quotes of its own doubled, as CSV has them',
     'takes the quotes for part of the text',
-    'write the table again with csv.QUOTE_NONE of Python, or clean the corpus',
+    'write the table again with csv.QUOTE_NONE of Python',
     0.01,
 )
-OF_LINES = (  # whatever the task
+OF_LINES = (  # kinds that every task checks
     (
         'control',
         'share',

@@ -1,7 +1,7 @@
 """The language of a line: by what the corpus itself shows, and in doubt by a library.
 
 Character trigrams of the first pairs show what each side looks like. That is fast, needs no list of languages, and
-finds swapped pairs and lines that look unlike the rest of their side. py3langid (BSD licence, 4.5 MB, 140 languages,
+finds swapped pairs and lines that look unlike the rest of their side. py3langid (BSD license, 4.5 MB, 140 languages,
 loaded on demand) then decides whether those are foreign.
 """
 
@@ -17,12 +17,12 @@ from flax_transformer.data.audit.characters import LAST, LETTER, SCRIPTS, Text, 
 from flax_transformer.text.languages import two_letters
 
 SLOTS = 1 << 17  # size of the table into which trigrams are hashed
-MARGIN = 12.0  # nats by which a line must look like the other side
+MARGIN = 12.0  # nats by which the other side's model must be likelier
 # Robust standard deviations of a line's mean log-probability below the median at which the library is asked.
 UNLIKELY = 3.0
 FEWEST_LETTERS = 20  # the library is unreliable on shorter lines
 CERTAIN = 0.7  # the library's confidence
-ASKED = 200  # lines at most by which a side's language is found
+ASKED = 200  # most lines given to the library for a side
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
 
 
@@ -114,19 +114,14 @@ def identifier_of(languages: Sequence[str]) -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if known := sorted({code_of(each) for each in languages} & set(identifier.labels)):
+    if known := sorted({two_letters(each) for each in languages} & set(identifier.labels)):
         identifier.set_languages(known)
     return identifier
 
 
-def code_of(language: str) -> str:
-    """`de_AT`, `de-AT` or `deu_Latn` as `de`."""
-    return two_letters(language)
-
-
 def is_known(language: str) -> bool:
     """Whether the library knows the language."""
-    return len(language) < 12 and code_of(language) in _identifier().labels
+    return len(language) < 12 and two_letters(language) in _identifier().labels
 
 
 def identify(line: str) -> tuple[str, float]:
@@ -136,7 +131,7 @@ def identify(line: str) -> tuple[str, float]:
 
 def is_language(found: str, expected: str) -> bool:
     """Whether the language found may be the expected one; languages that are hard to tell apart count as one."""
-    expected = code_of(expected)
+    expected = two_letters(expected)
     return found == expected or any(found in group and expected in group for group in ALIKE)
 
 

@@ -25,7 +25,7 @@ from flax_transformer.data.bitext.named_corpora import NumberWords
 HEAD = 65_536  # first pairs, which teach what the corpus is like
 MADE = 1  # chunks read of a corpus that is made: generating all of it takes longer than its check is worth
 _MODEL: list[Model] = []  # set in each inspecting process
-_MEMORISED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
+_MEMORIZED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
 
 
 @dataclass
@@ -192,11 +192,11 @@ def _described(stretch: Stretch) -> str:
     )
 
 
-def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, shown: list[int] | None = None) -> None:
-    """Counts pairs, the first of them as examples."""
+def _add(facts: CorpusFacts, kind: str, indices: np.ndarray, examples: list[int] | None = None) -> None:
+    """Counts pairs, and keeps the first as examples."""
     if len(indices):
         facts.counts[kind] += len(indices)
-        first = indices[:EXAMPLES].tolist() if shown is None else shown[:EXAMPLES]
+        first = indices[:EXAMPLES].tolist() if examples is None else examples[:EXAMPLES]
         facts.examples.setdefault(kind, []).extend((index, 0) for index in first)
         facts.reject(kind, indices)
 
@@ -225,7 +225,7 @@ def _compare_held_out(corpora: list[CorpusFacts]) -> None:
         if facts.role == 'test':
             for other in training:
                 shared = shared_pairs(*facts.pairs.keys, other.pairs.keys) if other.languages == facts.languages else []
-                if len(facts) and len(shared) >= _MEMORISED * len(facts):
+                if len(shared) >= _MEMORIZED * len(facts):
                     _add(facts, 'test_is_training', np.asarray(shared))
             for other in held_out:
                 if other.role == 'validation' and other.languages == facts.languages:

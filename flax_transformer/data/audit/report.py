@@ -36,9 +36,9 @@ class Finding:
 
     about: Kind
     severity: Severity
-    corpus: str  # train, validation, test, or the name of a mixture's corpus
+    corpus: str  # its name, or what else it concerns: training, files, language en
     count: int
-    total: int  # pairs in the corpus
+    total: int  # pairs, lines or files
     examples: tuple[Example, ...] = ()
     detail: str = ''
 

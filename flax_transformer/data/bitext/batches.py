@@ -209,7 +209,7 @@ def validation_batches(
     The slots grow to hold the longest sentence, so none is left out. Empty rows fill up the last batch.
     """
     slots = max(source_slots, _longest(corpora, 'source')), max(target_slots, _longest(corpora, 'target'))
-    if not corpora or not sum(map(len, corpora)):
+    if not sum(map(len, corpora)):
         return
     numbers = np.repeat(np.arange(len(corpora)), [len(pairs) for pairs in corpora])
     indices = np.concatenate([np.arange(len(pairs)) for pairs in corpora])

@@ -28,6 +28,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import Say
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
 from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 from flax_transformer.data.lines import Listed, stat, unchanged
@@ -37,7 +38,6 @@ META_FILE = 'meta.json'
 _FORMAT = 1  # another format gets another folder
 _SIDES = ('source', 'target')
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,13 @@ def _write(
     before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tags = tags_of(tokenizer, settings.target_language)
+    vocab_size = max(tokenizer.vocab_size, tokenizer.target_vocab_size)
     with ThreadPoolExecutor(1) as background:
         digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         arrays = _Arrays(folder)
         for pairs in corpus.pairs():
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tags=tags)
-            _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=tokenizer.vocab_size)
+            _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]
             counts['too_long'] += chosen.left_out[1]
@@ -163,7 +164,7 @@ def _write(
         )
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
-    listed = [{**stat, 'sha256': digest} for stat, digest in zip(before, digests, strict=True)]
+    listed = [{**entry, 'sha256': digest} for entry, digest in zip(before, digests, strict=True)]
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
     meta = {
         'corpus': corpus.name,

@@ -78,7 +78,7 @@ class DataConfig:
     source_length: int = 128  # tokens in a packed row; a longer sentence (with EOS) is left out and reported
     target_length: int = 128  # the same for the target
     block_size: int = 2048  # sentences packed together
-    # Processes that plan training batches, 0: none; None: for half of the cores, none for a small corpus.
+    # Processes that plan training batches, 0: none; None: one for every two cores, at most 8; none for a small corpus.
     workers: int | None = setting(None, 'resumable', 'cosmetic')
     # Rate of merges dropped in training with algorithm bpe, as in SentencePiece; 0.05 splits like 0.1 in the paper
     # (Provilkov et al. 2020).

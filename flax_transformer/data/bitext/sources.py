@@ -7,7 +7,7 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.text_files import AlignedFiles, read_references
+from flax_transformer.data.bitext.text_files import AlignedFiles, JsonLines, TsvFiles, read_references
 from flax_transformer.data.lines import content_suffix
 from flax_transformer.data.named_files import (
     columns_of,
@@ -33,7 +33,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         return read_sacrebleu(name)
     source, *targets = name.split(',')
     root = data_root(config.root)
-    if targets and _form(name, root) == 'two paths':
+    if targets and form_of(name, root) == 'two paths':
         return read_references(*(AlignedFiles(name, _aligned([source, target], root)) for target in targets))
     return open_corpus(name, config, languages).read()
 
@@ -47,7 +47,7 @@ def named_files(name: str, config: DataConfig) -> Iterable[Path]:
         from flax_transformer.data.tfds_builders import builder_path
 
         return (builder_path(name, root),)
-    patterns = _patterns(name, _form(name, root), (config.source_language, config.target_language))
+    patterns = _patterns(name, form_of(name, root), (config.source_language, config.target_language))
     return itertools.chain.from_iterable(named_paths(pattern, root) for pattern in patterns)
 
 
@@ -63,15 +63,13 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         from flax_transformer.data.bitext.named_corpora import TfdsCorpus
 
         return TfdsCorpus(name, root, languages)
-    form = _form(name, root)
+    form = form_of(name, root)
     patterns = _patterns(name, form, languages)
     if form == '{lang}':
         return AlignedFiles(name, _aligned(patterns, root), {'languages': languages})
     if form == 'two paths' and len(patterns) == 2:
         return AlignedFiles(name, _aligned(patterns, root))
     if form in ('.tsv', '.jsonl'):
-        from flax_transformer.data.bitext.text_files import JsonLines, TsvFiles
-
         files = matching_files(*patterns, root)
         return TsvFiles(name, files, columns_of(name)[1]) if form == '.tsv' else JsonLines(name, files, languages)
     raise UserError(
@@ -81,8 +79,8 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     )
 
 
-def _form(name: str, root: Path) -> str:
-    """The form of the name of a corpus in files."""
+def form_of(name: str, root: Path) -> str:
+    """The form of the name of a corpus in files: {lang}, .tsv, .jsonl, two paths, or ''."""
     path, _ = columns_of(name)
     kind = content_suffix(Path(path))
     if '{lang}' in name:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import pip_install
-from flax_transformer.data.audit.language import code_of
+from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
 MOST_TER_WORDS = 1000  # a longer line is not scored: TER takes 30 s for two different lines of so many
@@ -45,7 +45,7 @@ def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
     Where its package is missing, and for languages without spaces that sacreBLEU does not know, it is `char`, with a
     note. Raises UserError if another `tokenizer` of sacreBLEU's is not installed.
     """
-    code = code_of(language or '')
+    code = two_letters(language or '')
     chosen = _TOKENIZERS.get(code, '13a')
     is_asian = chosen in ('zh', 'ja-mecab') or tokenizer in ('zh', 'ja-mecab')
     if tokenizer != 'auto':

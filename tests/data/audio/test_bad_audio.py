@@ -96,6 +96,8 @@ def test_what_is_odd_is_read_with_a_remark(case: str) -> None:
 def test_a_sound_recording_has_no_remarks() -> None:
     assert read(wav_bytes(TONE)).remarks == ()
     assert read(wav_bytes(1.99 * TONE)).remarks == (), 'full scale, reached by a sine, is not clipped'
+    loud = np.where(np.arange(len(TONE)) < 4, 1, TONE)  # 3 of 4,000 samples follow an equal one
+    assert read(wav_bytes(np.stack([loud, loud], axis=1))).remarks == ('mixed down from 2 channels',)
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,12 @@ def read(spec: str, folder: Path) -> tuple[list[Utterance], list[str]]:
     return read_manifest(spec, folder, say=said.append), said
 
 
-def test_a_table_lists_recordings_in_its_order(tmp_path: Path) -> None:
+def test_a_table_lists_recordings_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path)
     utterances, said = read('index.tsv#digit', tmp_path)
     assert [(each.text, each.speaker) for each in utterances] == [row[1:] for row in ROWS]
+    monkeypatch.chdir(tmp_path.parents[1])
+    assert read(f'{tmp_path.name}#digit', Path(tmp_path.parent.name))[0] == utterances
     first = utterances[0]
     assert first.columns == {'file': 'clips/0_ann.wav', 'digit': '0', 'speaker': 'ann', 'split': 'test'}
     assert first.place == f'{tmp_path}/index.tsv:2'

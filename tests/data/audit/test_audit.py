@@ -234,6 +234,9 @@ def test_nothing_is_reported_of_a_clean_corpus(tmp_path):
     report = audit_of(config_of(tmp_path))
     assert report.findings == (), str(report)
     assert report.pairs == {'train': 500, 'validation': 60, 'test': 60}
+    for language in ('en', 'de'):
+        (tmp_path / f'test.{language}').rename(tmp_path / f'a,b,c.{language}')  # commas that separate no references
+    assert audit_of(config_of(tmp_path, test='a,b,c.{lang}')).pairs == report.pairs
 
 
 @pytest.mark.parametrize('fault', FAULTS, ids=lambda fault: fault.name)

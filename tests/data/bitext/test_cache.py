@@ -98,8 +98,9 @@ def test_the_cache_holds_what_tokenize_gives_in_memory(folder, tmp_path):
     assert prepared_in(tmp_path / 'cache')
 
 
+@pytest.mark.parametrize('name', ['vocab_size', 'target_vocab_size'])
 @pytest.mark.parametrize(('vocab_size', 'dtype'), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
-def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_size, dtype):
+def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_size, dtype, name):
     expected, last = in_memory(folder), vocab_size - 1
     encode_flat = SentencePieceTokenizer.encode_flat
 
@@ -107,7 +108,7 @@ def test_ids_take_two_bytes_where_they_fit(folder, tmp_path, monkeypatch, vocab_
         ids, lengths = encode_flat(self, lines)
         return np.where(ids == self.eos_id, last, ids), lengths
 
-    monkeypatch.setattr(SentencePieceTokenizer, 'vocab_size', property(lambda _: vocab_size))
+    monkeypatch.setattr(SentencePieceTokenizer, name, property(lambda _: vocab_size))
     monkeypatch.setattr(SentencePieceTokenizer, 'encode_flat', with_the_last_piece)
     pairs = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
     assert pairs.source.ids.dtype == dtype
