@@ -59,7 +59,7 @@ def cleaned(output: nbformat.NotebookNode, folder: str) -> nbformat.NotebookNode
 
 
 def _joined(outputs: list) -> list:
-    """Outputs whose neighbouring pieces of one stream are one piece; where a stream breaks is chance."""
+    """Outputs whose neighboring pieces of one stream are one piece; where a stream breaks is chance."""
     found: list = []
     for output in outputs:
         if found and 'text' in output and output.get('name') == found[-1].get('name'):

@@ -1,8 +1,8 @@
 """What training does to waveforms and features: gain, noise, and masks (SpecAugment).
 
 Pure functions of a key, or of numbers, and one recording's arrays; all compile with static shapes, and map over a batch
-by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0. What
-takes no key works on NumPy arrays, too, without JAX.
+by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0.
+`gain`, `active_power` and `mixed` also work on NumPy arrays.
 """
 
 import jax

@@ -21,7 +21,7 @@ def plot_map(
 ) -> Figure:
     """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target.
 
-    Or other numbers of pairs of tokens, from 0 up; `value_name` says which.
+    Draws any other values from 0 up, too; `value_name` names them.
     """
     weights = _checked(weights, 2, source, target)
     widest = 0.08 * max(map(len, target), default=0)
@@ -29,8 +29,7 @@ def plot_map(
     axes = figure.add_subplot()
     image = draw_matrix(axes, weights, largest=max(float(weights.max()), 1e-9))
     _label_axes(axes, source, target)
-    axes.set_xlabel(axis_names[0])
-    axes.set_ylabel(axis_names[1])
+    axes.set(xlabel=axis_names[0], ylabel=axis_names[1])
     axes.set_title(title, fontsize=11)
     figure.colorbar(image, label=value_name, shrink=0.8)
     return figure
@@ -66,8 +65,7 @@ def plot_alignment(links: Sequence[tuple[int, int]], source: Sequence[str], targ
     _draw_lattice(axes, len(source), len(target))
     if links:
         axes.scatter(*zip(*links, strict=True), s=70, color=COLORS[1], zorder=3)
-    axes.set_xlabel('source')
-    axes.set_ylabel('translation')
+    axes.set(xlabel='source', ylabel='translation')
     return figure
 
 
@@ -99,8 +97,8 @@ def _grid(
     """Maps [N, T, S] in rows and columns; tokens at the left and the lower edge only."""
     rows, columns = shape
     longest = (0.085 * max(map(len, tokens), default=0) for tokens in (target, source))
-    beside, below = (min(length, 1.2) for length in longest)
-    width = 1.0 + beside + columns * max(1.3, 0.2 * len(source))
+    left, below = (min(length, 1.2) for length in longest)
+    width = 1.0 + left + columns * max(1.3, 0.2 * len(source))
     height = 0.3 + below + rows * max(1.0, 0.25 + 0.17 * len(target))
     figure, panels = make_panels(width, height, rows, columns)
     largest = max(float(weights.max()), 1e-9)

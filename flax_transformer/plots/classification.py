@@ -20,10 +20,10 @@ from flax_transformer.plots.look import (
 def plot_attributions(
     tokens: Sequence[str], values: np.ndarray, names: Sequence[str], *, label: str, title: str = ''
 ) -> Figure:
-    """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a colour.
+    """Tokens across, classifiers down: what each token adds to the log-odds of the label, as a number and a color.
 
-    Values [R, S] are in nats, for R classifiers and S tokens; `names` of classifiers may tell their answers, too. Blue
-    is for the label, red against it. Each row has a colour scale of its own, up to its largest value.
+    Values [R, S] are in nats, for R classifiers and S tokens; `names` may include the classifiers' answers. Blue is
+    for the label, red against it. Each row has a color scale of its own, up to its largest value.
     """
     values = np.asarray(values, np.float64)
     figure, (axes,) = make_panels(2.6 + 0.75 * len(tokens), 1.9 + 0.55 * len(names))

@@ -15,7 +15,7 @@ MANY = 24  # points from which a curve is a line without markers
 def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
 ) -> Figure:
-    """A panel by title, with a line for each run that has points there; `marked` ones show each point.
+    """A panel for each title, with a line for each run that has points there; `marked` ones show each point.
 
     `panels` hold the points of each run; `units` are those of the values, by the panel's title.
     """
@@ -31,9 +31,7 @@ def plot_learning_curves(
                 # Equal curves, drawn one over the other, each show an equal part of the line.
                 dashes = '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))
                 axes.plot(*zip(*points, strict=True), color=color_of(number), linestyle=dashes, **marker)
-        axes.set_title(title)
-        axes.set_xlabel('step')
-        axes.set_ylabel(units.get(title, ''))
+        axes.set(title=title, xlabel='step', ylabel=units.get(title, ''))
         clear_frame(axes)
     handles = [all_axes[0].plot([], [], color=color_of(number))[0] for number in range(len(runs))]
     figure.legend(handles, plain(runs), loc='outside upper center', ncols=min(len(runs), 3))
@@ -51,7 +49,7 @@ def plot_lines(
 ) -> Figure:
     """Curves by name, each (across, up); or panels by title, each of curves by name. Labels say the units.
 
-    The same name has the same colour in every panel.
+    The same name has the same color in every panel.
     """
     nested = any(isinstance(each, Mapping) for each in curves.values())
     panels_of = curves if nested else {title: curves}

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a white page, axes that leave the eye to the data, words in any script."""
+"""What all pictures share: colors, a white page, axes that leave the eye to the data, words in any script."""
 
 import functools
 import io
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 else:  # matplotlib is an extra, and slow to import
     Axes = Figure = Text = Any
 
-# Okabe and Ito's, which people with any colour vision tell apart, but for yellow, which white pages swallow.
+# Okabe and Ito's, which people with any color vision tell apart, but for yellow, which white pages swallow.
 COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000')
 # ColorBrewer's ends of red to blue: against and for.
 NEGATIVE, POSITIVE = '#b2182b', '#2166ac'
-WEIGHTS = 'Blues'  # colour map from 0 up; white is nothing
-SIGNED = 'RdBu'  # colour map around 0
+WEIGHTS = 'Blues'  # color map from 0 up; white is nothing
+SIGNED = 'RdBu'  # color map around 0
 MARKERS = 'os^Dv<>'
 MISSING = '□'  # stands for a character that no font has
 FIRST = 'DejaVu Sans'  # comes with matplotlib
@@ -40,7 +40,7 @@ def make_panels(width: float, height: float, rows: int = 1, columns: int = 1) ->
 
 
 def color_of(number: int) -> str:
-    """The colour of the curve of a number, from 0."""
+    """The color of the curve of a number, from 0."""
     return COLORS[number % len(COLORS)]
 
 
@@ -52,7 +52,7 @@ def clear_frame(axes: 'Axes') -> None:
 
 
 def draw_matrix(axes: 'Axes', values: np.ndarray, *, largest: float, color_map: str = WEIGHTS):
-    """Draws [rows, columns] as squares, 0 in white and `largest` the darkest; the image, for a colour bar."""
+    """Draws [rows, columns] as squares, 0 in white and `largest` the darkest; the image, for a color bar."""
     low = -largest if color_map == SIGNED else 0.0
     image = axes.imshow(values, cmap=color_map, vmin=low, vmax=largest, interpolation='nearest')
     axes.tick_params(length=0)
@@ -61,7 +61,7 @@ def draw_matrix(axes: 'Axes', values: np.ndarray, *, largest: float, color_map: 
 
 
 def plain(texts: Sequence[str]) -> list[str]:
-    """Texts in which matplotlib reads no formula."""
+    """Escapes $, which would begin a formula."""
     return [str(text).replace('$', r'\$') for text in texts]
 
 

@@ -46,7 +46,7 @@ def averaged(kind: str) -> np.ndarray:
 
 
 def plot_norm_axes(kinds: tuple[str, ...] = KINDS) -> Figure:
-    """A cube for each norm; coloured are the numbers whose mean and variance normalize the one at the front corner."""
+    """A cube for each norm; colored are the numbers whose mean and variance normalize the one at the front corner."""
     rows, columns = -(-len(kinds) // 2), min(len(kinds), 2)
     figure = make_figure(4.2 * columns, 3.9 * rows)
     for number, kind in enumerate(kinds, start=1):

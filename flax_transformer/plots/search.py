@@ -20,14 +20,14 @@ def plot_beam_tree(
     kept: Sequence[bool] | None = None,
     title: str = '',
 ) -> Figure:
-    """Hypotheses as paths from top to bottom, a token a node; the best path is coloured.
+    """Hypotheses as paths from top to bottom, a token a node; the best path is colored.
 
     Args:
       tokens: a token for each of N nodes, after its parent.
       parents: index of each node's parent; -1: the root.
       log_probs: log-probability of the hypothesis that ends in each node, in nats; written below it.
-      best: the last node of the path to colour; None: none.
-      kept: [N], False: the search dropped this node, which is drawn grey; None: all are kept.
+      best: the last node of the path to color; None: none.
+      kept: [N], False: the search dropped this node, which is drawn gray; None: all are kept.
     """
     parents, log_probs = np.asarray(parents, int), np.asarray(log_probs, float)
     if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):

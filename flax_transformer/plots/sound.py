@@ -8,7 +8,7 @@ import numpy as np
 from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color_of, make_panels, plain
 
 RANGE_DB = 80.0  # what a spectrogram shows below its maximum
-SPECTRUM = 'magma'  # dark to light, evenly, for any colour vision
+SPECTRUM = 'magma'  # dark to light, evenly, for any color vision
 _TICKS_HZ = (100, 250, 500, 1000, 2000, 4000, 8000, 16_000)
 _MOST_POINTS = 4000  # a waveform's outline has no more: they would not be seen
 
@@ -44,7 +44,7 @@ def plot_frames(samples: np.ndarray, rate: int, *, window: int, hop: int) -> Fig
         axes.text(times[window // 2], 1.04 * height, str(number), ha='center', va='bottom', color=color_of(number))
     clear_frame(axes)
     axes.set(xlabel='time (ms)', ylabel='amplitude', ylim=(-1.1 * height, 1.25 * height))
-    axes.set_title(f'frames of {1000 * window / rate:g} ms, one each {1000 * hop / rate:g} ms', loc='left', fontsize=11)
+    axes.set_title(f'frames of {1000 * window / rate:g} ms, every {1000 * hop / rate:g} ms', loc='left', fontsize=11)
     return figure
 
 
@@ -132,7 +132,7 @@ def _draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom:
 
 
 def draw_mel(axes: Axes, features: np.ndarray, times: np.ndarray, hz: np.ndarray):
-    """Draws log-mel features as `plot_mel` takes them; the image, for a colour bar."""
+    """Draws log-mel features as `plot_mel` takes them; the image, for a color bar."""
     bands = len(hz)
     image = _draw_spectrum(axes, decibels(np.exp(features)), times, bottom=-0.5, top=bands - 0.5)
     ticks = [tick for tick in _TICKS_HZ if hz[0] <= tick <= hz[-1]]

@@ -1,4 +1,4 @@
-"""Pictures of words as vectors: maps, neighbours, a bias before and after, a table of features."""
+"""Pictures of words as vectors: maps, neighbors, a bias before and after, a table of features."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ _ANCHORS = [
 
 
 def plot_word_map(points: np.ndarray, groups: Mapping[str, Sequence[str]], *, title: str = '') -> Figure:
-    """A map of words, each group, by its name, in a colour and a marker of its own.
+    """A map of words, each group, by its name, in a color and a marker of its own.
 
     `points` are [N, 2], for the words of all groups in order.
     """
@@ -83,10 +83,10 @@ def _label(figure: Figure, axes: Axes, points: np.ndarray, words: Sequence[str])
 
 
 def plot_neighbours(word: str, neighbours: Sequence[str], cosines: Sequence[float], directions: np.ndarray) -> Figure:
-    """A word in the middle and its neighbours around it: the nearer, the higher their cosine.
+    """A word in the middle and its neighbors around it: the nearer, the higher their cosine.
 
     Args:
-      directions: [N, 2], one for each neighbour, such as its position on a map relative to the word: their order around
+      directions: [N, 2], one for each neighbor, such as its position on a map relative to the word: their order around
         the word is kept, and the angles between them are made equal.
     """
     cosines, directions = np.asarray(cosines, np.float64), np.asarray(directions, np.float64)
@@ -150,7 +150,7 @@ def plot_bias(
 
 
 def plot_features(values: np.ndarray, features: Sequence[str], words: Sequence[str]) -> Figure:
-    """A table of features by words, [F, W] from -1 to 1, as numbers and colours: blue above 0, red below."""
+    """A table of features by words, [F, W] from -1 to 1, as numbers and colors: blue above 0, red below."""
     values = np.asarray(values, np.float64)
     if values.shape != (len(features), len(words)):
         raise ValueError(f'values {values.shape}: expected [{len(features)}, {len(words)}]')

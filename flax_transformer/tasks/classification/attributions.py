@@ -1,6 +1,6 @@
 """Which tokens of a text a classifier's answer comes from.
 
-What is explained is the log-odds of a label, log p / (1 - p): 0 if it is as probable as all others together. With two
+Explains the log-odds of a label, log p / (1 - p): 0 if it is as probable as all others together. With two
 labels it is a linear function of what the encoder hands on, and the two labels' log-odds differ in their sign alone.
 """
 
@@ -24,7 +24,7 @@ from flax_transformer.tasks.classification.vocabulary import PAD_ID, padded
 class Attributions(NamedTuple):
     """What each of S tokens adds to the log-odds of a label."""
 
-    tokens: list[str]  # [S], as the classifier sees them: of a text that is too long, the beginning
+    tokens: list[str]  # [S], as the classifier sees them: a long text is cut
     values: np.ndarray  # [S] float32, in nats; above 0 for the label, below 0 against it
 
 
@@ -39,12 +39,12 @@ def attributions(
     """What each token of a line adds to the log-odds of a label, by default of the one that the line is given.
 
     Args:
-      classifier: of any encoder.
+      classifier: with any encoder.
       line: a text with at least one token.
       label: one of `classifier.labels`.
       method: occlusion: how far the log-odds fall if this token is left out. gradient: the product of the token's
-        embedding and the gradient at it, all that the token adds if the model is linear. An `average` of two labels is:
-        its values and the bias sum to the log-odds, and each is the token's own score, divided by the number of tokens.
+        embedding and the gradient at it, all that the token adds if the model is linear. With `average` and two labels
+        it is: the values and the bias sum to the log-odds, and each is the token's score over the number of tokens.
 
     Raises UserError for a label or method that is not known, and for a line without a token.
     """

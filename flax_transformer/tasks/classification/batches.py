@@ -1,4 +1,4 @@
-"""Labelled texts as ids, and the endless batches of training."""
+"""Labeled texts as ids, and the endless batches of training."""
 
 import hashlib
 from collections.abc import Iterator

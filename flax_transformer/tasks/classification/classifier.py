@@ -62,7 +62,7 @@ class Predictor:
     def __call__(
         self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """[N, C] float32, for the ids of N texts; of a text without any, whatever the model makes of nothing."""
+        """[N, C] float32, for the ids of N texts; for a text without ids, what the model makes of padding."""
         out = np.zeros((len(ids), self.num_classes), np.float32)
         slots = np.array([slots_for(max(len(text), 1)) for text in ids], int)
         for size in np.unique(slots).tolist():

@@ -74,7 +74,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class ClassificationDataConfig:
-    """Labelled texts. They are named in one of these forms:
+    """Labeled texts. They are named in one of these forms:
 
     `folder/train.tsv`  label<TAB>text on each line; `train.tsv#3,1` names the columns of label and text
     `folder/train.jsonl`  on each line {"label": ..., "text": ...}
@@ -85,7 +85,7 @@ class ClassificationDataConfig:
     Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
     """
 
-    train: str = 'train.tsv'  # a file, a folder with one for each label, or tfds:NAME:SPLIT
+    train: str = 'train.tsv'  # a file, a folder with a folder for each label, tfds:NAME:SPLIT or opinions:SPLIT
     validation: str = ''  # empty: none
     test: str = ''  # what `evaluate` reads; empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
@@ -94,7 +94,7 @@ class ClassificationDataConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check(bool(self.train), 'train is empty: expected a file of labelled texts')
+        check(bool(self.train), 'train is empty: expected a file of labeled texts')
         check_positive(self, 'max_length')
 
 
@@ -104,7 +104,7 @@ class ClassificationTrainingConfig(LoopConfig):
 
     batch_size: int = 64  # texts per batch, over all devices
     label_smoothing: float = 0.0  # spread over the other labels
-    # What an example of a label weighs: 'balanced', as much in all as one of any other; or LABEL=WEIGHT for some.
+    # Weight of each label's examples; 'balanced' gives all labels the same total; or LABEL=WEIGHT for some.
     class_weights: tuple[str, ...] = ()
     # Initial parameters; naive_bayes: each embedding begins with what the training data say of its token's labels.
     start: Literal['random', 'naive_bayes'] = 'random'

@@ -1,4 +1,4 @@
-"""What is wrong with labelled texts, before the first step."""
+"""What is wrong with labeled texts, before the first step."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary
     """What is wrong with the corpora. KINDS lists what is looked for.
 
     Args:
-      vocabulary: tells what is too long; None: texts with more words than data.max_length, which have as many pieces.
+      vocabulary: counts the tokens; None: words are counted, of which there are at most as many.
     """
     findings = [*_of_labels(corpora), *_between(corpora)]
     for name, examples in corpora.items():

@@ -26,7 +26,7 @@ _WIDTH = 12  # characters of a label there
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    test: str | None = None  # labelled texts to score on, in any form of data.test; a path from the working directory
+    test: str | None = None  # labeled texts to score on, in any form of data.test; a path from the working directory
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # texts to show, of those that the classifier got most wrong
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
@@ -44,7 +44,7 @@ def evaluate(
     from flax_transformer.tasks.classification.classifier import Classifier
 
     classifier = Classifier.from_run(run, step=options.step)
-    with progress_bar(len(examples.texts), 'text') as bar:
+    with progress_bar(len(examples.texts), 'texts') as bar:
         found, given = evaluate_classifier(classifier, examples, progress=bar.update)
     wrong = _most_wrong(found, given, examples, options.examples)
     flags = {flag: sum(flag in each.flags for each in given) for flag in ('empty', 'truncated', 'unknown')}
@@ -63,7 +63,7 @@ def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trus
 def evaluate_classifier(
     classifier: 'Classifier', examples: Examples, *, progress: Callable[[int], None] | None = None
 ) -> 'tuple[Scores, list[Classification]]':
-    """The scores of the classifier on labelled texts, and what it says of each.
+    """The scores of the classifier on labeled texts, and what it says of each.
 
     A label that it does not know counts as wrong, and has a row in the confusion matrix.
     """

@@ -1,4 +1,4 @@
-"""Every kind of fault that labelled texts are checked for: how serious it is, and what to do about it."""
+"""Every kind of fault that labeled texts are checked for: how serious it is, and what to do about it."""
 
 from flax_transformer.data.audit.kinds import OF_LINES, table
 
@@ -87,7 +87,7 @@ KINDS = table(
     (
         'too_long',
         'share',
-        'texts with more tokens than data.max_length (of pieces or n-grams: with more words)',
+        'texts with more tokens (without a run: words) than data.max_length',
         'cuts them there',
         'raise data.max_length, or shorten the texts',
         0.1,

@@ -7,12 +7,12 @@ import numpy as np
 from flax_transformer.tasks.evaluation import bootstrap_interval
 
 BINS = 15  # bins of the calibration error
-_TEMPERATURES = (0.05, 20.0)  # the least and the greatest that is looked for
+_TEMPERATURES = (0.05, 20.0)  # range of the search
 
 
 @dataclass(frozen=True)
 class Scores:
-    accuracy: float  # share of texts labelled right, 0 to 1
+    accuracy: float  # share of texts labeled right, 0 to 1
     accuracy_low: float  # 95 % interval of the accuracy, by the bootstrap
     accuracy_high: float
     macro_f1: float  # mean of the F1 of each label, 0 to 1; a label neither given nor true is left out
@@ -78,13 +78,13 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int =
 def fitted_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """The number by which to divide logits so that their softmax fits the labels best (Guo et al. 2017, section 4.2).
 
-    One text, in all, counts as each of the labels (Platt 1999), so that it stays finite where all answers are right.
+    Each label also gets the weight of about one text (Platt 1999), so that it stays finite where all answers are right.
 
     Args:
       probabilities: [N, C], the softmax of the logits.
       labels: [N], each below C.
     """
-    logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)).astype(np.float64)  # but for a constant each
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)).astype(np.float64)  # up to a constant per row
     count, num_classes = logits.shape
     right = logits[np.arange(count), labels].sum()
     wanted = (count * right + logits.sum()) / (count + num_classes)
@@ -106,6 +106,6 @@ def probability_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def most_wrong(probabilities: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
-    """The indices of the wrongly labelled texts whose true class got the least probability, that one first."""
+    """The indices of the wrongly labeled texts whose true class got the least probability, that one first."""
     wrong = np.flatnonzero(probabilities.argmax(axis=1) != labels)
     return wrong[np.argsort(probability_of(probabilities, labels)[wrong], kind='stable')][:count]

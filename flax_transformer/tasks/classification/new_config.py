@@ -1,4 +1,4 @@
-"""A config for labelled texts: that of rt_polarity, with sizes for the number of texts and labels."""
+"""A config for labeled texts: that of rt_polarity, with sizes for the number of texts and labels."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,14 +16,16 @@ NewOptions = DataOptions
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
-    """The candidate for labelled texts; holds out some if no others are given. Raises UserError."""
+    """The candidate for labeled texts; holds out some if no others are given. Raises UserError."""
     found = read_examples(options.data, ClassificationDataConfig(root='.'))
     labels, texts = Counter(found.labels), [' '.join(text.split()) for text in found.texts]
-    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2:
+    counts = Counter(label for label, _ in {*zip(found.labels, texts, strict=True)})
+    once = [f', {label!r} with one text' for label, count in counts.items() if count < 2 and not options.valid]
+    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:  # that text may be held out
         raise UserError(
-            f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels, expected at least '
-            f'{LEAST} texts, and at least two labels that occur often; table.tsv#2,1 takes the '
-            'label from column 2 and the text from column 1'
+            f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels{min(once, default="")}, '
+            f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '
+            'the label from column 2 and the text from column 1'
         )
     lines = [f'{label}\t{text}' for label, text in zip(found.labels, texts, strict=True)]
     data, held_out = parts(file, options, '.tsv', lines, keys=texts, groups=found.labels)
@@ -36,6 +38,6 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'training.batch_size': batch,
     }
     shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5)) + ', ...' * (len(labels) > 5)
-    facts = [f'{options.data}: {len(texts):,} labelled texts{held_out}', f'  {len(labels):,} labels: {shown}']
+    facts = [f'{options.data}: {len(texts):,} labeled texts{held_out}', f'  {len(labels):,} labels: {shown}']
     steps = max(PASSES * len(texts) // batch, 20)
     return facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))]

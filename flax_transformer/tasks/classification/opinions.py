@@ -39,7 +39,7 @@ class PairScores(NamedTuple):
     both: int
     plain: int
     negated: int
-    of: int
+    total: int
 
 
 def negation_pairs() -> list[Pair]:
@@ -72,7 +72,7 @@ SIZES = {'train': 8000, 'validation': 500, 'test': 500}
 _SEED = 2017  # fixed, so that every run holds out the same sentences
 
 _WORDS = json.loads(Path(__file__).with_name('opinions.json').read_text('utf-8'))
-ONE, SEVERAL, KINDS = _WORDS['one'], _WORDS['several'], _WORDS['kinds']  # what an opinion is of
+ONE, SEVERAL, KINDS = _WORDS['one'], _WORDS['several'], _WORDS['kinds']  # what an opinion is about
 ADJECTIVES, NOUNS = _WORDS['adjectives'], _WORDS['nouns']  # each a list of blame and one of praise, as below
 THINGS = _WORDS['things']  # neither, until an adjective is put before them
 ASIDES = _WORDS['asides']  # words of negation that negate nothing
@@ -110,7 +110,7 @@ def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[
 def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str, str]:
     """A text and its label, a pure function of its number: one or two clauses that agree, perhaps after an aside.
 
-    `negated` is the share of negated clauses. Below a half, each opinion of a word becomes a hint at the label.
+    `negated` is the share of negated clauses. Below a half, an opinion word alone hints at the label.
 
     >>> opinion(3)
     ('the cast was hardly tasty and hardly gripping', 'neg')

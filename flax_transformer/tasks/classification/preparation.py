@@ -141,7 +141,7 @@ def class_weights(entries: Sequence[str], labels: Labels) -> np.ndarray:
     return weights
 
 
-# What an average of log-ratios is multiplied by for logits; naive Bayes itself would take their number.
+# Scales a mean of log-ratios to logits; naive Bayes itself would multiply it by the number of tokens.
 CONFIDENCE = 8.0
 
 

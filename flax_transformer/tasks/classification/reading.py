@@ -1,4 +1,4 @@
-"""Labelled texts by name: tables, JSON lines, folders of files by label, TensorFlow Datasets, generated opinions."""
+"""Labeled texts by name: tables, JSON lines, folders of files by label, TensorFlow Datasets, generated opinions."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ _TEXT, _NUMBER, _TRUTH = 'text', 'number', 'true or false'  # types of labels
 
 
 class Examples(NamedTuple):
-    """Labelled texts, lists of equal length."""
+    """Labeled texts, lists of equal length."""
 
     texts: list[str]
     labels: list[str]
@@ -59,7 +59,7 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     if faults:
         raise UserError('\n'.join(_described(fault, places) for fault, places in faults.items()))
     if not found.texts:
-        raise UserError(f'{source} is empty; expected at least one labelled text')
+        raise UserError(f'{source} is empty; expected at least one labeled text')
     return found if set(found.types) != {_TEXT} else found._replace(types=None)
 
 

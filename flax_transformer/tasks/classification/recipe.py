@@ -25,7 +25,7 @@ from flax_transformer.tasks.classification.vocabulary import PAD_ID
 
 
 class ClassificationTask(Task):
-    """The config's model and its cross-entropy on labelled texts."""
+    """The config's model and its cross-entropy on labeled texts."""
 
     slot_name = 'token_slots'
     counts = ('weighted_examples', 'examples')

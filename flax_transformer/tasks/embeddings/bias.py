@@ -2,7 +2,7 @@
 
 Direct bias (Bolukbasi et al. 2016, section 4), WEAT (Caliskan et al. 2017), and the traces of Gonen and Goldberg 2019.
 A direction is taken out by neutralizing and equalizing (Bolukbasi et al. 2016, section 5). It hides a bias more than it
-removes it: words that were biased alike stay neighbours. `remaining_bias` measures that.
+removes it: words that were biased alike stay neighbors. `remaining_bias` measures that.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 _MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
-_NEIGHBOURS = 100  # Gonen and Goldberg 2019, section 4
+_NEIGHBORS = 100  # Gonen and Goldberg 2019, section 4
 
 
 def biases(vectors: WordVectors, words: Iterable[str], direction: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ class RemainingBias(NamedTuple):
     """How well words that were biased one way can be separated from the others by their vectors alone."""
 
     cluster_accuracy: float  # two clusters, taken for the two sides; 0.5 is chance
-    neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbours biased the same way
+    neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbors biased the same way
 
 
 def remaining_bias(
@@ -109,7 +109,8 @@ def remaining_bias(
     right = (_two_clusters(matrix[chosen].astype(np.float64)) == side).mean()
     cosines = matrix[chosen] @ matrix.T
     cosines[np.arange(len(chosen)), chosen] = -np.inf
-    nearest = np.argpartition(-cosines, min(_NEIGHBOURS, len(words) - 1) - 1, axis=1)[:, :_NEIGHBOURS]
+    k = min(_NEIGHBORS, (len(words) - 1) // 2)  # of few words at most half: all are the same for each
+    nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
     share = (was_biased[nearest] > 0).mean(axis=1)
     correlation = np.corrcoef(share, was_biased[chosen])[0, 1] if share.std() > 0 else 0.0
     return RemainingBias(float(max(right, 1 - right)), float(correlation))
@@ -119,17 +120,17 @@ def _two_clusters(points: np.ndarray) -> np.ndarray:
     """0 or 1, the cluster of each point [N, D]: k-means from both ends of the first principal component."""
     from scipy.cluster.vq import kmeans2
 
-    centred = points - points.mean(axis=0)
-    is_second = centred @ np.linalg.svd(centred, full_matrices=False)[2][0] > 0
-    centres = [points[is_second == each].mean(axis=0) for each in (False, True)]
-    return kmeans2(points, np.stack(centres), iter=50, minit='matrix')[1]
+    centered = points - points.mean(axis=0)
+    is_second = centered @ np.linalg.svd(centered, full_matrices=False)[2][0] > 0
+    centers = [points[is_second == each].mean(axis=0) for each in (False, True)]
+    return kmeans2(points, np.stack(centers), iter=50, minit='matrix')[1]
 
 
 Pair = tuple[str, str]
 
 
 def bias_direction(vectors: WordVectors, pairs: Sequence[Pair]) -> np.ndarray:
-    """The direction [D], of length 1, in which the words of each pair differ; towards the first words.
+    """The direction [D], of length 1, in which the words of each pair differ; toward the first words.
 
     Of one pair the normalized difference of its vectors; of several, the first principal component of the vectors of
     all pairs, each pair around its own mean (section 5, step 1, with one direction). Vectors have length 1.

@@ -25,11 +25,11 @@ class Paths(NamedTuple):
 
 
 def paths_of(counts: np.ndarray) -> Paths:
-    """The paths of words whose counts [V], V at least 2, fall."""
+    """The paths of words with descending counts [V], V at least 2."""
     size = len(counts)
     weights = np.concatenate([counts[::-1].astype(np.int64), np.zeros(size - 1, np.int64)])
     parent, branch = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.int8)
-    weight, leaf, node = weights.tolist(), 0, size  # both kinds are sorted, the lightest first
+    weight, leaf, node = weights.tolist(), 0, size  # leaves and inner nodes are each sorted, lightest first
     for made in range(size, 2 * size - 1):
         for side in (1, 0):
             if leaf < size and (node >= made or weight[leaf] <= weight[node]):

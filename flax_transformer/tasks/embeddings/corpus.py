@@ -1,6 +1,6 @@
 """Text as a file of word ids: the words are counted and the ids written in one pass, in bounded memory.
 
-corpus.ids    int32, a line's words after one another, then END_OF_LINE; words outside of the vocabulary are left out
+corpus.ids    int32, the words of each line in order, then END_OF_LINE; words outside of the vocabulary are left out
 corpus.json   the text files and their checksums, and the digest of corpus.ids
 """
 
@@ -92,7 +92,7 @@ class Corpus:
     num_known: int  # words that the vocabulary has
     digest: str  # SHA-256 of corpus.ids
     sources: list[dict[str, Any]]  # the text files
-    pairs: list[Any] | None = None  # size and SHA-256 of corpus.pairs, once they are counted
+    pairs: list[Any] | None = None  # size and SHA-256 of corpus.counts, once it is written
 
     @property
     def ids(self) -> np.ndarray:

@@ -18,7 +18,7 @@ KINDS = table(
     (
         'no_words',
         'error',
-        'different words that are frequent enough: fewer than two',
+        'fewer than two different words that are frequent enough',
         'stops: there is nothing to learn',
         'name the right file, or lower tokenizer.min_count',
     ),
@@ -35,7 +35,7 @@ KINDS = table(
         'share',
         'lines that occur before, word for word',
         'learns from each of them',
-        'remove them: headings and notices teach which words they have',
+        'remove them: repeated headings and notices distort what is learned',
         _WARNED,
     ),
     (

@@ -1,6 +1,6 @@
 """What `flax-transformer evaluate RUN` does for word vectors.
 
-Scores say what vectors know of words: analogies (Mikolov et al. 2013), and correlations with people's judgements of
+Scores say what vectors know of words: analogies (Mikolov et al. 2013), and correlations with people's judgments of
 similarity. Capitals make no difference: `Athens` stands for the first word of the vocabulary that is spelled so, in any
 letters.
 """
@@ -75,7 +75,7 @@ def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 
 
 def read_pairs(file: Path) -> list[tuple[str, str, float]]:
-    """The word pairs of a file with people's judgement of each: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment.
+    """The word pairs of a file with people's judgment of each: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment.
 
     Raises UserError, with the line, for a line of another form.
     """
@@ -98,7 +98,7 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
 def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
     """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all).
 
-    Equals gensim's evaluate_word_analogies, which looks no further than the five best words.
+    As gensim's evaluate_word_analogies, but that one gives up after the five best words.
     """
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
@@ -123,7 +123,7 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
 
 
 def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
-    """Spearman's rank correlation of cosines with people's judgements, over the pairs whose words are both known."""
+    """Spearman's rank correlation of cosines with people's judgments, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
     spelled = _by_spelling(vectors, None)
@@ -145,7 +145,7 @@ def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
 
 
 DESCRIPTION = """Score word vectors, of a run or a file as for `neighbours`: analogies by section (3CosAdd), and
-Spearman's correlation of cosines with people's judgements of similarity, with how many questions the vocabulary covers.
+Spearman's correlation of cosines with people's judgments of similarity, with how many questions the vocabulary covers.
 Without --analogies and --pairs the files wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below
 $FLAX_TRANSFORMER_DATA, else data/, are used."""
 
@@ -156,7 +156,7 @@ ANALOGIES, PAIRS = 'questions-words.txt', ('wordsim353.tsv', 'simlex999.tsv')
 @dataclass(frozen=True)
 class EvaluateOptions:
     analogies: Path | None = None  # a file of `: section` lines and lines of four words
-    pairs: tuple[Path, ...] = ()  # files of word<TAB>word<TAB>judgement
+    pairs: tuple[Path, ...] = ()  # files of word<TAB>word<TAB>judgment
     among: int = AMONG  # analogies: only about the first so many words of the vocabulary
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     json: bool = False  # print one JSON object instead

@@ -6,10 +6,10 @@ from pathlib import Path
 
 _WORDS = json.loads(Path(__file__).with_name('gender_words.json').read_text('utf-8'))
 
-# Pairs whose difference is gender: they give the direction, towards the female word.
+# Pairs whose difference is gender: they give the direction, toward the female word.
 DEFINING_PAIRS = tuple(map(tuple, _WORDS['defining_pairs']))
 
-# Pairs that every neutral word is to be equally near to.
+# Pairs that every neutral word is to be equally near to; not the names mary and john.
 EQUAL_PAIRS = (*DEFINING_PAIRS[:-1], *map(tuple, _WORDS['more_pairs']))
 
 # Words that mean a gender, and so are not neutralized.

@@ -123,7 +123,7 @@ def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float
 
 PAIR = np.dtype([('first', '<i4'), ('second', '<i4'), ('count', '<f4')])
 _ENTRY = np.dtype([('key', '<i8'), ('count', '<f8')])
-_DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsModelConfig allows windows up to 100, and as many words
+_DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsModelConfig allows windows up to 100 and 2^28 words
 _PIECE = 1 << 20  # ids that are thinned at once
 _MOST = 1 << 24  # occurrences held at once, 8 bytes each and as many again to sort them
 
@@ -181,7 +181,7 @@ def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:
         here, there = ids[:-distance][:step], ids[distance:][:step]
         is_pair = (line[:-distance][:step] == line[distance:][:step]) & (here != END_OF_LINE) & (there != END_OF_LINE)
         here, there = here[is_pair].astype(np.int64), there[is_pair].astype(np.int64)
-        # The distance is sorted with the words: sorting numbers is several times faster than sorting their places.
+        # The distance is sorted with the words: sorting numbers is several times faster than an argsort.
         key = np.minimum(here, there) << _ID_BITS | np.maximum(here, there)
         parts.append(key << _DISTANCE_BITS | distance)
     packed = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)

@@ -12,10 +12,10 @@ from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
 
 def pca(matrix: np.ndarray, *, count: int = 2) -> np.ndarray:
     """[N, count]: vectors [N, D] along the directions in which they differ most; each has its largest value above 0."""
-    centred = np.asarray(matrix, np.float64)
-    centred = centred - centred.mean(axis=0)
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:count]
-    points = centred @ directions.T
+    centered = np.asarray(matrix, np.float64)
+    centered = centered - centered.mean(axis=0)
+    directions = np.linalg.svd(centered, full_matrices=False)[2][:count]
+    points = centered @ directions.T
     largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
     return points * np.where(largest < 0, -1, 1)  # else the sign would be chance
 
@@ -26,7 +26,7 @@ def tsne(matrix: np.ndarray, *, perplexity: float = 30.0, seed: int = 0) -> np.n
     What is far apart on the map, and how dense it is, means little.
 
     Args:
-      perplexity: some neighbours that each vector has; at most (N - 1) / 3 is used.
+      perplexity: some neighbors that each vector has; at most (N - 1) / 3 is used.
 
     Raises UserError for fewer than four vectors, or if scikit-learn is not installed.
     """

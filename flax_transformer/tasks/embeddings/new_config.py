@@ -1,5 +1,6 @@
 """A config for word vectors of a text: that of skip_gram, with sizes for the number of words."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,9 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for a text; holds out lines if no other text is given. Raises UserError."""
     if options.test:
         raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
-    lines, total, distinct = read_lines(Path(options.data)), 0, set()
-    for line in lines:
-        found = words_of(line, WordsConfig(pattern=r'\w+', lower_case=True))
-        total, distinct = total + len(found), distinct.union(found) if set(found) - distinct else distinct
+    lines, config = read_lines(Path(options.data)), WordsConfig(pattern=r'\w+', lower_case=True)
+    counts = Counter(word for line in lines for word in words_of(line, config))
+    total = counts.total()
     if total < LEAST or len(lines) < 100:
         raise UserError(
             f'{options.data}: got {total:,} words in {len(lines):,} lines, expected at least {LEAST:,}, better some '
@@ -34,10 +34,10 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     passes = round(between(total, (100_000, 40), (1_000_000, 15), (12_700_000, 5)))
     steps = max(int(total * KEPT * passes / blocks / EmbeddingsTrainingConfig().block_size), 50)
     fields = data | {
-        'model.vocab_size': min(len(distinct) + 1, 100_000),
+        'model.vocab_size': min(len(counts) + 1, 100_000),
         'tokenizer.pattern': r'\w+',
         'tokenizer.min_count': 5 if total > 1_000_000 else 2,
         'training.blocks_per_step': blocks,
     }
-    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(distinct):,} different{held_out}']
+    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(counts):,} different{held_out}']
     return facts, [Candidate.like('skip_gram', fields, steps, passes / steps)]

@@ -2,7 +2,7 @@
 
 vocabulary.txt     `word count`, the most frequent first
 corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.counts       how often words occur together, see `glove`
+corpus.counts      how often words occur together, see `glove`
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Words and their vectors: similar words, neighbours, analogies; files in and out.
+"""Words and their vectors: similar words, neighbors, analogies; files in and out.
 
 Shapes: V words, D width of a vector, Q queries, P words that count for and M words that count against, E excluded
 ids.

@@ -105,7 +105,7 @@ def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModel
     of_false, loss_false = logistic(means @ false.T, 0.0, weights)
     of_means = of_true[:, None] * true + of_false @ false
     of_outputs = jnp.concatenate([of_true[:, None] * means, of_false.T @ means])
-    # Each neighbor gets, like in word2vec's code, the whole gradient of the mean, not its share.
+    # Each neighbor gets, as in word2vec's code, the whole gradient of the mean, not its share.
     updates = {
         'input': RowUpdate(block.words, rate * (is_neighbor.T @ of_means)),
         'output': RowUpdate(predicted, rate * of_outputs),

@@ -84,7 +84,7 @@ class SpeechDataConfig:
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # Longer recordings are left out of training, and reported; the transcriber reads them in windows of this length.
     max_seconds: float = 16.0
-    num_lengths: int = 4  # batches have so many lengths: short recordings waste little, and each is compiled for
+    num_lengths: int = 4  # batch lengths: more waste less padding on short recordings; each is compiled
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -121,10 +121,10 @@ class PerturbationConfig:
     vocal_tract: float = 1.0  # frequencies stretched or shrunk by up to so much (Jaitly and Hinton 2013); 1: never
     gain_db: float = 10.0  # louder or softer by up to so many decibels
     color_db: float = 3.0  # deviation of a smooth random curve over the bands, as of microphones and rooms; 0: none
-    lowest_snr_db: float | None = 10.0  # white noise at so many decibels below the speech, or up to 30 less; None: none
+    lowest_snr_db: float | None = 10.0  # noise, white to dull, this many dB below speech or up to 30 more; None: none
     band_masks: int = 2  # SpecAugment (Park et al. 2019): runs of mel bands set to their mean
     most_bands: int = 8  # the widest run
-    frame_masks: int = 1  # runs of frames set to it
+    frame_masks: int = 1  # runs of frames set to each band's mean
     most_mask_ms: float = 80.0  # the longest run; none takes more than a fifth of the utterance
 
     def __post_init__(self) -> None:

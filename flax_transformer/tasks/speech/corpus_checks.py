@@ -46,7 +46,8 @@ def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> Corpus:
     ]
     if not chosen:
         raise UserError(
-            f'{corpus.name} has no recording with a transcript that fits data.max_seconds={config.data.max_seconds:g}'
+            f'{corpus.name} has no recording of at most data.max_seconds={config.data.max_seconds:g} with enough '
+            'frames for its transcript (model.strides)'
         )
     return corpus.chosen(chosen)
 

@@ -107,7 +107,7 @@ def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
     """
     trellis = _Trellis(labels)
     score = trellis.start
-    steps = np.zeros((len(log_probs), len(score)), np.int8)  # how many states back the path was before
+    steps = np.zeros((len(log_probs), len(score)), np.int8)  # how many states back the path comes from
     for number, emitted in enumerate(log_probs):
         if number:
             before = trellis.before(score)
@@ -149,15 +149,15 @@ class _Trellis:
 _LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
 
 
-_LONGEST, _SHORTEST = 1000, 100  # frames that are decoded at once; as many as a beam has the memory for
-# fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: in all 4 GB.
+_LONGEST, _SHORTEST = 1000, 100  # most frames decoded at once: without a beam, and with the widest
+# fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: 4 GB in all.
 _MOST_FOLLOWING = 1_000_000_000
 
 
 class Decoded(NamedTuple):
     labels: list[int]
     spans: list[tuple[int, int]]  # each label's frames, from the first to before the last
-    log_probability: float  # log p(labels | recording) in nats, over all alignments
+    log_probability: float  # log p(labels | recording) in nats, over all alignments within the parts of `decode`
 
 
 def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
@@ -184,8 +184,8 @@ def most_beam_size(num_units: int) -> int:
 
 
 def parts(log_probs: np.ndarray, longest: int) -> list[np.ndarray]:
-    """Log-probabilities [T, V] in parts of at most `longest` frames, cut after the frame, of the second half of each,
-    that is most probably blank: no label is then cut in two."""
+    """Log-probabilities [T, V] in parts of at most `longest` frames, each cut after the frame of its second half that
+    is most probably blank: no label is then cut in two."""
     found = []
     while len(log_probs) > longest:
         half = longest // 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.common.quiet import aligned
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
 and the confusion of words where each recording is of one. Without --test the test set of its config is used;
---count 500 joins its recordings to so many strings, as the config's section `strings` says."""
+--count 500 joins its recordings into 500 strings, as the config's section `strings` says."""
 
 CHUNK = 256  # recordings in memory at once
 MOST_STRINGS = 1_000_000
@@ -67,7 +67,8 @@ def evaluate(
     references = [transcriber.units.normalized(each.text) for each in recordings]
     result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
-    print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else '\n'.join(_lines(name, result)))
+    text = visible('\n'.join(_lines(name, result)))
+    print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else text)
 
 
 def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
@@ -125,9 +126,7 @@ def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[
 
 
 def _lines(name: str, result: dict[str, Any]) -> list[str]:
-    lines = []
-    for one in result['worst']:
-        lines += [f'{one["place"]}: {one["reference"]!r}, heard {one["heard"]!r}']
+    lines = [f'{one["place"]}: {one["reference"]!r}, heard {one["heard"]!r}' for one in result['worst']]
     lines += [
         *([''] if result['worst'] else []),
         f'{name}: {result["num_utterances"]:,} utterances, {result["num_words"]:,} words',
@@ -151,13 +150,11 @@ def _lines(name: str, result: dict[str, Any]) -> list[str]:
 
 
 def _confusion(found: dict[str, Any]) -> list[str]:
-    lines = []
-    if len(found['words']) <= _MOST_WORDS:
-        used = [
-            j for j in range(len(found['written'])) if j < len(found['words']) or any(r[j] for r in found['counts'])
-        ]
-        header = ['said', *(found['written'][j] for j in used)]
-        rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(found['words'], found['counts'], strict=True)]
+    lines, words, written, table = [], found['words'], found['written'], found['counts']
+    if len(words) <= _MOST_WORDS:
+        used = [j for j in range(len(written)) if j < len(words) or any(row[j] for row in table)]
+        header = ['said', *(written[j] for j in used)]
+        rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(words, table, strict=True)]
         lines += [*aligned([header, *rows]), '(rows: the word said; columns: the word written)', '']
     for speaker, counts in found['wrong_by_speaker'].items():
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])

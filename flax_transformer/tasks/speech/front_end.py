@@ -11,7 +11,7 @@ import numpy as np
 
 from flax_transformer.audio import augment
 from flax_transformer.audio.features import LOG_FLOOR, log_mel
-from flax_transformer.audio.mel import FeatureConfig, hz_to_mel, mel_to_hz, num_frames
+from flax_transformer.audio.mel import FeatureConfig, mel_edges, num_frames
 from flax_transformer.tasks.speech.config import PerturbationConfig
 
 _QUIETEST_NOISE = 30.0  # dB below the loudest
@@ -103,14 +103,13 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     Band m of the result is that at f / factor, f being the middle of band m, interpolated linearly between bands. So
     that the top stays where it is, the frequencies above a corner are mapped by another line (Jaitly and Hinton 2013).
     """
-    edges = np.linspace(hz_to_mel(config.lowest_hz), hz_to_mel(config.top_hz), config.num_mels + 2)
-    middles = jnp.asarray(mel_to_hz(edges[1:-1]), jnp.float32)[None]
-    factors = factors[:, None]
+    edges, factors = jnp.asarray(mel_edges(config), jnp.float32), factors[:, None]
+    middles = edges[1:-1][None]
     top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # both are frequencies of the result
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
     wanted = jnp.where(middles <= corner, middles / factors, above)
     numbers = jnp.asarray(np.arange(-1.0, len(edges) - 1), jnp.float32)
-    bands = jnp.interp(wanted, jnp.asarray(mel_to_hz(edges), jnp.float32), numbers)  # fractions lie between bands
+    bands = jnp.interp(wanted, edges, numbers)  # fractions lie between bands
     low = jnp.clip(jnp.floor(bands), 0, config.num_mels - 2)
     fraction = jnp.clip(bands - low, 0, 1)
     low = low.astype(jnp.int32)

@@ -43,14 +43,14 @@ def jiwer() -> Any:
 
 
 def errors(
-    references: Sequence[str], transcripts: Sequence[str], *, of: Literal['words', 'characters'] = 'words'
+    references: Sequence[str], transcripts: Sequence[str], *, unit: Literal['words', 'characters'] = 'words'
 ) -> Errors:
     """The errors of each utterance, in words or in characters. Raises UserError without jiwer."""
-    process = getattr(jiwer(), f'process_{of}')
+    process = getattr(jiwer(), f'process_{unit}')
     counts = np.zeros((4, len(references)), int)
     for i, (reference, transcript) in enumerate(zip(references, transcripts, strict=True)):
         if not reference:  # jiwer refuses it
-            counts[2, i] = len(transcript.split() if of == 'words' else transcript)
+            counts[2, i] = len(transcript.split() if unit == 'words' else transcript)
             continue
         found = process(reference, transcript)
         length = found.hits + found.substitutions + found.deletions
@@ -62,7 +62,7 @@ def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
     """All scores. Raises ValueError unless there is an utterance."""
     if not references:
         raise ValueError('got no utterances; expected at least one to score')
-    words, characters = errors(references, transcripts), errors(references, transcripts, of='characters')
+    words, characters = errors(references, transcripts), errors(references, transcripts, unit='characters')
     low, high = bootstrap_interval(words.count, words.length)
     return Scores(
         word_error_rate=rate(words),

@@ -6,23 +6,25 @@ import numpy as np
 
 from flax_transformer.audio.features import log_mel
 from flax_transformer.audio.mel import frame_seconds, mel_edges
+from flax_transformer.common.errors import UserError
 from flax_transformer.plots.sound import Span
 from flax_transformer.plots.speech import plot_confusion, plot_transcript
+from flax_transformer.tasks.speech.transcriber import TOO_SHORT, Recorded, Transcriber
 from flax_transformer.tasks.speech.units import BLANK_ID
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from flax_transformer.tasks.speech.transcriber import Recorded, Transcriber
 
-
-def plot_recording(transcriber: 'Transcriber', recording: 'Recorded') -> 'Figure':
+def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
     """Waveform, log-mel features, and the probability of each unit in each frame, over the same time."""
     waveform = transcriber.read(recording)
     (found,) = transcriber.log_probabilities([waveform.samples])
     transcript = transcriber(waveform)
     config = transcriber.config.features
     features = np.asarray(log_mel(waveform.samples, config))
+    if not len(features):
+        raise UserError(f'{recording}: {TOO_SHORT}')
     units = transcriber.units.names
     units[BLANK_ID] = ''
     return plot_transcript(

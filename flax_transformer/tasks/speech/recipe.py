@@ -163,7 +163,7 @@ class SpeechValidation(Validation):
         for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
             reporter.say(f'  {reference!r} is heard as {transcript!r}')
         words = errors(self._references, transcripts)
-        characters = errors(self._references, transcripts, of='characters')
+        characters = errors(self._references, transcripts, unit='characters')
         labels = [self._units.encode(reference) for reference in self._references]
         costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
         fits = costs != np.inf  # not isfinite: a broken model's loss is not a number

@@ -14,13 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.audio.manifest import Utterance, open_audio, read_all, read_manifest
+from flax_transformer.data.audio.manifest import Say, Utterance, open_audio, read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.named_files import data_root
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
 
 MOST_HELD = 1 << 27  # samples of a corpus that is held in memory, 512 MiB; those of a larger one are read as needed
-Say = Callable[[str], None]
 
 
 class Recording(NamedTuple):
@@ -129,7 +128,7 @@ def tone_samples(split: str, index: int, rate: int) -> np.ndarray:
     """The samples of a recording at `rate` Hz, float32 [T] in -1..1, with 5 ms of fading at both ends."""
     generator = _generator(split, index)
     seconds = generator.uniform(0.1, 0.3)
-    number = KEYS.index(tone(split, index).key)
+    number = index % len(KEYS)
     pitch = 1 + 0.06 * (index // len(KEYS) % LINES) / (LINES - 1) - 0.03
     time = np.arange(round(seconds * rate)) / rate
     sines = [
@@ -186,11 +185,11 @@ class Strings:
         self.count = max(round(corpus.count / float(self._shares @ self._lengths)), 1)
         self._string = lru_cache(4096)(self._drawn)
 
-    def _generator(self, number: int, purpose: int) -> np.random.Generator:
+    def _generator(self, purpose: int, number: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, purpose, number])))
 
     def _drawn(self, number: int) -> _String:
-        generator = self._generator(number, 0)
+        generator = self._generator(0, number)
         clips = self._of_speaker[self._speakers[generator.integers(len(self._speakers))]]
         wanted = int(generator.choice(self._lengths, p=self._shares))
         drawn = [clips[i] for i in generator.integers(len(clips), size=wanted)]
@@ -215,7 +214,7 @@ class Strings:
         return self._string(number).whole
 
     def samples(self, number: int) -> np.ndarray:
-        string, generator = self._string(number), self._generator(number, 1)
+        string, generator = self._string(number), self._generator(1, number)
         level = 10 ** (generator.uniform(QUIET, LOUD) / 20)
         found = level * generator.standard_normal(string.whole.num_samples, np.float32)
         for clip, start in zip(string.clips, string.starts, strict=True):

@@ -37,8 +37,8 @@ class Word:
 @dataclass(frozen=True)
 class Transcript:
     text: str
-    # log p(text | recording) in nats, over all its alignments; of a recording of several windows, the probability of
-    # the most probable alignment.
+    # log p(text | recording) in nats, over all its alignments; beyond 1000 frames, over those in which no label crosses
+    # a cut (see ctc.decode).
     log_probability: float
     words: tuple[Word, ...]
     seconds: float  # length of the recording
@@ -62,12 +62,12 @@ class Window(NamedTuple):
 class Predictor:
     """Computes log-probabilities.
 
-    A recording that is longer than those of training is read in windows that overlap; of the frames that two windows
-    have, each gives those that are further from its end. A window shares its batch with windows of about its own length
-    only: the shape that it is computed in, and with it the rounding, does not depend on the others. Compiles once for
-    each power of two of seconds.
+    A recording that is longer than those of training is read in windows that overlap; each gives those of their common
+    frames that are farther from its edge. A window shares its batch with windows of about its own length only: the
+    shape that it is computed in, and with it the rounding, does not depend on the others. Compiles once for each power
+    of two of seconds.
 
-    A model of strings has learned with a gap after half of them, and hears the last word better with one. So each
+    A model trained on strings has seen a gap after half of them, and hears the last word better with one. So each
     recording gets half of the longest gap, of silence.
     """
 
@@ -93,7 +93,7 @@ class Predictor:
         if num_samples <= self._most:
             return [Window(0, num_samples, 0, total)]
         length = self._most // frame  # this and all that follow are frames
-        margin = length // 6  # what the next window counts of the frames that both have
+        margin = length // 6  # frames of a window that do not count at an end that overlaps another
         found, first = [], 0
         while first < total:
             start = max(first - margin, 0)

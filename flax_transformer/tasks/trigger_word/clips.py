@@ -1,24 +1,22 @@
 """Short recordings, each of the trigger word or of something else, and where the sound is in them."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.audio.manifest import read_all, read_manifest
+from flax_transformer.data.audio.manifest import Say, read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.named_files import data_root
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
 
-Say = Callable[[str], None]
-
 _FRAME = 0.02  # seconds
-_DEPTH = 20.0  # dB below the loudest frames, and
-_RISE = 0.4  # this share of the way from the quietest to the loudest, are still the word
-_PAUSE = 0.2  # seconds of less within a word
+_DEPTH = 20.0  # dB: a frame quieter than the loudest by more is not the word
+_RISE = 0.4  # in noise: nor is one below this share of the way from the quietest to the loudest
+_PAUSE = 0.2  # seconds: shorter pauses are within the word
 
 
 class Clip(NamedTuple):

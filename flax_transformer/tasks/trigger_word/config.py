@@ -65,9 +65,9 @@ class SceneConfig:
         check_range(self, 'label_seconds', above=0, below=self.seconds)
         for name, least in (('levels', None), ('background_levels', None), ('speeds', 0.1), ('gaps', 0.0)):
             low, high = getattr(self, name)
-            is_sound = low <= high and (least is None or low >= least)
+            is_valid = low <= high and (least is None or low >= least)
             check(
-                is_sound,
+                is_valid,
                 f'{name}={low, high}: expected the lowest, then the highest'
                 + ('' if least is None else f', from {least} on'),
             )

@@ -21,7 +21,7 @@ from flax_transformer.tasks.trigger_word.model import StreamState, TriggerWordMo
 from flax_transformer.tasks.trigger_word.run import load_run
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
-TAIL = 0.5  # seconds of silence after the end, so that a word is still heard that ends with the recording
+TAIL = 0.5  # seconds of silence after the end, so that a word at the very end is still heard
 
 
 class DetectorState(NamedTuple):

@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
@@ -53,13 +53,14 @@ def evaluate(
         data_root,
         fields=('root', options.part, f'{options.part}_background'),
         trust=options.trust_data,
-        remedy='--data.test and --data.test-background, or with --data.root',
+        remedy=f'--data.{options.part} and --data.{options.part}-background, or with --data.root',
     )
     clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
     detector = Detector.from_run(name, step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:
         found = score(detector, clips, progress=bar.update)
-    print(json.dumps(asdict(found)) if options.json else '\n'.join(_lines(options.part, found)))
+    text = visible('\n'.join(_lines(options.part, found)))
+    print(json.dumps(asdict(found), ensure_ascii=False) if options.json else text)
 
 
 def _lines(part: str, found: 'Scores') -> list[str]:
@@ -71,7 +72,7 @@ def _lines(part: str, found: 'Scores') -> list[str]:
         *lines,
         *([''] if lines else []),
         f'{part}: {found.words:,} recordings of the trigger word, {_minutes(found.negative_hours)} of others',
-        f'  ({kinds})' if kinds else '',
+        *([f'  ({kinds})'] if kinds else []),
         f'threshold          {found.threshold:g}',
         f'false rejects      {found.misses:,} of {found.words:,}, {found.misses / found.words:.1%}  (95 % interval '
         f'{found.rejects_low:.1%} to {found.rejects_high:.1%}, Clopper-Pearson)',

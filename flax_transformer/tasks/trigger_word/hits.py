@@ -7,7 +7,7 @@ import numpy as np
 
 from flax_transformer.tasks.trigger_word.config import HitConfig
 
-EARLY, LATE = 0.3, 1.0  # seconds around the end of a word in which a hit is of it
+EARLY, LATE = 0.3, 1.0  # seconds: a hit this long before or after the end of a word is that word's
 
 
 class Hit(NamedTuple):
@@ -53,7 +53,7 @@ class Matched(NamedTuple):
     """Hits against the words that were said."""
 
     delays: tuple[float | None, ...]  # seconds from the end of each word to its hit; None: it was missed
-    false_accepts: tuple[Hit, ...]  # hits that are nobody's
+    false_accepts: tuple[Hit, ...]  # hits of no word
 
     @property
     def misses(self) -> int:

@@ -35,8 +35,7 @@ class TriggerWordModel(nn.Module):
     """Log-mel frames, normalized by the mean and the deviation that the training scenes have in each band, then a
     convolution, a GRU and one logit for each `stride` frames.
 
-    Output frame i knows the samples before (i + 1) * stride * hop, and all that was before. A stream begins in digital
-    silence.
+    Output frame i knows the samples before (i + 1) * stride * hop. A stream begins in digital silence.
     """
 
     config: DetectorConfig

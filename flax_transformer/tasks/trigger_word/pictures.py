@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import read_audio
 from flax_transformer.plots.speech import plot_detection_curve, plot_detections
 from flax_transformer.tasks.evaluation import binomial_interval
@@ -35,6 +36,8 @@ def plot_recording(detector: 'Detector', recording: Path | str | np.ndarray) -> 
 def plot_scores(scores: dict[str, Any]) -> 'Figure':
     """False rejects against false accepts per hour, of what `evaluate --json` printed; KeyError if it is not that."""
     words = int(scores['words'])
+    if scores['accepts_per_hour'] is None:
+        raise UserError('no recordings without the word, so no rate of false accepts')
     rejects = np.asarray(scores['false_rejects'], float)
     ends = [binomial_interval(round(share * words), words) for share in rejects.tolist()]
     return plot_detection_curve(

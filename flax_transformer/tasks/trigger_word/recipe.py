@@ -53,10 +53,10 @@ def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
 
 def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) -> Scenes:
     """Scenes of a part. Raises UserError if no trigger word fits into one."""
-    seconds = min(len(clip.samples) for clip in clips.triggers) / config.features.sample_rate
+    seconds = min(clip.end - clip.start for clip in clips.triggers) / config.features.sample_rate
     if seconds + 1 > config.scenes.seconds:
         raise UserError(
-            f'data.{part}: the shortest recording of the trigger word takes {seconds:.1f} s: too long for '
+            f'data.{part}: the trigger word takes {seconds:.1f} s where it is shortest: too long for '
             f'scenes.seconds={config.scenes.seconds:g}; expected at least a second more'
         )
     return Scenes(clips, config, seed=seed)

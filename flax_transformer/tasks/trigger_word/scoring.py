@@ -43,7 +43,7 @@ class Scores:
     lowest_word: float  # the least that a word's highest score is
     thresholds: tuple[float, ...]
     false_rejects: tuple[float, ...]  # share, by threshold
-    false_accepts_per_hour: tuple[float, ...]
+    false_accepts_per_hour: tuple[float | None, ...]  # None: there are no other recordings
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class _Heard:
 
     def matched(self, rule: hits.HitConfig) -> hits.Matched:
         found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
-        placed = zip(self.clips[: self.words], self.starts, strict=False)
-        return hits.matched(found, [start + clip.end / self.rate for clip, start in placed])
+        words = zip(self.clips[: self.words], self.starts, strict=False)
+        return hits.matched(found, [start + clip.end / self.rate for clip, start in words])
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
@@ -85,7 +85,7 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
         *(accepts if total else (None, None)),
         tuple(delay for delay in found.delays if delay is not None),
         tuple(clip.place for clip, delay in zip(clips.triggers, found.delays, strict=True) if delay is None),
-        tuple(_placed(heard, hit) for hit in found.false_accepts),
+        tuple(_wrong(heard, hit) for hit in found.false_accepts),
         dict(sorted(hours.items(), key=lambda item: -item[1])),
         highest_other,
         lowest_word,
@@ -112,7 +112,7 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
     return _Heard(probabilities, every, starts, words, detector.sample_rate, detector.seconds_per_output)
 
 
-def _placed(heard: _Heard, hit: Hit) -> Wrong:
+def _wrong(heard: _Heard, hit: Hit) -> Wrong:
     number = max(int(np.searchsorted(heard.starts, hit.seconds, side='right')) - 1, 0)
     return Wrong(heard.clips[number].place, hit.seconds - heard.starts[number], hit.confidence)
 
@@ -128,11 +128,11 @@ def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
     return float(np.max(others, initial=0)), float(np.min(words, initial=1))
 
 
-def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
     """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
     rejects, accepts = [], []
     for threshold in THRESHOLDS:
         found = heard.matched(replace(rule, threshold=threshold))
         rejects.append(found.misses / max(len(found.delays), 1))
-        accepts.append(len(found.false_accepts) / hours if hours else float(len(found.false_accepts)))
+        accepts.append(len(found.false_accepts) / hours if hours else None)
     return tuple(rejects), tuple(accepts)

@@ -1,4 +1,4 @@
-"""Every fault of labelled texts is found, one message each, with its place; sound texts have none."""
+"""Every fault of labeled texts is found, one message each, with its place; sound texts have none."""
 
 import json
 from pathlib import Path

@@ -59,7 +59,7 @@ def test_mistakes_are_one_message(tiny_classifier: Path, capsys, tmp_path: Path)
         (f'{tiny_classifier}@last',): 'got 2 runs, expected one',
         ('--examples', '-1'): '--examples -1: expected at least 0',
         ('--test', f'{tmp_path}/none.tsv'): 'none.tsv does not exist',
-        ('--test', f'{tmp_path}/empty.tsv'): 'empty.tsv is empty; expected at least one labelled text',
+        ('--test', f'{tmp_path}/empty.tsv'): 'empty.tsv is empty; expected at least one labeled text',
         ('--data.test', ''): 'has no test set (data.test is empty); give --test FILE',
     }.items():
         assert main(['evaluate', str(tiny_classifier), *argv]) == 2

@@ -1,4 +1,4 @@
-"""Labelled texts are read from every form of a source, and what cannot be read is reported in one message."""
+"""Labeled texts are read from every form of a source, and what cannot be read is reported in one message."""
 
 import gzip
 import sys
@@ -98,7 +98,7 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
         ),
         ('a.tsv', b'x\ta\n  \tb\n\tc\n', 'a.tsv:2: the label is empty (and a.tsv:3: 2 in all)'),
         ('a.tsv#2,3', b'1\tx\n', 'a.tsv:1: got 2 columns; expected the label in column 2 and the text in column 3'),
-        ('a.tsv', b'\xef\xbb\xbf\n\n', 'a.tsv is empty; expected at least one labelled text'),
+        ('a.tsv', b'\xef\xbb\xbf\n\n', 'a.tsv is empty; expected at least one labeled text'),
         ('a.jsonl', b'{\0\0\0"a": 1}\n', 'a.jsonl:1: expected a JSON object with "label" and'),
         ('a.jsonl', b'{"label": "x"}\n', 'a.jsonl:1: expected a JSON object with "label" and "text", the text in'),
         (

@@ -107,7 +107,7 @@ def changed(config: SpeechConfig, fields: dict[str, object]) -> SpeechConfig:
         ({'model.vocab_size': 9}, 'model.vocab_size=9, but the vocabulary has 17 tokens; set --model.vocab-size 17'),
         ({'strings.most': 10**9}, 'most=1000000000: expected at most 1,000'),
         ({'data.max_seconds': 0.001}, r'data\.max_seconds=0\.001: expected at least features\.window_ms='),
-        ({'data.max_seconds': 0.09}, 'has no recording with a transcript that fits data.max_seconds=0.09'),
+        ({'data.max_seconds': 0.09}, 'has no recording of at most data.max_seconds=0.09 with enough frames'),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

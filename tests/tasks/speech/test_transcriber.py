@@ -172,6 +172,8 @@ def test_n_files_give_n_lines_whatever_they_are(
     assert record['file'] == str(good)
     assert [word['text'] for word in record['words']] == record['text'].split()
     assert record['log_probability'] <= 0
+    assert main(['transcribe', str(tiny_transcriber), files[0], '-q']) == 2
+    assert 'broken.wav' in capsys.readouterr().err, 'an error is shown in any case'
     assert main(['transcribe', str(tiny_transcriber)]) == 2
     assert 'expected recordings: transcribe RUN FILE' in capsys.readouterr().err
 

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from tiny_trigger_word import tiny_config
+from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer import train
 from flax_transformer.cli import main
@@ -17,9 +17,14 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.trigger_word.clips import read_part
+from flax_transformer.tasks.trigger_word.clips import Clip, Clips, read_part
+from flax_transformer.tasks.trigger_word.detector import Detector
+from flax_transformer.tasks.trigger_word.evaluate import _lines
+from flax_transformer.tasks.trigger_word.pictures import plot_scores
+from flax_transformer.tasks.trigger_word.recipe import scenes_of
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes, batch_of
+from flax_transformer.tasks.trigger_word.scoring import score
 
 
 def test_validation_reports_what_it_learned(tiny_detector: Path) -> None:
@@ -89,6 +94,17 @@ def test_evaluate_scores_the_test_recordings(tiny_detector: Path, capsys: pytest
     assert 'Clopper-Pearson' in text
     assert main(['evaluate', str(tiny_detector), str(tiny_detector)]) == 2
     assert 'detectors form no ensemble' in capsys.readouterr().err
+    clips = read_part(tiny_config(), 'test', say=lambda text: None)._replace(others=[])
+    alone = score(Detector.from_run(tiny_detector), clips)
+    assert set(alone.false_accepts_per_hour) == {None}
+    assert '' not in _lines('test', alone)[len(alone.missed + alone.wrong) + 1 :]
+    with pytest.raises(UserError, match='no recordings without the word'):
+        plot_scores(asdict(alone))
+
+
+def test_a_short_word_in_a_long_recording_fits_into_a_scene() -> None:
+    clip = Clip(np.zeros(9 * RATE, np.float32), 'rising', RATE, 2 * RATE, 'a.wav:1')
+    assert scenes_of(Clips([clip], [], []), tiny_config(), 'train', seed=0).scene(0).samples.shape == (4 * RATE,)
 
 
 def test_show_check_curves_and_average_serve_a_detector(tiny_detector: Path, tmp_path: Path, capsys) -> None:
