@@ -41,11 +41,11 @@ def ours(size: Size, weights: str = '') -> Translate:
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.ops.int8 import to_dtype, to_int8
-    from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
+    from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size)
-    how = {'models': (Transformer(config),), 'vocabulary': Vocabulary(PAD, EOS)}
+    how = {'models': (Transformer(config),), 'special_ids': SpecialIds(PAD, EOS)}
     # A Translator rounds matrices once, too.
     params = to_int8(params) if weights == 'int8' else to_dtype(params, jax.numpy.dtype(config.dtype))
 

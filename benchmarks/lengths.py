@@ -27,7 +27,7 @@ from flax_transformer.config import (
 )
 from flax_transformer.engine.task import count_parameters
 from flax_transformer.tasks.find import make_trainer
-from flax_transformer.tasks.translation.inference.ids import Vocabulary, translate_ids
+from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
 from flax_transformer.tasks.translation.model import make_model
 
 VOCAB, SLOTS = 8_000, 4096
@@ -60,7 +60,7 @@ def translation_of(config: Any, length: int) -> Callable[[], None]:
     translate = jax.jit(
         lambda params, source: (
             translate_ids(
-                params, source, models=[model], vocabulary=Vocabulary(pad_id=0, eos_id=1), decoding=decoding
+                params, source, models=[model], special_ids=SpecialIds(pad_id=0, eos_id=1), decoding=decoding
             ).tokens
         )
     )

@@ -173,7 +173,7 @@ def copy_run(copy_folder: Path, shared_folder: Path) -> Path:
 
 @pytest.fixture(scope='session')
 def texts_folder(shared_folder: Path) -> Path:
-    """A folder with train.tsv, validation.tsv and test.tsv of labelled texts. Read it only."""
+    """A folder with train.tsv, validation.tsv and test.tsv of labeled texts. Read it only."""
     from tiny_classification import write_texts
 
     return made_once(shared_folder / 'texts', write_texts)

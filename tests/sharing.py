@@ -63,7 +63,7 @@ def share_searches() -> None:
     def shared(self: Programs, function: Any, **settings: Any) -> Any:
         decoding = settings.get('decoding')
         parts = settings | {'decoding': decoding and replace(decoding, **OUTSIDE)}
-        key = function, self.models, self.vocabulary, repr(parts)
+        key = function, self.models, self.special_ids, repr(parts)
         if key not in found:
             found[key] = jitted(self, function, **settings)
         return found[key]

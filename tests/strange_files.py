@@ -368,7 +368,7 @@ def drop_links(folder: Path, rng: Any) -> None:
 
 
 def make_texts(folder: Path) -> None:
-    """Corpora of pairs and of labelled texts, and a glossary."""
+    """Corpora of pairs and of labeled texts, and a glossary."""
     folder.mkdir()
     rows = [('a b', 'A B'), ('"c" d', 'Ã¶'), ('3 <b>', '4')] * 4
     for language, side in zip(('en', 'de'), zip(*rows, strict=True), strict=True):

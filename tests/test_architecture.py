@@ -83,7 +83,7 @@ def test_the_transformer_can_be_copied_out_with_ops_and_common() -> None:
 
 @pytest.mark.parametrize('room', FLOORS)
 def test_no_circle_of_imports_in_a_room(room: str) -> None:
-    """Neither between its folders nor between a folder and its neighbouring files; inside a folder files are free."""
+    """Neither between its folders nor between a folder and its neighboring files; inside a folder files are free."""
     known = {child.stem for child in (PACKAGE / room).iterdir()} - {'__init__'}
     graph: dict[str, set[str]] = {child: set() for child in known}
     for file in FILES:

@@ -1,4 +1,4 @@
-"""A tiny corpus of labelled texts, and the config of a classifier that learns it in a second."""
+"""A tiny corpus of labeled texts, and the config of a classifier that learns it in a second."""
 
 from pathlib import Path
 from typing import Any

@@ -48,7 +48,7 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def leave_plain(app: Sphinx, tree: nodes.document) -> None:
-    """Gives no colours to blocks that name no language: what a command prints is not Python."""
+    """Gives no colors to blocks that name no language: what a command prints is not Python."""
     for block in tree.findall(nodes.literal_block):
         if block.get('language', 'default') == 'default' and not block.astext().startswith('>>>'):
             block['language'] = 'text'

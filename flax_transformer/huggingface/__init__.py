@@ -1,1 +1,1 @@
-"""Marian's models in the format of Hugging Face: settings, weights, tokenizer; read and written."""
+"""Marian, NLLB-200, M2M-100 and mBART-50 in Hugging Face's format: settings, weights, tokenizer; read and written."""

@@ -53,7 +53,7 @@ class FairseqTokenizer(Tokenizer):
           vocabulary: id by piece, of M2M-100; None: SentencePiece's ids + 1.
           settings: tokenizer_config.json.
           rows: ids that the model has rows for; the last of them may have no piece.
-          handed_on: more files by name, for whom the tokenizer is written for.
+          handed_on: transformers' files by name, written back unread.
         """
         self.settings, self._handed_on = settings, handed_on or {}
         self.vocab_size = self.target_vocab_size = rows
@@ -77,9 +77,8 @@ class FairseqTokenizer(Tokenizer):
     def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
         """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote.
 
-        `kind` is its class in transformers, where tokenizer_config.json does not say.
-
-        Raises UserError for missing or damaged files, unsupported settings, and too few rows.
+        `kind` is its class in transformers, where tokenizer_config.json does not say. Raises UserError for missing or
+        damaged files, unsupported settings, and too few rows.
         """
         settings = read_object(folder / SETTINGS_FILE)
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')

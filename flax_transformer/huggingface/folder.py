@@ -147,7 +147,7 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
 
 
 def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:
-    """Whether the decoder's start is the zero vector, as Marian made it, or has been learned."""
+    """'neither' if the decoder starts from the zero vector, as Marian made it; 'both' if from a learned row."""
     for name in TIED[config.tie_embeddings] or ('model.decoder.embed_tokens', 'model.shared'):
         table = tensors.get(f'{name}.weight')
         if table is not None and len(table) > config.pad_id:

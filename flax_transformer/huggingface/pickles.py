@@ -36,7 +36,7 @@ _STORAGES = {
 _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR, _PARAMETER = ('torch._utils', '_rebuild_tensor_v2'), ('torch._utils', '_rebuild_parameter')
 _LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # torch.save wrote them before torch 1.6
-_MOST_SHARED = 8  # all tensors together may be so many times as large as the file: tied tables share a storage
+_MOST_SHARED = 8  # tensors may total this many times the file's size: tied tables share a storage
 # All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
 # that are not there.
 _OPCODES = """
@@ -103,15 +103,15 @@ class Tensors(Mapping[str, np.ndarray]):
 def read_pickle(file: Path) -> Tensors:
     """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
 
-    A tensor is read whenever it is asked for. Raises UserError, then too, if the file is damaged or holds more than
-    tensors. Takes no more memory than the file's size, and what the tensors are converted to is bounded by a multiple
-    of it.
+    A tensor is read whenever it is asked for. Raises UserError, now or when a tensor is read, if the file is damaged or
+    holds more than tensors. Takes no more memory than the file's size, and what the tensors are converted to is bounded
+    by a multiple of it.
     """
     check_regular(file)
     with _explained(file):
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
         if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
-            raise UserError('expected a state dict, name by name a tensor')
+            raise UserError('expected a state dict, a tensor for each name')
         if sum(view.num_bytes for view in views.values()) > _MOST_SHARED * file.stat().st_size:
             raise ValueError('its tensors are larger than the file')
     newest: dict[str, bytes] = {}  # many tensors may share one storage
@@ -165,7 +165,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
             raise UserError('was written on a big-endian machine; save it on a little-endian one')
         views = load(stream)
         if not isinstance(views, dict):
-            raise UserError('expected a state dict, name by name a tensor')
+            raise UserError('expected a state dict, a tensor for each name')
         sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values() if isinstance(view, View)}
         spans = {key: _skip_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
 
@@ -225,7 +225,7 @@ class _Opcodes(dict):
 
 
 class _Unpickler(pickle._Unpickler):
-    """Python's own, which is in Python: that in C takes gigabytes for a large number of a memo."""
+    """Python's pure-Python unpickler; the C one takes gigabytes for a large memo index."""
 
     dispatch = _Opcodes(
         {code[0]: pickle._Unpickler.dispatch[code[0]] for code in map(vars(pickle).get, _OPCODES.split())}
@@ -250,7 +250,7 @@ class _Unpickler(pickle._Unpickler):
         self.append(_Names())
 
     def load_build(self) -> None:
-        """Drops the state, of whatever: that of an OrderedDict has the versions of the modules."""
+        """Drops any object's state; an OrderedDict's is only module versions."""
         self.stack.pop()
 
     dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary

@@ -51,7 +51,7 @@ UNLESS_FALSE = (
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
-    """The model that config.json describes, except pad_row, which only its tensors show.
+    """The model that config.json describes, except Marian's pad_row, which only its tensors show.
 
     Raises UserError for another architecture, by name, and with every field that is missing or not supported.
     """

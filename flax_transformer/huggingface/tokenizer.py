@@ -197,7 +197,7 @@ def read_vocabulary(file: Path) -> dict[str, int]:
     ids = read_object(file)
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
-        raise UserError(f'{file}: expected another id, from 0 on, for each piece')
+        raise UserError(f'{file}: expected a different id, at least 0, for each piece')
     try:
         ''.join(ids).encode()
     except UnicodeEncodeError:

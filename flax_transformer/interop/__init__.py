@@ -1,1 +1,1 @@
-"""Translators as others run them: StableHLO, CTranslate2."""
+"""Translators as others run them: StableHLO, CTranslate2, and runs from and to Hugging Face's folders."""

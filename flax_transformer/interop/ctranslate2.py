@@ -48,25 +48,23 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
         'pad_row': ['output', 'neither'],  # a decoder that starts from zero
     }
     expected |= {name: [getattr(TransformerConfig, name)] for name in ('embedding_norm', 'position_offset', 'start_id')}
-    searches = {name: [getattr(DecodingConfig, name)] for name in WITHOUT_COUNTERPART}
+    searches: dict[str, Any] = {name: [getattr(DecodingConfig, name)] for name in WITHOUT_COUNTERPART}
+    searches['pass_over'] = ['nothing', 'loops']
     if decoding.beam_width > 1:
         searches['length_penalty'] = ['power', 'none']
     faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
     if decoding.weights != 'float32':
         faults.append(
-            f"decoding.weights={decoding.weights!r}: expected 'float32'; --compute-type int8 is of CTranslate2"
+            f"decoding.weights={decoding.weights!r}: expected 'float32'; CTranslate2's int8 is --compute-type int8"
         )
     if faults:
         raise UserError('\n  '.join(['CTranslate2 cannot do this:', *faults]))
 
 
 def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
-    """The cached folder of this model for CTranslate2, made if absent.
+    """The cached folder of this model for CTranslate2, made if absent; no source or target is longer than `slots`.
 
     Its name is a hash of parameters, config, positions and version, so a folder is never out of date.
-
-    Args:
-      slots: the longest source or target.
     """
     version = _package().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
@@ -165,7 +163,8 @@ def _norm(spec: Any, params: Any) -> None:
 
 class CTranslate2Translator(Translator):
     """Lines in, lines out, like the Translator. CTranslate2's beam search has its own rules: probabilities sum to 1
-    over what is not banned (as with decoding.renormalize), and tokens have no log-probabilities of their own."""
+    over what is not banned (as with decoding.renormalize), tokens have no log-probabilities of their own, and a
+    translation with a loop is not passed over."""
 
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
         """The Translator's arguments, and `compute_type`.
@@ -234,7 +233,7 @@ class CTranslate2Translator(Translator):
             'beam_size': decoding.beam_width,
             'num_hypotheses': decoding.n_best,
             'length_penalty': decoding.alpha if decoding.length_penalty == 'power' else 0.0,
-            'min_decoding_length': decoding.min_tokens,
+            'min_decoding_length': decoding.min_tokens - 1,  # without EOS
             'no_repeat_ngram_size': decoding.no_repeat_ngram,
             'suppress_sequences': [list(map(str, sequence)) for sequence in sequences],
             'max_batch_size': decoding.batch_tokens,

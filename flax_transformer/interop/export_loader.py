@@ -86,7 +86,7 @@ def version(text):
 
 
 def read_files(folder):
-    """The contents of the files that export.json lists, by name, and its own. Raises ValueError if one is damaged."""
+    """The contents, by name, of the files that export.json lists, and of export.json. Raises ValueError if damaged."""
     described = folder / 'export.json'
     if not described.is_file() or described.stat().st_size > MOST_TEXT:
         raise ValueError('export.json missing or damaged')
@@ -109,7 +109,7 @@ def read_file(file):
 if __name__ == '__main__':
     try:
         translate = load(Path(__file__).parent)
+        for line in sys.stdin:
+            print(translate([line.rstrip('\n')])[0][0], flush=True)
     except ValueError as error:
         sys.exit(str(error))
-    for line in sys.stdin:
-        print(translate([line.rstrip('\n')])[0][0], flush=True)

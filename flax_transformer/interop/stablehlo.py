@@ -31,7 +31,7 @@ from flax_transformer.transformer.layers import sinusoids
 
 FORMAT = 1
 JAX_AT_LEAST = '0.10.0'  # earlier ones cannot read these programs
-_STABLEHLO = '1.13.7'  # which that JAX reads
+_STABLEHLO = '1.13.7'  # the newest that JAX_AT_LEAST reads
 PLATFORMS = ('cpu', 'cuda', 'tpu')
 PHRASE_SLOTS = 16  # tokens of a phrase that a program takes
 _MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB
@@ -104,7 +104,7 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     """
     _check(translator)
     decoding, model = translator.decoding, translator.model.config
-    params = translator.weights if decoding.weights == 'int8' else translator.params  # not rounded as here
+    params = translator.weights if decoding.weights == 'int8' else translator.params  # not in this machine's dtype
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
@@ -162,7 +162,7 @@ def lower(
     else:
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
         program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, *inputs)
-    # JAX writes the StableHLO of four weeks ago, which its releases of half a year ago do not read.
+    # JAX writes StableHLO for readers up to four weeks old; its releases of half a year ago are older.
     older = mlir.serialize_portable_artifact(program.mlir_module(), _STABLEHLO, True)
     return replace(program, mlir_module_serialized=older)
 

@@ -30,7 +30,7 @@ Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone: nobody reads the reply
 _MOST_CONNECTIONS = 1024
 _PAGE = Path(__file__).parent / 'page'
-_LARGE = 10_000  # bytes of a reply that is compressed
+_LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
 _HEADERS = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

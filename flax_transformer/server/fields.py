@@ -40,7 +40,7 @@ class Fields(dict[str, Any]):
         return [as_text(each)[0] for each in values]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a field, or the default; without one, what is there must not be empty. Raises Refused."""
+        """The value of a field, or the default; without a default it must be present and not empty. Raises Refused."""
         if default is not None and name not in self:
             return default
         (value, *others) = self.texts(name)
@@ -69,11 +69,8 @@ class Fields(dict[str, Any]):
 
     def objects(self, name: str) -> list['Fields']:
         """The objects of a list in JSON. Raises Refused."""
-        if (
-            not (values := self.get(name))
-            or not isinstance(values, list)
-            or not all(isinstance(x, dict) for x in values)
-        ):
+        values = self.get(name)
+        if not values or not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
             raise Refused(400, f'{name}: expected a list of objects')
         return list(map(Fields, values))
 
@@ -84,7 +81,7 @@ class Fields(dict[str, Any]):
 async def read_fields(request: Request, *, most: int) -> Fields:
     """The fields of the body, JSON or a form, and of the query.
 
-    Raises Refused for a body of more than `most` bytes, one that takes too long, and one that cannot be read; Gone.
+    Raises Refused for a body that is longer than `most` bytes, too slow or unreadable; Gone if the client left.
     """
     count = 0
 

@@ -53,7 +53,8 @@ async def create(service: Service, request: Request) -> Response:
     fields = await service.read(request)
     if len(service.glossaries) >= _MOST:
         raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
-    stored = StoredGlossary(_name(fields), _read(service, fields))
+    stored = StoredGlossary(_name(fields), {})
+    stored.by_pair = _read(service, fields, stored)
     service.glossaries[stored.id] = stored
     return JSONResponse(stored.info(), 201)
 
@@ -69,19 +70,17 @@ async def show(service: Service, request: Request) -> Any:
 
 
 async def update(service: Service, request: Request) -> Any:
-    """Renames a glossary and adds terms to it; with PUT, puts terms in the place of those of a pair of languages."""
+    """Renames a glossary and adds terms to it; with PUT, replaces those of a pair of languages."""
     fields = await service.read(request)
     stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
-    found = _read(service, fields) if {'dictionaries', 'entries'} & fields.keys() else {}
-    for pair, glossary in found.items():
-        before = stored.by_pair.get(pair) if request.method == 'PATCH' else None
-        stored.by_pair[pair] = Glossary({**before.terms, **glossary.terms}) if before else glossary
-    stored.name = _name(fields, stored.name)
-    return stored.info(*found) if request.method == 'PUT' else stored.info()
+    name, replaces = _name(fields, stored.name), request.method == 'PUT'
+    found = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
+    stored.name, stored.by_pair = name, stored.by_pair | found
+    return stored.info(next(iter(found), None) if replaces else None)
 
 
 async def delete(service: Service, request: Request) -> Response:
-    """Deletes a glossary or, of a glossary, the terms for a pair of languages."""
+    """Deletes a glossary, or only its terms for a pair of languages if one is named."""
     fields = await service.read(request)
     stored, pair = find(service, fields)
     del stored.by_pair[pair]
@@ -106,8 +105,9 @@ def _name(fields: Fields, default: str | None = None) -> str:
     return name
 
 
-def _read(service: Service, fields: Fields) -> dict[Pair, Glossary]:
-    """The terms that a client sends, by their languages. Raises Refused, or UserError with the line."""
+def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bool = False) -> dict[Pair, Glossary]:
+    """The terms that a client sends, by their languages, added to those that `stored` has unless it `replaces` them.
+    Raises Refused, or UserError with the line."""
     found: dict[Pair, Glossary] = {}
     for part in fields.objects('dictionaries') if 'dictionaries' in fields else [fields]:
         pair = service.served.pair(part.text('source_lang'), part.text('target_lang'))
@@ -116,8 +116,11 @@ def _read(service: Service, fields: Fields) -> dict[Pair, Glossary]:
         for term, targets in found[pair].terms.items():
             if (longest := max(map(len, (term, *targets)))) > _LONGEST:
                 raise Refused(400, f'entries: {term[:20]!r} has {longest} characters; expected at most {_LONGEST}')
-    kept = [each for stored in service.glossaries.values() for each in stored.by_pair.values()]
-    if (count := sum(len(each.terms) for each in [*found.values(), *kept])) > (most := service.limits.max_terms):
+        if pair in stored.by_pair and not replaces:
+            found[pair] = Glossary(stored.by_pair[pair].terms | found[pair].terms)
+    others = [each.by_pair for each in service.glossaries.values() if each is not stored]
+    kept = [glossary for by_pair in (stored.by_pair | found, *others) for glossary in by_pair.values()]
+    if (count := sum(len(each.terms) for each in kept)) > (most := service.limits.max_terms):
         raise Refused(413, f'{count} terms in all glossaries: this server keeps {most}; delete some')
     return found
 

@@ -31,7 +31,7 @@ class Limits:
     max_texts: int = 128  # texts in a request
     max_characters: int = 20_000  # characters in all texts of a request
     max_lines: int = 1000  # lines in them
-    max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.beam_width - 1
+    max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.num_candidates - 1
     max_terms: int = 50_000  # terms in all glossaries that clients keep here
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
@@ -61,7 +61,7 @@ class Service:
         batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
         observe = self.metrics.observe_batch
         self.batcher = Batcher(batch_tokens=batch_tokens, warm_up=self._warm_up, observe=observe)
-        self._num_waiting = self.num_characters = 0  # requests now, and what they have had translated so far
+        self._num_waiting = self.num_characters = 0  # requests now; characters translated so far
         self.is_draining = False
 
     async def read(self, request: Request) -> Fields:

@@ -14,10 +14,10 @@ from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.layers import Positions
 
 
-def recurrent_layer(config: Any, number: int, x: jax.Array, counts: jax.Array) -> jax.Array:
-    """Returns [B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over x where `counts`."""
+def recurrent_layer(config: Any, number: int, x: jax.Array, mask: jax.Array) -> jax.Array:
+    """Returns [B, T, 2 * hidden_size]: layer `number` of LSTMs or GRUs in both directions, over x where `mask`."""
     layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=f'layers_{number}')
-    return layer(x, counts.astype(jnp.int32))
+    return layer(x, mask.astype(jnp.int32))
 
 
 def with_positions(x: jax.Array) -> jax.Array:
@@ -26,9 +26,9 @@ def with_positions(x: jax.Array) -> jax.Array:
 
 
 def transformer_encoder(
-    config: Any, x: jax.Array, counts: jax.Array, *, deterministic: bool, **rates: float
+    config: Any, x: jax.Array, mask: jax.Array, *, deterministic: bool, **rates: float
 ) -> jax.Array:
-    """Returns [B, T, D] of x: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, where `counts`."""
+    """Returns [B, T, D] of x: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, where `mask`."""
     encoder = Encoder(
         TransformerConfig(
             vocab_size=config.vocab_size,
@@ -41,4 +41,4 @@ def transformer_encoder(
             **rates,
         )
     )
-    return encoder(x, counts[:, None, None, :], deterministic=deterministic)
+    return encoder(x, mask[:, None, None, :], deterministic=deterministic)

@@ -5,7 +5,7 @@ of these parts has a file of its own; a task of your own may have all in one fil
 
 config         a TaskConfig; its `task` is the folder's name
 recipe         `RECIPE`, all that training needs
-run            the class `Run`, its run directory; without one, the recipe's
+run            the class `Run`, its run directory; a task of your own names its in the recipe
 
 and, if the task has these commands, `evaluate`, `corpus_checks` and `new_config` (docs/how-to/tasks.md).
 """
@@ -121,7 +121,7 @@ def _configs() -> list[type[TaskConfig]]:
 
 
 def _import(name: str) -> None:
-    """Imports a module of $FLAX_TRANSFORMER_TASKS, which may lie in the current folder."""
+    """Imports a module of $FLAX_TRANSFORMER_TASKS, which may be in the current folder."""
     before = list(sys.path)
     sys.path.append(os.getcwd())  # last: what is installed comes first
     try:
@@ -197,7 +197,7 @@ def open_run(path: Path | str, task: str | None = None) -> RunDirectory:
         raise UserError(f'{path / CONFIG_FILE}: {error}') from None
     if task not in (None, found):
         use = f'; use `flax-transformer {run_class.use.format(path)}`' if run_class.use else ''
-        raise UserError(f'{path}: a run of the task {found!r}; expected one of {task!r}{use}')
+        raise UserError(f'{path}: a run of the task {found!r}; expected a run of {task!r}{use}')
     return run_class(path)
 
 

@@ -34,7 +34,7 @@ class NewOptions:
     task: str = 'translation'  # what to train: a task of the package, or one of your own
     minutes: float | None = None  # how long training may take on this machine; None: an hour
     hours: float | None = None  # the same in hours
-    measure: bool = True  # measure this machine, to fit model and steps to the time; takes some half a minute
+    measure: bool = True  # measure this machine, to fit model and steps to the time; takes about half a minute
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Candidate:
     """A size of the model."""
 
     base: TaskConfig
-    steps: int  # what was measured says that so many help; `fit` changes them
-    passes_of_a_step: float  # what a step makes of a pass over the data
-    more: float = 1  # times as many steps may still help a little
+    steps: int  # as many as measurements say help; `fit` changes them
+    passes_of_a_step: float  # fraction of a pass over the data
+    more: float = 1  # factor on `steps` up to which more may still help
     least_steps: int = 0  # a smaller candidate learns more where fewer fit
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def config(self) -> TaskConfig:
-        """Trains its steps: at most a tenth of them warm up, and as many lie between evaluations and saves."""
+        """Trains its steps: at most a tenth of them warm up, or pass between evaluations and saves."""
         known, tenth = flat_fields(self.base), -(-self.steps // EVALUATIONS)
         loop = {name: min(known[name], tenth) for name in _LIMITED if name in known}
         return changed(self.base, {'training.steps': self.steps} | loop | self.adapted(self.passes))
@@ -81,7 +81,7 @@ class Candidate:
         return START + self.seconds * (self.steps + EVALUATIONS * self.evaluation)
 
 
-# Facts about the data and what was held out, the first being what is learned from what; and candidates, smallest first.
+# Facts about the data (the first: what is learned from what) and candidates, smallest first.
 Proposal = tuple[list[str], list[Candidate]]
 
 
@@ -172,12 +172,12 @@ def parts(
 
 
 def held_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
-    """Whether each example is held out: one in ten, or 20 if that is not more than one in five; at most HELD_OUT.
+    """Whether each example is held out: one key in ten, or 20 if that is at most one in five; at most HELD_OUT keys.
 
     Examples of equal key stay together, and each group, such as a label, gives its share. Chosen by a hash of the keys.
     """
-    count = min(max(len(keys) // 10, min(20, len(keys) // 5)), HELD_OUT)
     group_of = dict(zip(keys, groups or keys, strict=True))
+    count = min(max(len(group_of) // 10, min(20, len(group_of) // 5)), HELD_OUT)
     order = sorted(group_of, key=lambda key: (groups and group_of[key], hashlib.sha256(key.encode()).digest()))
     chosen = {order[int((i + 0.5) * len(order) / count)] for i in range(count)}
     return [key in chosen for key in keys]

@@ -35,6 +35,6 @@ def fields_for(file: Path, options: DataOptions, found: list[Utterance]) -> tupl
         for path, each in zip(paths, found, strict=True)
     ]
     groups, head = [each.text for each in found], '\t'.join(['path', 'text', 'speaker', *SEGMENT])
-    data, held_out = parts(file, options, '.tsv', lines, keys=paths, groups=groups, head=head)
+    data, remark = parts(file, options, '.tsv', lines, keys=paths, groups=groups, head=head)
     rate = min(Counter(each.rate for each in found).most_common(1)[0][0], 16_000)
-    return data | {'features.sample_rate': rate}, held_out
+    return data | {'features.sample_rate': rate}, remark

@@ -1,4 +1,4 @@
-"""What texts are written in for a model: words or characters by id, or SentencePiece's pieces.
+"""Vocabularies: words or characters by id, or SentencePiece's pieces.
 
 Learned from the training texts of a run and kept in its folder `tokenizer`.
 """
@@ -95,7 +95,7 @@ class Vocabulary:
             units = cls.read(read_limited(folder / cls.file, MOST_WORDS).decode('utf-8'))
             found = cls(units, kind=kind, lower_case=lower_case)
             if found.digest != parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
-                raise ValueError('its checksum is another one')
+                raise ValueError('its checksum differs')
             return found
 
 

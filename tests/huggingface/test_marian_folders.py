@@ -232,7 +232,7 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
         (lambda f: change(f, 'tokenizer_config.json', eos_token='<eos>'), r"has no '<eos>', a special piece"),
         (lambda f: change(f, 'tokenizer_config.json', sp_model_kwargs={'enable_sampling': True}), r'sp_model_kwargs'),
         (lambda f: change(f, 'tokenizer_config.json', additional_special_tokens=['<x>']), r"added token '<x>'"),
-        (lambda f: (f / 'vocab.json').write_text('{"</s>": 0, "<unk>": 1, "a": 1, "<pad>": 2}'), r'another id, from 0'),
+        (lambda f: (f / 'vocab.json').write_text('{"</s>": 0, "<unk>": 1, "a": 1, "<pad>": 2}'), 'a different id, at'),
         (lambda f: (f / 'vocab.json').write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}'), r'disagrees with source\.spm'),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_state_dict_is_a_dict_of_tensors(tmp_path: Path) -> None:
         file = tmp_path / 'pytorch_model.bin'
         with zipfile.ZipFile(file, 'w') as archive:
             archive.writestr('archive/data.pkl', content)
-        with pytest.raises(UserError, match='expected a state dict, name by name a tensor'):
+        with pytest.raises(UserError, match='expected a state dict, a tensor for each name'):
             dict(read_pickle(file))
 
 

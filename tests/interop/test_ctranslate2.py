@@ -46,10 +46,11 @@ CHANGED = {
     'coverage_penalty': 0.2,
     'groups': 2,
     'mbr': 'chrf',
+    'pass_over': 'loops_and_copies',
 }
 
 
-@pytest.mark.parametrize('name', WITHOUT_COUNTERPART)
+@pytest.mark.parametrize('name', [*WITHOUT_COUNTERPART, 'pass_over'])
 def test_what_its_search_cannot_do_is_refused_by_name(name):
     with pytest.raises(UserError, match=f'decoding.{name}='):
         check(SMALL, replace(POWER, **{name: CHANGED[name]}))
@@ -132,6 +133,7 @@ def test_each_sentence_has_its_own_limit_and_is_flagged_where_it_is_cut(golden, 
     lengths = [len(golden.tokenizer.encode([line])[0]) for line in ('one', 'three hundred and thirty-three')]
     assert [x.num_tokens for x in found] == [n + 3 for n in lengths]
     assert all(x.truncated for x in found)
+    assert CTranslate2Translator.of(golden.with_decoding(replace(golden.decoding, min_tokens=9)))('one').num_tokens == 9
 
 
 def test_as_many_lines_come_out_as_went_in(own_cache, tmp_path):

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import replace
@@ -180,9 +181,10 @@ def test_a_pipe_in_place_of_the_description_is_not_waited_for(tmp_path: Path) ->
         export_loader.load(tmp_path)
 
 
-def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path]) -> None:
-    with pytest.raises(ValueError, match='takes at most 32: split it'):
-        export_loader.load(folders[0])(['one ' * 40])
+def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, 'stdin', ['one ' * 40])
+    with pytest.raises(SystemExit, match='takes at most 32: split it'):
+        runpy.run_path(f'{folders[0]}/load.py', run_name='__main__')
 
 
 @pytest.fixture(scope='module')

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -33,7 +34,7 @@ from flax_transformer.server.fields import read_fields
 from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.directions import Directions
+from flax_transformer.tasks.translation.inference.directions import Directions, _pairs
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 RUN = TESTS / 'golden' / 'number_words'
@@ -244,6 +245,17 @@ def test_deepls_client_makes_uses_and_deletes_glossaries(client: Client, model: 
         asks.get_glossary_entries(first)
 
 
+def test_a_request_replaces_terms_in_the_room_that_they_had_or_changes_nothing(client: Client) -> None:
+    named = lambda source, target, terms: {'source_lang': source, 'target_lang': target, 'entries': terms}
+    terms = {'dictionaries': [named('EN', 'DE', 'a\tb\nc\td\ne\tf\ng\th'), named('DE', 'EN', 'a\tb')]}
+    path = f'/v3/glossaries/{client("/v3/glossaries", terms | {"name": "a"}).body["glossary_id"]}'
+    assert client(path, terms, 'PATCH').status == 200
+    assert client(f'{path}/dictionaries', terms, 'PUT').body['entry_count'] == 4
+    assert client(path, {'name': 'b' * 101} | named('DE', 'EN', 'c\td'), 'PATCH').status == 400
+    assert [each['entry_count'] for each in client.get(path).body['dictionaries']] == [4, 1]
+    client(path, None, 'DELETE')
+
+
 async def nothing() -> dict[str, Any]:
     return {'type': 'http.request', 'body': b'', 'more_body': False}
 
@@ -374,6 +386,8 @@ def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path:
             assert reply == alone('Straße').text
         error = client('/translate', {'q': 'a', 'source': 'de', 'target': 'xx'}).body['error']
         assert error.endswith(' and 40,582 more pairs, which /languages lists')
+    imported = SimpleNamespace(tokenizer=SimpleNamespace(languages={'deu': 3, 'fra': 4}), first_id=None)  # Marian's
+    assert _pairs(str(RUN), imported) == [('en', 'deu'), ('en', 'fra')]
 
 
 @pytest.mark.slow

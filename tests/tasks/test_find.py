@@ -17,6 +17,7 @@ from toy_task import CircleConfig
 
 from flax_transformer import train
 from flax_transformer.cli import main
+from flax_transformer.cli.train import train_options
 from flax_transformer.common.config_json import from_json, task_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
@@ -117,7 +118,7 @@ def circle(tmp_path: Path) -> Path:
 @pytest.mark.parametrize('command', ['translate', 'score', 'export', 'warmup'])
 def test_a_translation_command_refuses_a_run_of_another_task(circle: Path, command: str, capsys) -> None:
     assert main([command, str(circle)]) == 2
-    assert f"{circle}: a run of the task 'circle'; expected one of 'translation'" in capsys.readouterr().err
+    assert f"{circle}: a run of the task 'circle'; expected a run of 'translation'" in capsys.readouterr().err
 
 
 def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(circle: Path, monkeypatch, capsys) -> None:
@@ -148,6 +149,8 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(circle: Path,
     assert 'evaluate' not in out
     assert '--init-from' not in out  # runs of this task start from no other
     assert CircleRun(tmp_path / 'mean').exists()
+    (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config\n')
+    assert train_options(str(tmp_path / 'mine.py'), ['--init-from', str(tmp_path / 'mean')]).config == CircleConfig()
 
 
 def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(circle: Path, capsys) -> None:

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip('matplotlib')
 
 from flax_transformer.audio.mel import FeatureConfig
+from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech import pictures as speech
 from flax_transformer.tasks.speech.transcriber import Transcript, Waveform, Word
 from flax_transformer.tasks.trigger_word import pictures as trigger_word
@@ -40,6 +41,8 @@ def test_a_transcribers_frames_are_at_their_times() -> None:
     assert peak.get_text() == 'a'
     assert peak.get_position()[0] == pytest.approx((6 + 0.5) * 0.04)
     assert panel.get_title(loc='left') == 'collapsed: a'
+    with pytest.raises(UserError, match='too short: less than a frame'):
+        speech.plot_recording(Transcriber(), SAMPLES[:100])
 
 
 class Detector:

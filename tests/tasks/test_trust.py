@@ -148,10 +148,12 @@ def test_what_the_user_names_is_read(tmp_path: Path) -> None:
 
 
 def test_what_the_user_names_may_lie_next_to_what_the_stranger_names(tmp_path: Path, capsys) -> None:
-    data = {'test': ('a.tsv',), 'test_background': ('../bad.tsv',)}
+    data = {'test': ('a.tsv',), 'test_background': ('../bad.tsv',), 'validation': ('../bad.tsv',)}
     _, evaluate = call('trigger_word', tmp_path, '--data.test', f'{tmp_path}/mine.tsv', **data)
     assert evaluate() == 2
-    assert f"the test set '{tmp_path}/bad.tsv'" in capsys.readouterr().err
+    assert f"says to read '{tmp_path}/bad.tsv'" in capsys.readouterr().err
+    assert main(['evaluate', str(tmp_path / 'run'), '--part', 'validation']) == 2
+    assert '--data.validation and --data.validation-background, or' in capsys.readouterr().err
 
 
 def test_ones_own_run_is_read_where_it_was_trained(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Pieces:
-    """What the sample is in pieces, EOS included."""
+    """The vocabulary's size, and the sample's lengths in pieces, EOS included."""
 
     vocab_size: int
     lengths: np.ndarray  # [2, pairs]: source and target
@@ -68,7 +68,7 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
     """The language of a side, and a note if its text looks like another one.
 
     It is the one given, else the end of the file's name (train.en.gz), else what the lines look like. Raises UserError
-    if none of these tells.
+    if none of these decides.
     """
     found = language_of_side(lines)
     suffix = content_suffix(file).removeprefix('.')
@@ -81,7 +81,7 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
         )
     language = given or found[0]
     if found is not None and found[1] > 0.5 and not is_language(found[0], language) and is_known(language):
-        return language, f'{file} looks like {found[0]}, not {language}: --{side}-language names another'
+        return language, f'{file} looks like {found[0]}, not {language}; if so, give --{side}-language {found[0]}'
     return language, ''
 
 

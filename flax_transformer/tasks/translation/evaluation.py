@@ -49,10 +49,10 @@ def evaluate_translation(
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
-    """Returns what `evaluate_loss` does, unsmoothed, under the mean of several models."""
+    """Returns what `evaluate_loss` does, unsmoothed, under the mean of several models, but without targets' tags."""
     kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
     scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
-    tokens = sum(one.num_tokens for one in scored)
+    tokens = sum(one.num_tokens - (translator.first_id is not None) for one in scored)
     nll = -sum(one.log_prob for one in scored) / max(tokens, 1)
     return {'nll': nll, 'perplexity': math.exp(nll), 'target_tokens': float(tokens)}
 

@@ -49,7 +49,7 @@ class Glossary:
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
-        """Of a file with a term, a tab and its translation on each line; `a|b` are two translations of one term.
+        """The glossary in a file: on each line a term, a tab and its translation; `a|b` are two translations.
 
         Raises UserError, with the line, for one without two columns, and for a term with two different lines.
         """
@@ -57,7 +57,7 @@ class Glossary:
 
     @classmethod
     def from_text(cls, text: str, place: str, form: Literal['tsv', 'csv']) -> Self:
-        """Of lines such as those of a file, or with commas; in CSV the languages may follow, as in DeepL's."""
+        """The glossary in such lines, or in CSV, where columns with the languages may follow, as in DeepL's."""
         lines = text.splitlines()
         if form == 'tsv':
             return cls._from_rows((line.split('\t') for line in lines), place)
@@ -90,7 +90,7 @@ class Glossary:
 
     @property
     def tsv(self) -> str:
-        """The lines of a file."""
+        """The glossary as `from_file` reads it."""
         return '\n'.join(f'{term}\t{"|".join(targets)}' for term, targets in self.terms.items())
 
     def find(self, text: str) -> list[Match]:

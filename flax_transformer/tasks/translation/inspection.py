@@ -41,8 +41,10 @@ class AttentionMap:
 def attention_map(translator: Translator, line: str, translation: str | None = None) -> AttentionMap:
     """The decoder's attention over `line` while it writes `translation`, by default its own.
 
-    Raises UserError for a model without attention.
+    Raises UserError for a model without attention, and for an ensemble.
     """
+    if len(translator.models) > 1:
+        raise UserError(f'a map of attention: got {len(translator.models)} models, expected one')
     tokenizer = translator.tokenizer
     if translation is None:
         translation = translator([line])[0].text
@@ -51,7 +53,7 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     require([translator.model], 'cross_attention', 'a map of attention')
     translator.programs.check_lengths('line', [line], [source])
     translator.programs.check_lengths('translation', [translation], [target])
-    target_in = shift_right(jnp.asarray([target]), translator.programs.vocabulary.start)
+    target_in = shift_right(jnp.asarray([target]), translator.programs.special_ids.start)
     look = jax.jit(partial(translator.model.apply, method='cross_attention'))
     weights = look({'params': translator.weights}, jnp.asarray([source]), target_in)
     return AttentionMap(
@@ -211,7 +213,7 @@ def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) 
         problem = make_problem(
             translator.decoding,
             source,
-            **programs.vocabulary._asdict(),
+            **programs.special_ids._asdict(),
             prefix=None if translator.first_id is None else jnp.asarray([[translator.first_id]]),
             banned=programs.banned,
             banned_sequences=programs.banned_sequences,

@@ -26,7 +26,7 @@ FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
 LEAST_WIDTH, LEAST_STEPS = 128, 1500  # the narrowest model that was measured; a wider one should have so many steps
-MORE = (4_000, 1), (16_000, 3)  # times as many passes as were measured, by pairs: a small text is soon known by heart
+MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
 
 
 class Row(NamedTuple):

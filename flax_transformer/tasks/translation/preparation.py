@@ -1,12 +1,13 @@
 """Preparation of a training run: the tokenizer, the corpora as ids, the validation sets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
 from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
@@ -28,36 +29,32 @@ from flax_transformer.text.tokenizer import Tokenizer
 if TYPE_CHECKING:  # preparing needs no model
     from flax_transformer.tasks.translation.loading import LoadedRun
 
-Say = Callable[[str], None]
-
 
 class ValidationSet(NamedTuple):
     name: str  # its corpus's, in the mixture
     pairs: Pairs
     tokenized: TokenizedPairs
-    target_language: str | None  # its sources begin with this tag
-    language: str | None = None  # its targets'
+    tag: str | None  # a language whose tag begins sources, or targets; None: no tags
+    target_language: str | None = None
     tokens: ScoreTokens = SPACED  # BLEU counts these
     source_language: str = 'en'
 
 
-def read_validation(
-    data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Callable[[str], None]
-) -> ValidationSet:
+def read_validation(data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say) -> ValidationSet:
     """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on."""
-    name, language = corpus.validation, data.tag_of(corpus)
+    name, tag = corpus.validation, data.tag_of(corpus)
     tokenizer = tokenizer.reading(corpus.source_language)
     pairs = read_corpus(name, data, corpus.languages)
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
-    tokenized = tokenize(pairs, tokenizer, target_language=language)
+    tokenized = tokenize(pairs, tokenizer, target_language=tag)
     if not len(tokenized):
         raise UserError(
             f"each of the {len(pairs)} pairs of {name} has a blank side; repair it, or set --data.validation '' to "
             'train without validation'
         )
-    tokens = score_tokens(corpus.target_language, data.bleu_tokenizer)
-    languages = corpus.target_language, tokens, corpus.source_language
-    return ValidationSet(corpus.name, pairs, tokenized, language, *languages)
+    source, target = corpus.languages
+    tokens = score_tokens(target, data.bleu_tokenizer)
+    return ValidationSet(corpus.name, pairs, tokenized, tag, target, tokens, source)
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:

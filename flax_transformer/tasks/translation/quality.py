@@ -96,7 +96,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What makes `quality` and `word_quality` of translations; of one model, but any search."""
+    """Computes `quality` and `word_quality` of translations; for one model, and any search."""
 
     sentence: Regression
     word: Regression
@@ -104,7 +104,7 @@ class Calibration:
 
     @classmethod
     def fitted(cls, translations: Sequence[Translation], num_source: Sequence[int], references: Sequence[str]) -> Self:
-        """Fitted on translations of sources of so many tokens. Raises UserError for too few."""
+        """Fits both to translations; `num_source` are the tokens of their sources. Raises UserError for too few."""
         from sacrebleu.metrics import CHRF
 
         metric, kept = CHRF(), [i for i, one in enumerate(translations) if one.token_log_probs and not one.split]
@@ -142,13 +142,12 @@ class Calibration:
     def write(self, run: Path) -> None:
         """Writes it into a run directory."""
         parts = {'sentence': self.sentence._asdict(), 'word': self.word._asdict()}
-        write_whole(
-            run / FILE, json.dumps({'format': FORMAT, 'sentences': self.num_sentences} | parts, indent=1) + '\n'
-        )
+        content = {'format': FORMAT, 'sentences': self.num_sentences} | parts
+        write_whole(run / FILE, json.dumps(content, indent=1) + '\n')
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """That of a run directory; None: it has none. Raises UserError if the file is damaged, or a later version's."""
+        """Reads a run's calibration; None: it has none. Raises UserError if it is damaged, or a later version's."""
         file = run / FILE
         if not file.exists():
             return None
@@ -169,14 +168,14 @@ def _read(found: Any, count: int) -> Regression:
 
 def calibrate(
     translator: 'Translator',
-    sets: Sequence[tuple[str | None, Sequence[str], Sequence[str]]],
+    sets: Sequence[tuple[dict[str, str | None], Sequence[str], Sequence[str]]],
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
-    """Fitted on translations of sets, each a language, sources and references. Raises UserError for too few."""
+    """A calibration fitted to sets: decoding's languages, sources, references. Raises UserError for too few."""
     translations, lengths, references = [], [], []
-    for language, sources, targets in sets:
-        decoding = replace(translator.decoding, target_language=language or translator.decoding.target_language)
-        into = translator.with_decoding(decoding)
+    for languages, sources, targets in sets:
+        named = {name: language for name, language in languages.items() if language}
+        into = translator.with_decoding(replace(translator.decoding, **named))
         translations += into(sources, progress=progress)
         lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
         references += targets
@@ -184,11 +183,7 @@ def calibrate(
 
 
 def correlations(translations: Sequence[Translation], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Pearson's and Spearman's correlation of quality with sentence chrF, and those of the mean log-probability.
-
-    Args:
-      references: one or more sets of them.
-    """
+    """Pearson's and Spearman's correlation of quality with sentence chrF, and those of the mean log-probability."""
     from sacrebleu.metrics import CHRF
     from scipy import stats
 

@@ -80,7 +80,11 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
     if len(chosen) < FEWEST:
         return
     lines = lambda own: [(own.pairs.sources[i], own.pairs.targets[i]) for each, i in chosen if each is own]
-    sets = [(each.target_language, *zip(*lines(each), strict=True)) for each in prepared.validation]
+    sets = [
+        ({'source_language': each.source_language, 'target_language': each.tag}, *zip(*own, strict=True))
+        for each in prepared.validation
+        if (own := lines(each))
+    ]
     try:
         calibration = calibrate(Translator.from_run(run.path), sets)
         calibration.write(run.path)

@@ -57,7 +57,7 @@ class Run(TokenizerRun[Config]):
 
     @contextlib.contextmanager
     def data_cache(self, data: DataConfig) -> Iterator[Path]:
-        """Where the tokenized corpora are kept: data.cache, or a folder here, where a failure leaves nothing empty."""
+        """Where the tokenized corpora are kept: data.cache, or a folder here, removed after a failure if empty."""
         if data.cache is not None:
             yield Path(data.cache).expanduser()
             return
@@ -90,13 +90,11 @@ class Run(TokenizerRun[Config]):
 
 def check_tokenizer(config: Config, tokenizer: Tokenizer) -> None:
     """Raises UserError if the tokenizer does not fit the config's model."""
-    for name in ('vocab_size', 'pad_id', 'eos_id'):
-        got, expected = getattr(tokenizer, name), getattr(config.model, name)
+    for setting in ('model.vocab_size', 'model.pad_id', 'model.eos_id', 'tokenizer.unk_id'):
+        part, name = setting.split('.')
+        got, expected = getattr(tokenizer, name), getattr(getattr(config, part), name)
         if got != expected:
-            raise UserError(f'model.{name}={expected}, but the tokenizer has {name} {got}; set --model.{name} {got}')
-    got, expected = tokenizer.unk_id, config.tokenizer.unk_id
-    if got != expected:
-        raise UserError(f'tokenizer.unk_id={expected}, but the tokenizer has unk_id {got}; set --tokenizer.unk-id')
+            raise UserError(f'{setting}={expected}, but the tokenizer has {name} {got}; set --{setting} {got}')
     got, expected = tokenizer.target_vocab_size, config.model.vocab_size_of_target
     if got != expected:
         raise UserError(f'model.target_vocab_size: {expected} pieces, but the tokenizer has {got} on the target side')

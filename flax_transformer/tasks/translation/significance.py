@@ -25,10 +25,10 @@ class Comparison:
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
     p_bootstrap: float  # the same resamples give it
-    p_randomisation: float  # paired approximate randomisation (Riezler and Maxwell 2005)
+    p_randomisation: float  # paired approximate randomization (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:
-        """What the randomisation says, for a metric whose higher values are better."""
+        """What the randomization says, for a metric whose higher values are better."""
         p = f'p = {self.p_randomisation:.2g}'
         if self.p_randomisation >= LEVEL:
             interval = f'(95 % interval {self.low:+.2f} to {self.high:+.2f})'
@@ -112,7 +112,7 @@ def _compare(
     changes = (others - ours)[(others != ours).any(axis=1)]
 
     def differences(count: int, size: int, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """[count]: of the sums of both systems that `draw` makes some of at a time, of `size` numbers each."""
+        """Score differences [count] of random draws, made in blocks; each draw takes `size` numbers."""
         found, block = [], max(1, _BLOCK // max(size, 1))
         for first in range(0, count, block):
             pairs = zip(*draw(min(block, count - first)), strict=True)
@@ -124,7 +124,7 @@ def _compare(
         sums = rng.multinomial(lines, counts / lines, count).astype(np.float64) @ kinds
         return sums[:, :width], sums[:, width:]
 
-    def randomise(count: int) -> tuple[np.ndarray, np.ndarray]:
+    def randomize(count: int) -> tuple[np.ndarray, np.ndarray]:
         """Each line's two translations, exchanged with probability 1/2."""
         moved = rng.integers(2, size=(count, len(changes)), dtype=np.uint8).astype(np.float64) @ changes
         return ours.sum(0) + moved, others.sum(0) - moved
@@ -134,7 +134,7 @@ def _compare(
     seed = os.environ.get('SACREBLEU_SEED', '12345')
     rng = np.random.default_rng(None if seed.lower() == 'none' else int(seed))
     resampled = differences(resamples, len(kinds), resample)
-    randomised = differences(trials, len(changes), randomise)
+    randomized = differences(trials, len(changes), randomize)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Comparison(
         metric=one.name,
@@ -145,7 +145,7 @@ def _compare(
         low=float(low),
         high=float(high),
         p_bootstrap=_p_value(resampled - difference, difference),
-        p_randomisation=_p_value(randomised, difference),
+        p_randomisation=_p_value(randomized, difference),
     )
 
 

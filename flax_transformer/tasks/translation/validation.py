@@ -82,10 +82,10 @@ class TranslationValidation(Validation):
             config.model,
             params,
             self._tokenizer,
-            replace(config.decoding, target_language=each.target_language),
+            replace(config.decoding, target_language=each.tag),
             parallel=config.parallel,
             source_language=each.source_language,
-            target_language=each.language,
+            target_language=each.target_language,
             programs=self._programs,
         )
         self._programs = translator.programs

@@ -17,7 +17,7 @@ FORMATS = {
     **{'.md': 'markdown', '.markdown': 'markdown'},
 }
 # Tags of messages and subtitles, and line ends.
-_PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:\s[^<>]*)?>|\{\\[^{}]*\}|\r?\n')
+_PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:[\s/][^<>]*)?>|\{\\[^{}]*\}|\r?\n')
 _TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 
@@ -121,9 +121,8 @@ def _srt(text: str, place: str) -> Document:
         return composed.rstrip() + text[len(text.rstrip()) :]
 
     # A sentence goes on in the next line, unless somebody else speaks.
-    return Document(
-        [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', each.content)) for each in subtitles], write, faults
-    )
+    units = [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', each.content)) for each in subtitles]
+    return Document(units, write, faults)
 
 
 def _wrapped(text: str, count: int) -> str:

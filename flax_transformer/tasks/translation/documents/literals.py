@@ -34,7 +34,7 @@ def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True
     for pattern in [*patterns, *[_LITERAL] * known]:
         for match in pattern.finditer(line.text):
             start, end = match.span()
-            # What a tag stands in is no whole.
+            # A match with a tag inside is not kept whole.
             if all(b <= start or end <= a for a, b in taken):
                 found.append(Span(start, end, 'literal', line.escape(match[0])))
                 taken.append((start, end))

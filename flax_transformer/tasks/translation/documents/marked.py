@@ -52,6 +52,7 @@ def translate_marked(
         for i in again:
             texts[i] = _Aside(lines[i], ())
         own = {name: [options[name][i] for i in again] for name in ('prefixes', 'required') if options.get(name)}
+        own['progress'] = None  # they are counted already
         for i, each in zip(again, translator([texts[i].asked for i in again], **options | own), strict=True):
             found[i] = each
     for i, (text, each) in enumerate(zip(texts, found, strict=True)):
@@ -122,7 +123,7 @@ class _Element:
 
     before: str
     after: str
-    words: range  # the source's that it holds; if it is empty, before the next
+    words: range  # source words inside; if empty, it stands before word `start`
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     children: list['_Element'] = field(default_factory=list)
@@ -225,7 +226,7 @@ def _point(child: _Element, words: range, target: tuple[int, int], aligned: list
 def _written(
     element: _Element, start: int, end: int, text: str, words: list[re.Match[str]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yields the tags within an element, in order, and twice where they go in the characters that it gets."""
+    """Yields (start, end, tag), in order, for the tags within an element that gets text[start:end]."""
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.target):
         (first, last), before, after = child.target, '', ''

@@ -21,9 +21,9 @@ main menu meta nav noscript object ol optgroup option p pre search section selec
 tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = 'area base br col embed hr img input link meta param source track wbr'
-_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # often left so
+_LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # may go unclosed
 _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
-# What opens and is not closed goes on to the end, as in browsers, so that a text is read once.
+# An unclosed comment or section runs to the end, as in browsers, so that a text is read once.
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
     | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
@@ -127,7 +127,7 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
 
 
 def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
-    """Yields a sentence, and the white space around it; what has no letters as it stands."""
+    """Yields a sentence and the white space around it; without letters, the text as it stands."""
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
         yield ''.join(token.raw for token in tokens)
         return

@@ -38,7 +38,7 @@ def filled(ids: Sequence[Sequence[int]], slots: int, pad_id: int) -> np.ndarray:
 class Runner:
     """Maps pure functions over sentences in batches, on one device or on several.
 
-    Each device works on its own rows; nothing is exchanged between them, so how training splits its work has no say.
+    Each device works on its own rows and exchanges nothing, however training split its work.
     """
 
     def __init__(

@@ -73,8 +73,10 @@ def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:
     if translator.first_id is not None:  # sources and targets name their languages
         return itertools.permutations(tags, 2)
     if not is_folder(reference):
-        corpora = Run(split_reference(reference)[0]).read_config().data.corpora
-        return dict.fromkeys(corpus.languages for corpus in corpora)
+        data = Run(split_reference(reference)[0]).read_config().data
+        if tags and not data.language_tags:  # Marian's, imported
+            return [(data.source_language, each) for each in tags]
+        return dict.fromkeys(corpus.languages for corpus in data.corpora)
     source, target = (translator.tokenizer.settings.get(f'{side}_lang') for side in ('source', 'target'))
     targets = tags or [target]
     if not source or not all(targets):

@@ -23,7 +23,7 @@ from flax_transformer.transformer.model import shift_right
 CHUNK = 1024  # target slots whose logits are in memory at once
 
 
-class Vocabulary(NamedTuple):
+class SpecialIds(NamedTuple):
     """The ids that have a meaning of their own."""
 
     pad_id: int  # fills up after each sentence
@@ -43,7 +43,7 @@ def translate_ids(
     required: jax.Array | None = None,
     *,
     models: Sequence[TranslationModel],
-    vocabulary: Vocabulary,
+    special_ids: SpecialIds,
     decoding: DecodingConfig,
     banned: tuple[int, ...] = (),
     banned_sequences: tuple[tuple[int, ...], ...] = (),
@@ -51,19 +51,19 @@ def translate_ids(
     """The best hypotheses of source ids [B, S], each ending with EOS and padded: encoder and whole search.
 
     Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the positions that the
-    models have learned. Each sentence ends at its own limit at the latest, so neither padding nor company changes its
-    result. A row of padding alone is searched for one token only and yields nothing of use.
+    models have learned. Each sentence ends at its own limit at the latest, so neither padding nor the other rows change
+    its result. A row of padding only is searched for one token; ignore its result.
 
     With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
     cut (`decoding.required`).
     """
     steps, states = [], []
-    order = jnp.argsort((source == vocabulary.pad_id).sum(axis=1))  # longest first, for `start_by_length`
+    order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first, for `start_by_length`
     source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
         start = partial(model.apply, variables, method='start')
-        state = start_by_length(start, source, pad_id=vocabulary.pad_id)
+        state = start_by_length(start, source, pad_id=special_ids.pad_id)
         if decoding.coverage_penalty:
             step = partial(model.apply, variables, method='decode_with_attention')
             step, state = with_coverage(step, state, *source.shape)
@@ -75,7 +75,7 @@ def translate_ids(
         ensemble_state(states) if is_ensemble else states[0],
         decoding,
         source,
-        **vocabulary._asdict(),
+        **special_ids._asdict(),
         banned=banned,
         banned_sequences=banned_sequences,
         prefix=prefix,
@@ -94,8 +94,7 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     """`start(source)` of ids [B, S] that are sorted by length: on CPUs a group of rows at a time, in as few slots as it
     needs.
 
-    Sentences of many lengths, as callers give them, are padding for the most part. Accelerators would rather have all
-    rows at once.
+    Most of a batch of mixed lengths is padding. Accelerators are faster with all rows at once.
     """
     rows, slots = source.shape
     is_static = isinstance(rows, int) and isinstance(slots, int)
@@ -127,18 +126,18 @@ def score_ids(
     target: jax.Array,
     *,
     models: Sequence[TranslationModel],
-    vocabulary: Vocabulary,
+    special_ids: SpecialIds,
     decoding: DecodingConfig,
 ) -> tuple[jax.Array, jax.Array]:
     """Scores [B] of given targets, as a search with this config ranks them, and each token's log-probability [B, T].
 
     In nats, 0 at padding. Source [B, S] and target [B, T] end with EOS and are padded.
     """
-    pad_id = vocabulary.pad_id
-    target_in = shift_right(target, vocabulary.start)
+    pad_id = special_ids.pad_id
+    target_in = shift_right(target, special_ids.start)
     is_token = target != pad_id
     log_probs = target_log_probs(_members(params, models), source, target_in, target, mean=decoding.ensemble)
-    is_free = jnp.arange(target.shape[1])[None] < vocabulary.free_prefix
+    is_free = jnp.arange(target.shape[1])[None] < special_ids.free_prefix
     gains = jnp.where(is_token & ~is_free, log_probs, 0.0)
     lengths = is_token.sum(axis=-1)
     scorer = make_scorer(decoding, source != pad_id)
@@ -153,13 +152,13 @@ def score_ids(
 
 
 def attend_ids(
-    params: Any, source: jax.Array, target: jax.Array, *, models: Sequence[TranslationModel], vocabulary: Vocabulary
+    params: Any, source: jax.Array, target: jax.Array, *, models: Sequence[TranslationModel], special_ids: SpecialIds
 ) -> jax.Array:
     """Attention [B, T, S] over the source while each target token is written, the mean of the models.
 
     The mean of the heads of the last decoder layer but one, which aligns best (Garg et al. 2019).
     """
-    target_in = shift_right(target, vocabulary.start)
+    target_in = shift_right(target, special_ids.start)
     weights = []
     for model, variables in _members(params, models):
         layers = model.apply(variables, source, target_in, method='cross_attention')
@@ -180,13 +179,11 @@ def target_log_probs(
     *,
     mean: str = 'log_probability',
 ) -> jax.Array:
-    """Log-probabilities [B, T] of the target ids under the mean of the models, as `decoding.search` computes it.
+    """Log-probabilities [B, T] of the target ids under the mean of `members`, models with their variables.
 
+    The mean is that of `decoding.search`.
     Logits of CHUNK slots of each model are in memory at once, or of one slot of each sentence if B is larger: 131 MB
     for 32,000 pieces. For a model without `hidden` and `project` those of all slots are.
-
-    Args:
-      members: models with their variables.
     """
     is_chunked = [hasattr(model, 'hidden') and hasattr(model, 'project') for model, _ in members]
     hidden = tuple(

@@ -21,7 +21,7 @@ class Parameters:
     """A base of `Translator`, which has its programs and parameters."""
 
     programs: Programs
-    _params: Any  # float32; None: let go
+    _params: Any  # float32; None: freed
     _read: Callable[[], Any] | None = None  # reads them again
 
     @property
@@ -36,7 +36,7 @@ class Parameters:
 
     @property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None)`, jitted, with this translator's models and search.
+        """`translate_ids(weights, source, prefix=None, required=None)`, jitted, with these models and this search.
 
         `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs (jit,
         vmap, export). See `ids.translate_ids`.
@@ -59,9 +59,9 @@ class Parameters:
         return self.programs.weights_of(self.params)
 
     def _loaded(self, read: Callable[[], Any]) -> Self:
-        """This translator, which alone has its parameters: if its programs take others, these are let go.
+        """This translator, the only holder of its parameters; they are freed if its programs take others.
 
-        Whoever asks for `params` then has them read again; another search with other weights does.
+        Asking for `params`, as a search with other weights does, reads them again.
         """
         self._read = read
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):

@@ -16,7 +16,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_dtype, to_int8
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
-from flax_transformer.tasks.translation.inference.ids import Vocabulary, attend_ids, score_ids, translate_ids
+from flax_transformer.tasks.translation.inference.ids import SpecialIds, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -52,7 +52,7 @@ class Programs:
         self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
         self.has_first = tokenizer.first_id(decoding.target_language) is not None  # every target begins with a tag
         start = getattr(self.models[0], 'start_id', None)
-        self.vocabulary = Vocabulary(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
+        self.special_ids = SpecialIds(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
         self.max_positions = max_positions(models)  # the longest source or target; None: any
         self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
@@ -102,7 +102,7 @@ class Programs:
         return self._jitted(attend_ids)
 
     def _jitted(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-        pure = partial(function, models=self.models, vocabulary=self.vocabulary, **settings)
+        pure = partial(function, models=self.models, special_ids=self.special_ids, **settings)
         return jax.jit(jax.numpy_dtype_promotion('standard')(pure))  # whatever the caller has set
 
     @cached_property
@@ -110,7 +110,7 @@ class Programs:
         return Runner(
             self.decoding.batch_tokens,
             self.max_source_tokens,
-            self.vocabulary.pad_id,
+            self.special_ids.pad_id,
             self.parallel,
             max_positions=self.max_positions,
             buckets=self.decoding.buckets,

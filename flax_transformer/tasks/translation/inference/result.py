@@ -29,7 +29,7 @@ class Translation:
     split: bool = False  # translated in parts: the line was too long, or split_sentences is set
     repetition: bool = False  # a few tokens come again and again, unlike in the source
     untranslated: bool = False  # equal to the source, or empty
-    replaced: bool = False  # the line was not valid Unicode: what was not became U+FFFD before translation
+    replaced: bool = False  # the line was not valid Unicode; invalid parts became U+FFFD before translation
     missing: tuple[str, ...] = ()  # required phrases that it lacks
     quality: float | None = None  # expected chrF, 0 to 1; None: nobody has calibrated the model
     word_quality: tuple[float, ...] | None = None  # probability of each word, between spaces, to be right
@@ -52,7 +52,7 @@ class Translations(list[Translation]):
 def joined_lines(
     lines: Sequence[Line], translated: Sequence[Translation], sources: Sequence[Sequence[int]]
 ) -> Translations:
-    """The translation of each line, from those of all parts of all lines, and the parts' ids."""
+    """Joins the translations of all parts into one for each line; `sources` are the parts' ids."""
     out, each = Translations(), zip(translated, sources, strict=True)
     for line in lines:
         parts, ids = zip(*itertools.islice(each, len(line.parts)), strict=True) if line.parts else ((), ())
@@ -154,7 +154,7 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
 
 
 def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of target ids, which no reader takes for two lines."""
+    """The text of target ids, every line break a space."""
     return tokenizer.decode(ids).translate(_LINE_BREAKS)
 
 

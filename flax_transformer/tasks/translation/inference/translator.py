@@ -132,7 +132,7 @@ class Translator(Parameters, Streams):
         """The same models with another search.
 
         The compiled programs are shared if only n_best or the languages differ, and the weights unless decoding.weights
-        does: then they are made from the parameters, which are read again if they have been let go.
+        does: then they are made from the parameters, which are read again if they were freed.
         """
         own = self.decoding
         languages = {name: getattr(own, name) for name in ('source_language', 'target_language')}
@@ -180,7 +180,7 @@ class Translator(Parameters, Streams):
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(lines, (str, bytes)):
             options = {'glossary': glossary, 'alignment': alignment, 'progress': progress}
-            return self([lines], prefixes=prefixes, required=required and [required], **options)[0]
+            return self([lines], prefixes=prefixes, required=None if required is None else [required], **options)[0]
         for name, given in (('prefixes', prefixes), ('lists of required phrases', required)):
             if given is not None and len(given) != len(lines):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')

@@ -64,9 +64,9 @@ msgstr ""
 #: a.c:3
 #, c-format
 msgctxt "menu"
-msgid "%d file in <b>%s</b>\\n"
+msgid "%d file in <b>%s</b><br/>\\n"
 msgid_plural "%d files"
-msgstr[0] "«%d FILE IN <b>%s</b>\\n»"
+msgstr[0] "«%d FILE IN <b>%s</b><br/>\\n»"
 msgstr[1] "«%d FILES»"
 
 msgid "done"

@@ -12,7 +12,7 @@ from tiny_translation import MODEL
 
 from flax_transformer.config import DecodingConfig
 from flax_transformer.tasks.translation.inference import ids
-from flax_transformer.tasks.translation.inference.ids import Vocabulary, score_ids
+from flax_transformer.tasks.translation.inference.ids import SpecialIds, score_ids
 from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
 
 ROWS, SLOTS = 3, 11
@@ -42,7 +42,7 @@ def test_log_probs_in_chunks_are_those_of_all_logits(mean, pairs, members, monke
     source, target = pairs
     params, probabilities = zip(*members, strict=True)
     models = (Transformer(MODEL),) * len(members)
-    settings = dict(models=models, vocabulary=Vocabulary(0, 1), decoding=DecodingConfig(ensemble=mean))
+    settings = dict(models=models, special_ids=SpecialIds(0, 1), decoding=DecodingConfig(ensemble=mean))
     program = jax.jit(partial(score_ids, **settings)).lower(params, source, target)
     assert f'x{SLOTS}x{MODEL.vocab_size}xf32' not in program.as_text(), 'all logits are in memory at once'
     _, found = program.compile()(params, source, target)

@@ -31,6 +31,7 @@ def test_a_translation_contains_what_its_line_requires_and_others_are_as_without
     with_prefix = translator('a b c', prefixes='h', required=['g'])
     assert with_prefix.text.startswith('h')
     assert 'g' in with_prefix.text.split()
+    assert translator('a b c', required=[]) == plain[0]
 
 
 def test_a_phrase_that_cannot_be_is_missing(copy_run: Path) -> None:
