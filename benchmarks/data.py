@@ -50,7 +50,7 @@ def prepare_stage(settings: Config, folder: Path) -> dict[str, float]:
 
 
 def read_stage(settings: Config, folder: Path, began: float, rounds: int) -> dict[str, float]:
-    """Reads the first batch since the process began; then many batches; then trains the tiny model on more."""
+    """Times the first batch from the process's start, then many batches, then trains the tiny model on more."""
     from flax_transformer.tasks.translation.recipe import TrainingData
     from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 

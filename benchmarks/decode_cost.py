@@ -1,4 +1,4 @@
-"""What a translation costs against its length and against company: `python benchmarks/decode_cost.py [FILE.png]
+"""What a translation costs by length and batch size: `python benchmarks/decode_cost.py [FILE.png]
 [--beam 4]`; a line of JSON, and with matplotlib the picture.
 
 The tiny model of `workload`, random weights, sources of 16 tokens. Milliseconds a token for outputs of 32 to 512

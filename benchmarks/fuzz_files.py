@@ -1,8 +1,8 @@
 """Damages the files of each reader at random: `python benchmarks/fuzz_files.py [--mutations 10000] [--reader NAME]`.
 
 Prints one line of JSON for each reader: how many damaged folders were read all the same, how many were refused by a
-sentence, and each fault: a traceback, the death of the process, more than --seconds, more than --megabytes of memory
-above what it began with, or a line of a file outside the folder in the output.
+sentence, and how many faults, each printed to standard error: a traceback, the death of the process, more than
+--seconds, more than --megabytes of memory above what it began with, or a line of a file outside the folder.
 
 Each reader works in forks of this process, which has imported everything and touched no device, --batch folders in
 each. What a fork may allocate in all is limited to 1.5 GB above what it began with.

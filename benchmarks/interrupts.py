@@ -1,4 +1,4 @@
-"""Every command, interrupted by Ctrl-C at random moments: never a signal's death, never a traceback, no cut line.
+"""Commands, interrupted by Ctrl-C at random moments: never a signal's death, never a traceback, no cut line.
 
     python benchmarks/interrupts.py [--tries 10] [--caches cold warm] [--commands warmup train ...] [--seed 0]
 

@@ -40,13 +40,14 @@ def main() -> None:
         'weights': weights,
         'beam_width': translator.decoding.beam_width,
         'lines': len(lines),
-        'smallest_gap_of_best_and_second': min(gaps),
+        'smallest_gap_of_best_and_second': min(gaps, default=None),
         'gaps_below_1e-4': sum(gap < 1e-4 for gap in gaps),
     }
 
     def report(name: str, found: list[Translation]) -> None:
         differ = [i for i, (x, y) in enumerate(zip(base, found, strict=True)) if x.token_ids != y.token_ids]
-        worst = max(abs(x.score - y.score) for i, (x, y) in enumerate(zip(base, found, strict=True)) if i not in differ)
+        same = (abs(x.score - y.score) for i, (x, y) in enumerate(zip(base, found, strict=True)) if i not in differ)
+        worst = max(same, default=0.0)
         record = {'arrangement': name, 'lines_that_differ': len(differ), 'largest_score_difference': worst}
         print(json.dumps(about | record), flush=True)
 

@@ -1,5 +1,5 @@
 """How many of a hundred pairs of sentences, plain and negated, classifiers have right: `python benchmarks/negation.py
-RUN [RUN ...] [--negative 0] [--positive 1]`; a line of JSON for each run.
+RUN [RUN ...] [--negative neg] [--positive pos]`; a line of JSON for each run.
 
 `--negative` and `--positive` are the names of blame and praise in the runs' labels.
 """
@@ -20,6 +20,8 @@ def main() -> None:
     options = parser.parse_args()
     for run in options.runs:
         classifier = Classifier.from_run(run)
+        if not {options.negative, options.positive} <= {*classifier.labels}:
+            parser.error(f'{run} has the labels {", ".join(classifier.labels)}; give --negative and --positive')
         found = score_pairs(
             lambda texts, classifier=classifier: [each.label for each in classifier(texts)],
             negative=options.negative,

@@ -8,14 +8,14 @@ connection that it keeps. With --ctranslate2, `peer` is a bare application (`pee
 the same model, as LibreTranslate does: each request by itself, with the beam of the run.
 
 Prints one line of JSON: for each number of clients the median lines a second of each, the server's share of `direct`,
-milliseconds of a request at the median and the 99th percentile, and the CPU seconds of the clients.
+milliseconds of a request at the median and the 99th percentile, and the clients' share of a CPU.
 
     python benchmarks/serve.py RUN LINES --soak 1200 [--also RUN ...] [--weights int8]
 
 serves the runs for so many seconds to clients that ask for lists of lines in every pair of languages, and to others
 that misbehave. Prints what both got, and how much the server's memory, threads and descriptors grew in an hour, by a
 line through the last three quarters. Ends with 1 if a list had no answer or, in float32, another one than before, or
-anything a 500.
+if any other reply was unexpected.
 """
 
 import argparse
@@ -187,10 +187,11 @@ def measure(
 def wait_until_ready(port: int, line: str, fields: dict[str, str]) -> None:
     for _ in range(600):
         try:
-            asyncio.run(load(port, [line], 1, fields))
-            return
+            if port != 5601 or asyncio.run(exchange(port, request('/health', method='GET')))[0] == '200':
+                return asyncio.run(load(port, [line], 1, fields))
         except OSError:
-            time.sleep(0.5)
+            pass
+        time.sleep(0.5)
     sys.exit(f'nothing answers on port {port}')
 
 

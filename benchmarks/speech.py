@@ -1,12 +1,14 @@
-"""Spoken digits: `python benchmarks/speech.py FOLDER [CONFIG] [--field value ...]`; lines of JSON.
+"""Spoken digits: `python benchmarks/speech.py FOLDER [--config CONFIG] [--field value ...]`; lines of JSON.
 
 Trains on the official split of the Free Spoken Digit Dataset in $FLAX_TRANSFORMER_DATA/fsdd, and once for each speaker
 on all recordings of the other five. Scores single digits and 500 strings of 2 to 7 test recordings of one speaker. Each
-finished training is a line in a file of FOLDER and is not run again; a killed one resumes. In the end, the speed of
+finished training is a line in a file of FOLDER, named by a hash of the config with its fields, and is not run again; a
+killed one resumes. In the end, the speed of
 transcribing on one core.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -25,7 +27,7 @@ SCORES = ('word_error_rate', 'word_error_rate_low', 'word_error_rate_high', 'exa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('folder', type=Path)
-    parser.add_argument('config', nargs='?', default='spoken_digits')
+    parser.add_argument('--config', default='spoken_digits', help='a config file or a shipped config')
     parser.add_argument('--only', nargs='*', help='names of trainings: official george ...')
     parser.add_argument('--speed', type=Path, help='only measure the speed of a run, on one core')
     options, fields = parser.parse_known_args()
@@ -35,17 +37,18 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     results = {}
     for name in options.only or ('official', *SPEAKERS):
-        file = options.folder / f'{name}.json'
+        kind = hashlib.sha256(json.dumps([options.config, fields]).encode()).hexdigest()[:8]
+        workdir = options.folder / f'{name}-{kind}'
+        file = workdir.with_suffix('.json')
         if not file.exists():
-            found = one_training(name, options.folder / name, options.config, fields)
+            found = one_training(name, workdir, options.config, fields)
             file.write_text(json.dumps(found, ensure_ascii=False) + '\n', encoding='utf-8')
         results[name] = json.loads(file.read_text(encoding='utf-8'))
         print(json.dumps(results[name], ensure_ascii=False), flush=True)
     if set(SPEAKERS) <= results.keys():
         exact = [results[name]['single']['exact'] for name in SPEAKERS]
         print(json.dumps({'leave_one_speaker_out': statistics.mean(exact), 'worst': min(exact)}))
-    trained = next(iter(results))
-    print(run(sys.executable, __file__, options.folder, '--speed', options.folder / trained)[0].strip())
+    print(run(sys.executable, __file__, options.folder, '--speed', workdir)[0].strip())
 
 
 def one_training(name: str, workdir: Path, config: str, fields: list[str]) -> dict[str, Any]:

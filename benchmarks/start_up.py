@@ -1,6 +1,6 @@
 """How long `translate` of one sentence takes, whole process, with a warm cache: `python benchmarks/start_up.py RUN`.
 
-Beside it, in turn, `python -c "import jax, flax.linen, orbax.checkpoint"`; medians of five, one line of JSON.
+In turn with it: `python -c "import jax, flax.linen, orbax.checkpoint"`; medians of five, one line of JSON.
 """
 
 import argparse

@@ -142,7 +142,7 @@ def main() -> None:
         record['peak_gb'] = with_mfu[-1]['peak_gb']
     if peers:
         ratios = [min(times[peer][i] for peer in peers) / times['ours'][i] for i in range(options.rounds)]
-        record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (statistics.median, min, max)]
+        record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (min, statistics.median, max)]
     print(json.dumps(record))
 
 

@@ -4,7 +4,7 @@
 
 The stream is mixed from the other recordings and the background that the run was trained on, at levels and speeds that
 vary as in training, by a seed of its own. Prints a line of JSON after each tenth of an hour up to the first hour, then
-after each hour: hours of sound, the process's resident memory in MB, how many times faster than real time the detector
+after each hour: hours of sound, the process's resident memory in MiB, how many times faster than real time the detector
 was by its CPU time, and hits so far, all of them false.
 """
 
@@ -51,7 +51,7 @@ def main() -> None:
             speed = heard / detector.sample_rate / spent
             values = {
                 'hours': round(hours, 2),
-                'resident_mb': round(resident_mib(), 1),
+                'resident_mib': round(resident_mib(), 1),
                 'times_real_time': round(speed),
             }
             print(json.dumps(values | {'hits': found}), flush=True)

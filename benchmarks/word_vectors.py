@@ -1,7 +1,7 @@
 """Speed and quality of word vectors next to gensim's, in turns: `python benchmarks/word_vectors.py FOLDER CONFIG
 [--gensim PYTHON] [--seeds N ...] [--epochs N] [--field value ...]`; lines of JSON.
 
-For each seed, gensim and then the config is trained on the same tokens, gensim by two workers for as many epochs with
+For each seed, the config and then gensim is trained on the same tokens, gensim by two workers for as many epochs with
 the same window, width, negatives and sampling. `words_per_second` are words that sampling leaves, in the time that
 training takes; `cpu_microseconds` of all threads for one of them, with reading, compiling and saving in ours and
 without reading in gensim's. Analogies and correlations are those of `flax-transformer evaluate`.
@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import lines_of_words
 from flax_transformer.tasks.embeddings.evaluate import benchmark_files, score, total_of
+from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vectors import WordVectors
 from flax_transformer.tasks.find import load_config
 
@@ -98,13 +98,16 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     name = Path(options.config).stem
     lacking = missing(options.gensim, 'gensim') if options.gensim else 'no --gensim'
+    if counted == 'pairs':
+        lacking = 'gensim has no GloVe'
     for seed in options.seeds:
-        found = {}
+        work = options.folder / f'{name}-{seed}'
+        found = {'ours': ours(options.config, work, seed, fields, counted)}
         if not lacking:
-            tokens = write_tokens(config, options.folder / 'tokens.txt')
+            trained = Run(work).read_config()  # with the fields that were given
+            tokens = write_tokens(trained, options.folder / 'tokens.txt')
             out = options.folder / f'gensim-{name}-{seed}.bin'
-            found['gensim'] = gensims(options.gensim, replace(config, seed=seed), tokens, out, seed, options.epochs)
-        found['ours'] = ours(options.config, options.folder / f'{name}-{seed}', seed, fields, counted)
+            found['gensim'] = gensims(options.gensim, trained, tokens, out, seed, options.epochs)
         for who, row in found.items():
             print(json.dumps({'config': name, 'who': who, 'seed': seed, 'gensim': lacking, **row}), flush=True)
 

@@ -19,6 +19,8 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxTrainer
 
+from flax_transformer.data.named_files import data_root
+
 PLATFORMS = {'gpu': 'cuda', 'tpu': 'tpu', 'cpu': 'cpu'}  # JAX calls them so
 
 
@@ -50,9 +52,9 @@ def make_trainer(options: argparse.Namespace, argv: list[str]) -> JaxTrainer:
     environment = {'JAX_PLATFORMS': PLATFORMS[options.platform]}
     if options.platform == 'cpu':
         environment['JAX_NUM_CPU_DEVICES'] = '1'
-    for name in ('FLAX_TRANSFORMER_DATA', 'PYTHONPATH'):
-        if name in os.environ:
-            environment[name] = os.environ[name]
+    environment['FLAX_TRANSFORMER_DATA'] = str(data_root(None).absolute())
+    if 'PYTHONPATH' in os.environ:
+        environment['PYTHONPATH'] = os.environ['PYTHONPATH']
     return JaxTrainer(
         train,
         train_loop_config={'argv': argv},

@@ -5,7 +5,7 @@
 
 Ray gives rows back in any order, so each carries its file and line, and the end sorts and counts them. Where a job
 scheduler is all you have, or the output is too large to be sorted, `flax-transformer translate --shard` needs no Ray.
-Run, input and output folder must be at the same paths on every node.
+Run and input must be at the same paths on every node.
 """
 
 import argparse

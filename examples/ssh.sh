@@ -5,7 +5,7 @@ set -u
 hosts=("$@")
 pids=()
 for i in "${!hosts[@]}"; do
-  ssh "${hosts[i]}" "exec flax-transformer train wmt14_en_de_big --workdir /shared/runs/big --parallel.strategy mesh \
+  ssh "${hosts[i]}" "exec flax-transformer train wmt14_en_de_big --workdir /shared/runs/big --data.root /shared/data --parallel.strategy mesh \
     --parallel.num-processes ${#hosts[@]} --parallel.coordinator ${hosts[0]}:9911 --parallel.process-id $i" &
   pids+=($!)
 done

@@ -27,7 +27,7 @@ def test_it_installs_the_lock_and_runs_as_a_user() -> None:
     install = next(line for line in values('RUN') if ' install ' in line)
     assert '--constraint requirements.lock' in install
     (line,) = [line for line in LINES if line.startswith('#') and 'EXTRA=' in line]
-    named = re.search(r'EXTRA=(\w+) .*; (\w+), (\w+), or both', line).groups()
+    named = re.search(r'EXTRA=(\w+) .*; (\w+), (\w+), or several', line).groups()
     assert {*named} <= PROJECT['optional-dependencies'].keys()
     assert values('USER') == ['1000']
     assert values('ENTRYPOINT') == ['["flax-transformer"]']
