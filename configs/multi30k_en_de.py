@@ -3,7 +3,7 @@
     flax-transformer train multi30k_en_de --workdir runs/multi30k
 
 The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
-(github.com/multi30k/dataset, data/task1/raw). For your own corpus, copy this file and change paths and languages.
+(github.com/multi30k/dataset, data/task1/raw); `flax-transformer prepare multi30k` downloads them.
 Other directions among English, German, French and Czech are two options, such as
 
     flax-transformer train multi30k_en_de --data.source-language de --data.target-language en --workdir runs/de_en

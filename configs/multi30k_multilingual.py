@@ -4,7 +4,8 @@
     flax-transformer translate runs/multi30k_multilingual --decoding.target-language fr < lines
 
 The files are found in --data.root, else $FLAX_TRANSFORMER_DATA, else data/: multi30k/train.en.gz and so on
-(github.com/multi30k/dataset, data/task1/raw). Each source begins with a tag that names the target language.
+(github.com/multi30k/dataset, data/task1/raw); `flax-transformer prepare multi30k` downloads them. Each source
+begins with a tag that names the target language.
 
 Scores, time and hardware: RESULTS.md.
 """

@@ -2,6 +2,9 @@
 
     flax-transformer train skip_gram --workdir runs/skip_gram
 
+The text is schools_wiki/ below $FLAX_TRANSFORMER_DATA. It is not published: `flax-transformer new --task word-vectors`
+writes a config for your own. Time and hardware: RESULTS.md.
+
 Score, mean of three seeds: 35.3 % of the 13,006 analogies (of 19,544) that are among its 30,000 most frequent words;
 Spearman's correlation 0.671 on 352 pairs of WordSim-353 and 0.322 on 994 of SimLex-999.
 """

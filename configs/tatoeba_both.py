@@ -1,4 +1,4 @@
-"""Tatoeba, everyday sentences, German and English in both directions: one model of 8.3 M parameters.
+"""Tatoeba, everyday sentences, German and English in both directions: one model of 8.4 M parameters.
 
     flax-transformer train tatoeba_both --workdir runs/tatoeba_both
     flax-transformer translate runs/tatoeba_both --decoding.target-language en < lines

@@ -92,7 +92,7 @@ def _print_table(found: 'list[Comparison]') -> None:
         interval = f'{one.low:+.2f} to {one.high:+.2f}'
         print(
             f'{one.metric:<8}{one.baseline:9.2f}{one.system:8.2f}{one.difference:+12.2f}{interval:>20}'
-            f'{one.p_bootstrap:16.4f}{one.p_randomisation:20.4f}'
+            f'{one.p_bootstrap:16.4f}{one.p_randomization:20.4f}'
         )
 
 

@@ -20,7 +20,7 @@ class ExportOptions:
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # to compute in; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
     phrases: bool = False  # the program also takes phrases that translations must contain, and is slower
-    step: int | None = None  # the checkpoint; None: the best by validation loss, or training.average_last's mean
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search
 
 

@@ -83,7 +83,7 @@ def as_json(
         'fits': cost.fits,
         'estimated_seconds_of_a_step': times,
         'predicted_seconds_of_a_step': speed and cost.flops * cost.num_devices / speed,
-        'estimated_utilisation': cost.utilization,
+        'estimated_utilization': cost.utilization,
         'nearest_fit': nearest and nearest[0],
     }
 

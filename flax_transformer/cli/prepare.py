@@ -82,7 +82,7 @@ def _prepare_public(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            folder, licence = public_corpora.prepare_multi30k(options.root, **how), public_corpora.MULTI30K_LICENCE
+            folder, license = public_corpora.prepare_multi30k(options.root, **how), public_corpora.MULTI30K_LICENSE
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
             found = TATOEBA.fullmatch(argv[0])
@@ -90,7 +90,7 @@ def _prepare_public(argv: list[str]) -> None:
                 raise UserError(f'prepare: got {argv[0]!r}, expected two languages, as in tatoeba-en-de')
             source, target = found.groups()
             folder = public_corpora.prepare_tatoeba(options.root, source, target, **how)
-            licence = public_corpora.TATOEBA_LICENCE
+            license = public_corpora.TATOEBA_LICENSE
             files = [
                 f'--{kind}{side} {shlex.quote(f"{folder}/{name}.{language}{suffix}")}'
                 for kind, name, suffix in (('', 'train', '.gz'), ('valid-', 'dev', ''), ('test-', 'test', ''))
@@ -98,4 +98,4 @@ def _prepare_public(argv: list[str]) -> None:
             ]
             following = [f'flax-transformer new {argv[0]}.py \\', *(f'  {option} \\' for option in files)]
             following[-1] = following[-1].removesuffix(' \\')
-    print_next(f'{argv[0]} is in {folder}. {licence}', *following)
+    print_next(f'{argv[0]} is in {folder}. {license}', *following)

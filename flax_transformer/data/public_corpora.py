@@ -23,7 +23,7 @@ from flax_transformer.text.languages import THREE_LETTERS
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'
 MULTI30K_TOKENIZED_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/tok'
-MULTI30K_LICENCE = (
+MULTI30K_LICENSE = (
     'Multi30k states no license; its README speaks of non-commercial research and education. '
     'Please cite Elliott et al. 2016 (W16-3210) and 2017 (W17-4718), Barrault et al. 2018'
 )
@@ -32,7 +32,7 @@ MULTI30K_LICENCE = (
 _SUMS = json.loads(Path(__file__).with_name('multi30k.json').read_text())
 MULTI30K_FILES, MULTI30K_TOKENIZED = _SUMS['files'], _SUMS['tokenized']
 TATOEBA_URL = 'https://downloads.tatoeba.org/exports/per_language'
-TATOEBA_LICENCE = (
+TATOEBA_LICENSE = (
     'Tatoeba is licensed under CC BY 2.0 FR (some sentences CC0): name "Tatoeba, tatoeba.org" where you use it'
 )
 HELD_OUT = 2000  # sources in dev and in test, but at most one in twenty of all
@@ -107,7 +107,7 @@ def prepare_tatoeba(
     _write(made, split, (source, target))
     record = {
         'date': time.strftime('%Y-%m-%d'),
-        'licence': TATOEBA_LICENCE,
+        'license': TATOEBA_LICENSE,
         'files': [each._asdict() for each in files.values()],
     }
     (made / 'source.json').write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')

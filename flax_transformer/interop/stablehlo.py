@@ -34,7 +34,7 @@ JAX_AT_LEAST = '0.10.0'  # earlier ones cannot read these programs
 _STABLEHLO = '1.13.7'  # the newest that JAX_AT_LEAST reads
 PLATFORMS = ('cpu', 'cuda', 'tpu')
 PHRASE_SLOTS = 16  # tokens of a phrase that a program takes
-_MOST_INSIDE = 2 * 10**9  # bytes; a serialised program can hold 2 GiB
+_MOST_INSIDE = 2 * 10**9  # bytes; a serialized program can hold 2 GiB
 
 Exported = jax_export.Exported
 Dtype = Literal['float32', 'bfloat16']

@@ -25,12 +25,12 @@ class Comparison:
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
     p_bootstrap: float  # the same resamples give it
-    p_randomisation: float  # paired approximate randomization (Riezler and Maxwell 2005)
+    p_randomization: float  # paired approximate randomization (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:
         """What the randomization says, for a metric whose higher values are better."""
-        p = f'p = {self.p_randomisation:.2g}'
-        if self.p_randomisation >= LEVEL:
+        p = f'p = {self.p_randomization:.2g}'
+        if self.p_randomization >= LEVEL:
             interval = f'(95 % interval {self.low:+.2f} to {self.high:+.2f})'
             return f'no difference that this test set can show: {self.difference:+.2f} {self.metric} {interval}, {p}'
         better, low, high = (system, self.low, self.high) if self.difference > 0 else (baseline, -self.high, -self.low)
@@ -145,7 +145,7 @@ def _compare(
         low=float(low),
         high=float(high),
         p_bootstrap=_p_value(resampled - difference, difference),
-        p_randomisation=_p_value(randomized, difference),
+        p_randomization=_p_value(randomized, difference),
     )
 
 

@@ -18,7 +18,7 @@ CARD = (FOLDER / 'README.md').read_text(encoding='utf-8')
 PUBLISHED = ROOT / 'benchmarks' / 'scores' / 'tatoeba_en_de.tsv'  # the test set, after a comment and a head
 
 
-def test_its_card_has_its_checksum_its_licence_and_whom_to_thank() -> None:
+def test_its_card_has_its_checksum_its_license_and_whom_to_thank() -> None:
     assert hashlib.sha256((FOLDER / 'checkpoints' / '0' / MANIFEST).read_bytes()).hexdigest() in CARD
     assert 'CC BY 2.0 FR' in CARD
     assert 'www.manythings.org/anki and tatoeba.org' in CARD

@@ -30,9 +30,9 @@ def test_a_difference_of_luck_is_not_significant_and_a_real_one_is() -> None:
     assert set(by_luck) == {'BLEU', 'chrF2', 'chrF2++', 'TER'}
     for metric in ('BLEU', 'chrF2', 'TER'):
         assert real[metric].p_bootstrap < 0.02
-        assert real[metric].p_randomisation < 0.02
+        assert real[metric].p_randomization < 0.02
         assert by_luck[metric].p_bootstrap > 0.05
-        assert by_luck[metric].p_randomisation > 0.05
+        assert by_luck[metric].p_randomization > 0.05
     assert real['BLEU'].difference == real['BLEU'].system - real['BLEU'].baseline < 0
     assert real['BLEU'].baseline == pytest.approx(make_metrics()['bleu'].corpus_score(one, [references]).score)
     assert paired_tests(one, alike, references, **FEW) == list(by_luck.values()), 'the same lines, the same numbers'
@@ -45,7 +45,7 @@ def test_equal_outputs_have_p_1() -> None:
     ours = noisy(LINES, 0.2, 1)
     for found in paired_tests(ours, ours, LINES, **FEW):
         assert (found.difference, found.low, found.high) == (0, 0, 0)
-        assert (found.p_bootstrap, found.p_randomisation) == (1, 1)
+        assert (found.p_bootstrap, found.p_randomization) == (1, 1)
         assert found.verdict('a', 'b').startswith('no difference that this test set can show: +0.00')
 
 
@@ -61,7 +61,7 @@ def test_p_is_that_of_all_exchanges_of_ten_lines() -> None:
     exact = count / 1024
     assert 0.01 < exact < 0.3, 'neither sure nor impossible'
     # Five standard errors of 2,000 draws.
-    assert found.p_randomisation == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5)
+    assert found.p_randomization == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5)
 
 
 def test_an_interval_covers_what_more_lines_show() -> None:
@@ -104,4 +104,4 @@ def test_systems_of_unequal_length_are_refused() -> None:
 def test_equal_lines_are_drawn_together() -> None:
     lines = [''] * 20_000
     found = paired_tests(lines, [*lines[1:], 'a'], lines, resamples=20, trials=20)
-    assert all(one.p_randomisation > 0.2 for one in found)
+    assert all(one.p_randomization > 0.2 for one in found)
