@@ -22,7 +22,7 @@ from decoding_toys import (
 
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.problem import NONE, Hypotheses
-from flax_transformer.decoding.required import banks, make_required
+from flax_transformer.decoding.required import advance, allocate, banks, make_required
 from flax_transformer.decoding.transforms import ban
 
 # Phrases of alternatives; the toys' words are 2 and 3.
@@ -113,3 +113,9 @@ def test_every_token_of_a_phrase_fills_a_bank() -> None:
     counts[0, 3:, 0, 0] = 1
     counts[0, 4, 1, 0] = 1
     assert banks(required, counts, begun).tolist() == [[0, 1, 2, 5, 10]]
+    _, begun = advance(make_required(phrases_of([[[[2, 2]]]])), counts[:, :1], np.array([[[NONE, NONE, NONE, 2, 2]]]))
+    assert begun[0, 0, 0].tolist() == [1, 0]  # the next occurrence's
+
+
+def test_the_best_comes_first_then_the_fullest_banks() -> None:
+    assert allocate(np.array([[-1.0, -2.0, -3.0, -4.0]]), np.array([[0, 0, 1, 2]]), 3).tolist() == [[0, 3, 2]]

@@ -13,7 +13,7 @@ from traced import equations, sums_over_tokens
 
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.transformer.attention import attention
+from flax_transformer.transformer.attention import attention, masked_softmax
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import Positions, Residual
 from flax_transformer.transformer.model import Transformer, parameter_shapes
@@ -55,12 +55,20 @@ def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:
     ]
     assert len(read) > 80
     assert set(read) == {jnp.dtype('bfloat16')}
+    scans = (each.params['jaxpr'].jaxpr for each in equations(traced.jaxpr) if each.primitive.name == 'scan')
+    cast = [one.outvars[0].aval.shape for scan in scans for one in equations(scan) if 'convert' in one.primitive.name]
+    assert cast
+    assert (MODEL.vocab_size, MODEL.d_model) not in cast  # once, before the chunks
 
 
 def test_no_float32_scores_or_weights_are_kept_for_the_gradient_of_attention() -> None:
     x = jax.ShapeDtypeStruct((2, 5, 2, 10), jnp.bfloat16)
     kept = jax.tree.leaves(jax.eval_shape(lambda *x: jax.vjp(attention, *x)[1], x, x, x))
     assert {each.dtype for each in kept if each.shape == (2, 2, 5, 5)} == {jnp.dtype('bfloat16')}
+    scores, factors = np.random.default_rng(0).normal(size=(2, 5, 7)).astype(np.float32)
+    sums = lambda scores, dtype: (masked_softmax(scores, dtype=dtype) * factors).sum()
+    exact, found = (jax.grad(sums)(scores, dtype) for dtype in (jnp.float32, jnp.bfloat16))
+    np.testing.assert_allclose(found, exact, atol=4e-3)  # eight bits of weights up to 1
 
 
 class Logits(nn.Module):

@@ -26,7 +26,9 @@ def test_its_card_has_its_checksum_its_license_and_whom_to_thank() -> None:
 
 def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
-    assert translator('Tom is my brother.').text == 'Tom ist mein Bruder.'
+    one = translator('Tom is my brother.')
+    assert one.text == 'Tom ist mein Bruder.'
+    assert one.word_quality == pytest.approx((0.913, 0.902, 0.907, 0.889), abs=0.003)
     to_english = translator.with_decoding(replace(translator.decoding, target_language='en'))
     assert to_english('Tom ist mein Bruder.').text == 'Tom is my brother.'
 
