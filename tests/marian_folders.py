@@ -100,11 +100,9 @@ def write_model(
 
 
 def widen(model, values: dict, seed: int) -> None:
-    """Random values everywhere, such that outputs vary.
-
-    Embeddings of one norm, so that no piece wins by its own; a large last feed-forward of centered weights, so that
-    the next token depends on more than a constant; EOS likely enough to come.
-    """
+    """Random values everywhere, such that outputs vary. Embeddings of one norm, so that no piece wins by its own; a
+    large last feed-forward of centered weights, so that the next token depends on more than a constant; EOS likely
+    enough to come."""
     import torch
 
     rng = np.random.default_rng(seed)

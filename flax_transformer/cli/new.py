@@ -71,7 +71,7 @@ def _check(file: Path, options: Any) -> None:
     if not file.absolute().parent.is_dir():
         raise UserError(f'{file}: there is no folder {file.parent}')
     times = [time for time in (options.minutes, options.hours) if time is not None]
-    if len(times) > 1 or not all(time > 0 for time in times):
+    if len(times) > 1 or not all(0 < time < float('inf') for time in times):
         raise UserError(f'got --minutes {options.minutes} and --hours {options.hours}, expected one, more than 0')
     if getattr(options, 'data', None) == '':
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')

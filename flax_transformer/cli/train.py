@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
             exit_at_second=True,
         )
     if multihost.is_first():
-        for line in advice(read_metrics(run.path), options.config):
+        for line in advice(read_metrics(run.path), run.read_config()):
             note(line)
         _print_next(options.config, run.path)
 

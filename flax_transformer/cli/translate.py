@@ -1,6 +1,7 @@
 """`flax-transformer translate RUN [RUN ...] < lines > translations`."""
 
 import contextlib
+import os
 import shutil
 import sys
 from collections import Counter
@@ -98,6 +99,12 @@ def _check(options: TranslateOptions) -> None:
         raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
     if options.resume and options.alignments is not None:
         raise UserError('--resume continues --output alone; with alignments give --format jsonl, which holds them')
+    files = [file for file in (options.input, options.output) if file is not None and file.is_file()]
+    if len(files) == 2 and os.path.samefile(*files):
+        raise UserError(f'--input and --output are both {options.output}; give another --output')
+    links = options.alignments
+    if links is not None and (links == options.output or (links.is_file() and links.stat().st_size)):
+        raise UserError(f'{links} is not empty, or --output; give another --alignments')
     if options.backend != 'jax' and options.glossary is not None:
         raise UserError(f'--glossary needs --backend jax; got {options.backend}')
     if options.backend == 'jax' and options.compute_type != 'float32':
@@ -159,10 +166,8 @@ def _translate(
     links: TextIO | None = None,
     place: str = 'input line',
 ) -> Counter[str]:
-    """Translates chunk by chunk; returns how many translations have each flag.
-
-    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
-    """
+    """Translates chunk by chunk; returns how many translations have each flag. `done` lines come before the first; word
+    alignments go to `links`; messages put `place` before a line's number."""
     from flax_transformer.tasks.translation.documents.literals import with_literals
     from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 

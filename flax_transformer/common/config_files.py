@@ -61,10 +61,8 @@ def load_config(name: str) -> Any:
 
 
 def _made_by(path: Path) -> Any:
-    """What the `get_config()` of a config file returns; it can import modules next to the file.
-
-    The file is run as a module, so that a config's class leads to the task defined next to it.
-    """
+    """What the `get_config()` of a config file returns; it can import modules next to the file. The file is run as a
+    module, so that a config's class leads to the task defined next to it."""
     module, before = types.ModuleType(f'config_file_{path.stem}'), list(sys.path)
     sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
     try:

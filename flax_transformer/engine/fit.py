@@ -40,7 +40,8 @@ def fitted(
         steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
     steps = int(multihost.broadcast('the number of steps', str(max(round(steps), 1))))
     multihost.say(
-        f'{steps:,} step{"s" * (steps != 1)} fit training.{"epochs" if config.training.epochs else "minutes"}'
+        f'{steps:,} step{"s" * (steps != 1)} fit training.{config.training.length_unit}'
+        + ('' if steps > 1 else ': getting ready took the time; give more')
     )
     return _with_steps(config, steps)
 

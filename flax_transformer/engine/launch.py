@@ -15,6 +15,7 @@ from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.monitor.trackers import check_installed
 from flax_transformer.engine.recipe import Recipe
+from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.engine.runs.run_directory import RunDirectory
 
 
@@ -39,6 +40,7 @@ def train(
     with engine.training_in(run, exit_at_second=exit_at_second) as stop:
         trainer = recipe.trainer(config)
         before = run.read_config() if run.exists() else config
+        trained = max(steps_of(run.checkpoints), default=0)
         start, their_params = None, []
         if init_from is not None:
             start = _load_start(recipe, config, init_from)
@@ -46,8 +48,9 @@ def train(
         with engine.preparing():
             common = {'start': start, 'processes': processes}
             if multihost.is_first():
-                # A run keeps its own steps until others are fitted: else a start that ends before that loses them.
-                prepared = prepare(recipe, config, run, before if needs_fit else config, **common)
+                # A run keeps its own steps until more are fitted: else a start that does nothing loses them.
+                is_over = needs_fit or trained >= config.training.steps
+                prepared = prepare(recipe, config, run, before if is_over else config, **common)
                 multihost.broadcast('the run is prepared', '')
             else:
                 multihost.broadcast('the run is prepared')
@@ -57,7 +60,7 @@ def train(
             if needs_fit:
                 use_compilation_cache()
                 config = fit.fitted(config, trainer, batches, validate, began=began)
-                if multihost.is_first():
+                if multihost.is_first() and trained < config.training.steps:
                     run.write_config(config)
                 trainer = recipe.trainer(config)
                 batches = recipe.batches(config, prepared, trainer)

@@ -82,6 +82,8 @@ async def update(service: Service, request: Request) -> Any:
 async def delete(service: Service, request: Request) -> Response:
     """Deletes a glossary, or only its terms for a pair of languages if one is named."""
     fields = await service.read(request)
+    if 'source_lang' not in fields and request.url.path.endswith('dictionaries'):
+        raise Refused(400, 'source_lang and target_lang: expected both')
     stored, pair = find(service, fields)
     del stored.by_pair[pair]
     if 'source_lang' not in fields or not stored.by_pair:

@@ -162,6 +162,10 @@ def parts(
         train, valid = (f'{folder.name}/{part}{suffix}' for part in ('train', 'valid'))
         if taken := [name for name in (train, valid) if (root / name).exists()]:
             raise UserError(f'{root / taken[0]} exists; remove it, or name held-out data with --valid')
+        if not any(is_held_out):
+            raise UserError(
+                f'{options.data}: got {len({*keys})} different examples, too few to hold some out; give --valid'
+            )
         folder.mkdir(exist_ok=True)
         for name, is_valid in ((train, False), (valid, True)):
             own = [line for line, is_out in zip(lines, is_held_out, strict=True) if is_out == is_valid]

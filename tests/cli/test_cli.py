@@ -176,9 +176,13 @@ def test_a_missing_run_is_told(refuse, run, what):
     [
         (('evaluate', 'old', '--source', 'good.en'), ['got one of --source and --reference, expected both or neither']),
         (('evaluate', 'old'), ['old has no test set', 'give --source and --reference']),
+        (
+            ('evaluate', 'old', '--source', 'good.en', '--reference', 'good.de', '--output', 'good.de'),
+            ['good.de is what is read'],
+        ),
         (('translate', 'old', '--decoding.beam', '2'), ['--decoding.beam', '--decoding.beam-width INT']),
     ],
-    ids=['one side', 'no test set', 'typo in a field'],
+    ids=['one side', 'no test set', 'output', 'typo in a field'],
 )
 def test_bad_commands_of_a_run_say_what_to_do(refuse, argv, parts):
     Run('old').open(load_config('mine.py'))

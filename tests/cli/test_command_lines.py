@@ -58,6 +58,11 @@ def test_files_alignments_and_notes(copy_run, call, folder) -> None:
     assert links[0].startswith('0-0')
     assert links[1] == ''
     assert 'translations cut at' in err
+    assert 'links is not empty' in call('translate', copy_run, *options)[2]
+    assert (
+        'are both' in call('translate', copy_run, '--input', folder / 'out', '--output', folder / 'out', '--resume')[2]
+    )
+    (folder / 'links').unlink()
     assert 'out is not empty; give --resume' in call('translate', copy_run, *options)[2]
 
 

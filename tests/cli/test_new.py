@@ -157,6 +157,8 @@ def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:
     marked = set(zip(groups, keys, held_out(keys, groups), strict=True))
     assert sum(is_out for *_, is_out in marked) == 18
     assert sum(held_out([*'abcde'] * 40)) == 40  # one key of five
+    with pytest.raises(shared.UserError, match='got 2 different examples, too few to hold some out'):
+        shared.parts(Path('my.py'), shared.DataOptions(data='x.tsv'), '.tsv', [*'ab'] * 40, keys=[*'ab'] * 40)
     assert {group for group, _, is_out in marked if is_out} == {'a', 'b'}
     assert len(marked) == 90  # equal keys are on one side
 

@@ -29,6 +29,8 @@ def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, ca
     assert run.read_config().training.steps == 20
     train(config, run.path)
     assert 'is trained already, to step 20; raise --training.epochs to go on' in capsys.readouterr().err
+    train(replace(config, training=replace(config.training, epochs=1.0)), run.path)
+    assert run.read_config().training.steps == 20  # what was done is what is written
     longer = replace(config, training=replace(config.training, epochs=3.0))
     monkeypatch.setattr(fit, 'fitted', Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -75,7 +77,10 @@ def records(*losses: float, **scores: float) -> list[dict[str, Any]]:
     ],
 )
 def test_what_metrics_show_is_said(found: list[dict[str, Any]], said: str | None) -> None:
-    assert re.fullmatch(f'.*{said}.*' if said else '', ' '.join(advice(found, CircleConfig())))
+    assert re.fullmatch(
+        f'.*{said}.*' if said else '',
+        ' '.join(advice(found, CircleConfig(training=replace(CircleConfig().training, steps=50)))),
+    )
 
 
 def test_a_rising_loss_is_no_overfitting_while_accuracy_improves() -> None:

@@ -22,14 +22,14 @@ def advice(records: list[dict[str, Any]], config: TaskConfig) -> list[str]:
     if len(losses) > 1 and last_train is not None:
         (step, best), (end, last) = min(losses, key=lambda each: each[1]), losses[-1]
         scores = [(rank(each[best_by], best_by), each['step']) for each in found if best_by in each]
-        before = min((loss for at, loss in losses if at <= 0.8 * end), default=0.0)
+        before = min((loss for at, loss in losses if 0.6 * end <= at <= 0.8 * end), default=0.0)
         if last > (1 + RISEN) * best and max(scores, default=(0, end))[1] <= EARLY * end:
             lines.append(
                 f'the validation loss was best at step {step:,} ({best:.3g}) and is {last:.3g} now, that of training '
                 f'{last_train:.3g}: it overfits; {dropout}more data or a smaller model would help, or a '
                 f'training {step / end:.0%} as long ({length})'
             )
-        elif last < (1 - FALLING) * before:
+        elif last < (1 - FALLING) * before and end >= config.training.steps:  # not stopped by patience
             lines.append(
                 f'the validation loss still fell from {before:.3g} to {last:.3g} in the last fifth of training: it '
                 f'underfits; train anew for twice as long ({length})'

@@ -87,8 +87,8 @@ def _choose(
         problem = f'{len(chosen)} checkpoints{evaluated}, not {count}' if len(chosen) < count else ''
     if problem:
         raise UserError(
-            f'{run.path} has {problem}; there are steps {", ".join(map(str, there)) or "none"}: ask for fewer, or keep '
-            'more while training (training.keep_last, training.keep_best)'
+            f'{run.path} has {problem}; its checkpoints: {", ".join(map(str, there)) or "none yet"}; ask for fewer, or '
+            'keep more while training (training.keep_last, training.keep_best)'
         )
     return chosen
 

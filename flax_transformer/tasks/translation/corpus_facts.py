@@ -72,14 +72,16 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
     """
     found = language_of_side(lines)
     suffix = content_suffix(file).removeprefix('.')
-    if given is None and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
+    if not given and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
         given = suffix
-    if given is None and (found is None or found[1] < 0.5):
+    if not given and (found is None or found[1] < 0.5):
         raise UserError(
             f'{file}: the language is neither in the name, as in train.en, nor clear from the text; '
             f'give --{side}-language'
         )
     language = given or found[0]
+    if not re.fullmatch(r'[\w-]+', language):
+        raise UserError(f'--{side}-language {language!r}: expected a code, such as de, pt_BR or deu_Latn')
     if found is not None and found[1] > 0.5 and not is_language(found[0], language) and is_known(language):
         return language, f'{file} looks like {found[0]}, not {language}; if so, give --{side}-language {found[0]}'
     return language, ''

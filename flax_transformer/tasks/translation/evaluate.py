@@ -45,6 +45,9 @@ def evaluate(
     check_examples(options.examples)
     check_files(options.source, options.reference)
     if options.output is not None:
+        for file in filter(None, (options.source, *options.reference)):
+            if file.is_file() and options.output.is_file() and options.output.samefile(file):
+                raise UserError(f'--output {options.output} is what is read; give another')
         options.output.open('a').close()  # fail before the work, not after
 
     from flax_transformer.engine.devices.devices import prepare_devices

@@ -115,9 +115,9 @@ def test_training_starts_from_a_mean(run: Path, copy_folder: Path, tmp_path: Pat
         (['--last', '2', '--best', '1'], 'expected one of'),
         (['--last', '-1'], 'N of at least 1'),
         (['--steps', '1;2'], 'expected steps separated by commas'),
-        (['--last', '6'], 'has 5 checkpoints, not 6; there are steps 1, 2, 3, 4, 5: ask for fewer, or keep more'),
+        (['--last', '6'], 'has 5 checkpoints, not 6; its checkpoints: 1, 2, 3, 4, 5; ask for fewer, or keep more'),
         (['--best', '5'], 'has 4 checkpoints with a validation loss, not 5'),
-        (['--steps', '1,7,9'], 'has no checkpoint of step 7, 9; there are steps 1, 2'),
+        (['--steps', '1,7,9'], 'has no checkpoint of step 7, 9; its checkpoints: 1, 2'),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(run: Path, tmp_path: Path, argv: list[str], expected: str, capsys) -> None:

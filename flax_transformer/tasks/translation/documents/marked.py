@@ -13,6 +13,8 @@ from flax_transformer.tasks.translation.inference.result import Translation
 # The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
 STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
 # A word; its group is without the signs around it, such as quotes and commas, unless it has no others.
+_LATIN = 'A-Za-z0-9À-ɏ'
+_GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
@@ -113,8 +115,9 @@ class _Aside:
 
 
 def _found(stand_in: str, text: str) -> list[re.Match[str]]:
-    """Where a stand-in is in a text: as a word, else within words."""
-    return [*re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)] or [*re.finditer(stand_in, text)]
+    """Where a stand-in is in a text: as a word, else next to what is no Latin letter."""
+    is_word, is_apart = (rf'(?<![{of}]){stand_in}(?![{of}])' for of in (r'\w', _LATIN))
+    return [*re.finditer(is_word, text, re.I)] or [*re.finditer(is_apart, text)]
 
 
 @dataclass(eq=False)
@@ -235,8 +238,11 @@ def _written(
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
             begin = stop = stop if last and (not leads or first == len(words)) else begin
-            before = ' ' * (leads and bool(text[:begin][-1:].strip()))
-            after = ' ' * (trails and bool(text[begin:][:1].strip()))
+            # Nor may a literal that stood next to a sign be glued to a word.
+            leads = leads or _GLUED.fullmatch(text[start:begin][-1:] + child.before[:1])
+            trails = trails or _GLUED.fullmatch((child.before + child.after)[-1:] + text[begin:end][:1])
+            before = ' ' * bool(leads and text[:begin][-1:].strip())
+            after = ' ' * bool(trails and text[begin:][:1].strip())
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before

@@ -87,9 +87,7 @@ class Batcher:
 
     def _take(self) -> list[Job]:
         """Takes the oldest job from the queue, and those that fit into a batch with it; drops what nobody waits for.
-
-        The batch ends at the first job too long for the room left, so that no line waits for shorter ones.
-        """
+        The batch ends at the first job too long for the room left, so that no line waits for shorter ones."""
         chosen: list[Job] = []
         others: list[Job] = []
         room = self._batch_tokens

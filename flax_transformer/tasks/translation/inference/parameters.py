@@ -59,10 +59,8 @@ class Parameters:
         return self.programs.weights_of(self.params)
 
     def _loaded(self, read: Callable[[], Any]) -> Self:
-        """This translator, the only holder of its parameters; they are freed if its programs take others.
-
-        Asking for `params`, as a search with other weights does, reads them again.
-        """
+        """This translator, the only holder of its parameters; they are freed if its programs take others. Asking for
+        `params`, as a search with other weights does, reads them again."""
         self._read = read
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
