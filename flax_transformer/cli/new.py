@@ -1,8 +1,10 @@
 """`flax-transformer new MY_CONFIG.py --source FILE --target FILE`, or with --task any other task's data."""
 
+import contextlib
 import dataclasses
 import importlib
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,15 +39,19 @@ def main(argv: list[str]) -> None:
     options = replace(parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default), task=task)
     file = Path(argv[0])
     _check(file, options)
-    facts, candidates = own.propose(file, options)
-    fitted, *in_a_day = candidates[-1:]
-    if options.measure:
-        from flax_transformer.common.compilation_cache import use_compilation_cache
-        from flax_transformer.engine.devices.devices import prepare_devices
+    with contextlib.ExitStack() as unless_done:
+        if not (folder := file.with_suffix('.data')).exists():
+            unless_done.callback(shutil.rmtree, folder, ignore_errors=True)  # else the same command would be refused
+        facts, candidates = own.propose(file, options)
+        fitted, *in_a_day = candidates[-1:]
+        if options.measure:
+            from flax_transformer.common.compilation_cache import use_compilation_cache
+            from flax_transformer.engine.devices.devices import prepare_devices
 
-        prepare_devices(1)
-        use_compilation_cache()
-        fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
+            prepare_devices(1)
+            use_compilation_cache()
+            fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
+        unless_done.pop_all()
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
     name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
     docstring = (

@@ -110,6 +110,7 @@ if __name__ == '__main__':
     try:
         translate = load(Path(__file__).parent)
         for line in sys.stdin:
-            print(translate([line.rstrip('\n')])[0][0], flush=True)
+            line = line.rstrip('\n').encode('utf-8', 'surrogateescape').decode()  # ValueError if it is not UTF-8
+            print(translate([line])[0][0], flush=True)
     except ValueError as error:
         sys.exit(str(error))

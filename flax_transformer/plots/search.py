@@ -103,8 +103,7 @@ def _write_nodes(
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:
     """Where nodes stand, in inches: the child from which the search went on farthest, below its parent; the others, the
-    more probable first, to the right of it.
-    """
+    more probable first, to the right of it."""
     farthest = list(zip(depth, log_probs, strict=True))  # the last node below each, and of these the most probable
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -156,8 +157,12 @@ class Runner:
             result = self._call(function, params, arrays)
         except jax.errors.JaxRuntimeError as error:
             half = rows // 2 // len(self.devices) * len(self.devices)
-            if 'RESOURCE_EXHAUSTED' not in str(error) or not half:
+            if 'RESOURCE_EXHAUSTED' not in str(error):
                 raise
+            if not half:
+                raise UserError(
+                    f'out of memory with a batch of {rows}; lower decoding.beam_width or max_source_tokens'
+                ) from None
             if not is_quiet():
                 found = f'out of memory with {rows} lines at once'
                 print(f'flax-transformer: {found}; going on with {half}', file=sys.stderr)
