@@ -78,7 +78,7 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
     write_text(folder)
     for language in ('en', 'de', 'fr'):
         lines = ''.join(f'{num2words(number, lang=language)}\n' for number in range(300))
-        for name in ('train', 'test', 'a', 'b'):
+        for name in ('train', 'test', 'mine', 'a', 'b'):
             (folder / f'{name}.{language}').write_text(lines, encoding='utf-8')
     (folder / 'terms.tsv').write_text('forty-two\tzweiundvierzig\n', encoding='utf-8')
     (folder / 'lines').write_text('forty-two\n\nnine hundred\n', encoding='utf-8')
