@@ -3,8 +3,8 @@
 
 The 10,662 sentences of train.tsv, val.tsv and test.tsv in $FLAX_TRANSFORMER_DATA/rt_polarity are shuffled by a seed and
 cut in ten. A fold is tested on one part and trained on the other nine, of whose sentences every tenth chooses the
-checkpoint. Each finished fold is a file in FOLDER, named by a hash of the config with
-the fields given, and is not run again.
+checkpoint. Each finished fold is a file in FOLDER, named by a hash of the config with the fields given, and is not run
+again.
 
 With --whole, as the linear models, a model learns from all nine parts, for as many steps as the config says.
 

@@ -3,8 +3,7 @@
 Trains on the official split of the Free Spoken Digit Dataset in $FLAX_TRANSFORMER_DATA/fsdd, and once for each speaker
 on all recordings of the other five. Scores single digits and 500 strings of 2 to 7 test recordings of one speaker. Each
 finished training is a line in a file of FOLDER, named by a hash of the config with its fields, and is not run again; a
-killed one resumes. In the end, the speed of
-transcribing on one core.
+killed one resumes. In the end, the speed of transcribing on one core.
 """
 
 import argparse
@@ -35,9 +34,8 @@ def main() -> None:
         print(json.dumps(speed(options.speed)), flush=True)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
-    results = {}
+    results, kind = {}, hashlib.sha256(json.dumps([options.config, fields]).encode()).hexdigest()[:8]
     for name in options.only or ('official', *SPEAKERS):
-        kind = hashlib.sha256(json.dumps([options.config, fields]).encode()).hexdigest()[:8]
         workdir = options.folder / f'{name}-{kind}'
         file = workdir.with_suffix('.json')
         if not file.exists():
@@ -48,7 +46,8 @@ def main() -> None:
     if set(SPEAKERS) <= results.keys():
         exact = [results[name]['single']['exact'] for name in SPEAKERS]
         print(json.dumps({'leave_one_speaker_out': statistics.mean(exact), 'worst': min(exact)}))
-    print(run(sys.executable, __file__, options.folder, '--speed', workdir)[0].strip())
+    trained = options.folder / f'{next(iter(results))}-{kind}'
+    print(run(sys.executable, __file__, options.folder, '--speed', trained)[0].strip())
 
 
 def one_training(name: str, workdir: Path, config: str, fields: list[str]) -> dict[str, Any]:

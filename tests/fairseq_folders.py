@@ -66,9 +66,9 @@ _SIZES = {'layers': 2, 'attention_heads': 4, 'ffn_dim': 48}
 
 
 def write_folder(folder: Path, kind: str, *, rows: int | None = None, seed: int = 0, **changes: Any) -> Path:
-    """A whole folder, by this package alone; `rows`: the tokenizer is there. The parameters are random, such that
-    outputs vary: embeddings of one norm, so that no piece wins by its own, and large steps, so that the next token
-    depends on those before it."""
+    """A whole folder, by this package alone; `rows`: the tokenizer is there.
+    The parameters are random, such that outputs vary: embeddings of one norm, so that no piece wins by its own, and
+    large steps, so that the next token depends on those before it."""
     from flax.traverse_util import unflatten_dict
     from safetensors.numpy import save_file
 

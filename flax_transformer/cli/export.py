@@ -17,7 +17,7 @@ and length, the tokenizer, and load.py, which translates with them."""
 class ExportOptions:
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
-    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # to compute in; auto: the model's, else float32
+    dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # the computation's; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
     phrases: bool = False  # the program also takes phrases that translations must contain, and is slower
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean

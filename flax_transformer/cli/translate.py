@@ -166,8 +166,8 @@ def _translate(
     links: TextIO | None = None,
     place: str = 'input line',
 ) -> Counter[str]:
-    """Translates chunk by chunk; returns how many translations have each flag. `done` lines come before the first; word
-    alignments go to `links`; messages put `place` before a line's number."""
+    """Translates chunk by chunk; returns how many translations have each flag.
+    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number."""
     from flax_transformer.tasks.translation.documents.literals import with_literals
     from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 

@@ -88,9 +88,9 @@ _PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', '
 
 
 class _Kinds:
-    """What the traffic of a computation's instructions is for. Products of attention and the loss count there, not
-    under products. TPUs copy much to memory on the chip before it is read, and back: such a copy counts as what reads
-    it there or wrote it."""
+    """What the traffic of a computation's instructions is for.
+    Products of attention and the loss count there, not under products. TPUs copy much to memory on the chip before it
+    is read, and back: such a copy counts as what reads it there or wrote it."""
 
     def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
         self._computations = computations

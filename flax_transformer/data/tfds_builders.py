@@ -133,8 +133,8 @@ def _parsed(name: str) -> tuple[str, str]:
 
 
 def _check_features(file: Path) -> None:
-    """Raises UserError if a prepared data set asks for classes that are not TFDS's own. TFDS imports the module of each
-    class that features.json names, so a stranger's data set could run any code."""
+    """Raises UserError if a prepared data set asks for classes that are not TFDS's own.
+    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code."""
     with naming_damage(file, 'prepare the data set again'):
         left = [parse_json(read_limited(file))]
     while left:
@@ -158,9 +158,9 @@ def _command(name: str, root: Path) -> str:
 
 @contextmanager
 def _local_files_and_few_retries() -> Iterator[None]:
-    """Within it, TFDS unpacks archives without TensorFlow and gives up on a download within seconds. All its extractor
-    needs from TensorFlow on a local disk is what Python's `open` does. By default a download is tried ten times, with
-    204 s of pauses in total and no connection timeout."""
+    """Within it, TFDS unpacks archives without TensorFlow and gives up on a download within seconds.
+    All its extractor needs from TensorFlow on a local disk is what Python's `open` does. By default a download is tried
+    ten times, with 204 s of pauses in total and no connection timeout."""
     from tensorflow_datasets.core.download import downloader, extractor
 
     files = SimpleNamespace(compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open)))

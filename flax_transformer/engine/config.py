@@ -117,14 +117,14 @@ class ParallelConfig:
     max_tokens_per_device: int = setting(0, 'resumable')
     # layers: keep only each layer's input and recompute the rest.
     remat: Literal['none', 'layers'] = setting('none', 'resumable')
-    # Target slots whose logits a device holds at once; 0: what 32 MB hold (GPUs 512, CPUs 8), least 1,024 (CPUs 256).
+    # Target slots whose logits a device holds; 0: what 32 MB hold (GPUs 512, CPUs 8), but at least 1,024 (CPUs 256).
     loss_chunk: int = setting(0, 'resumable')
     # pmap: what gradients are rounded to before they are summed over devices; bfloat16 sends half as much.
     sum_gradients_in: Literal['float32', 'bfloat16'] = setting('float32', 'resumable')
     # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
     num_processes: int = setting(1, 'resumable')
     coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': found in the same way
-    process_id: int | None = setting(None, 'resumable')  # which process this is, from 0; None: likewise
+    process_id: int | None = setting(None, 'resumable')  # number of this process, from 0; None: found likewise
     # Seconds to wait for another process to start, or for a sign of life.
     process_timeout: int = setting(60, 'resumable')
 

@@ -41,7 +41,7 @@ def fitted(
     steps = int(multihost.broadcast('the number of steps', str(max(round(steps), 1))))
     multihost.say(
         f'{steps:,} step{"s" * (steps != 1)} fit training.{config.training.length_unit}'
-        + ('' if steps > 1 else ': getting ready took the time; give more')
+        + ('' if steps > 1 or config.training.epochs else ': getting ready took the time; give more')
     )
     return _with_steps(config, steps)
 

@@ -49,8 +49,8 @@ def train(
             common = {'start': start, 'processes': processes}
             if multihost.is_first():
                 # A run keeps its own steps until more are fitted: else a start that does nothing loses them.
-                is_over = needs_fit or trained >= config.training.steps
-                prepared = prepare(recipe, config, run, before if is_over else config, **common)
+                keeps_steps = needs_fit or trained >= config.training.steps
+                prepared = prepare(recipe, config, run, before if keeps_steps else config, **common)
                 multihost.broadcast('the run is prepared', '')
             else:
                 multihost.broadcast('the run is prepared')

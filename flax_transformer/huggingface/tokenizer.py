@@ -219,8 +219,8 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
 
 
 def _read_model(file: Path, ids: dict[str, int]) -> bytes:
-    """A SentencePiece model. Raises UserError unless most of its pieces are in the vocabulary. A few may be missing:
-    those that the training text never needed. The model reads them as unk."""
+    """A SentencePiece model. Raises UserError unless most of its pieces are in the vocabulary.
+    A few may be missing: those that the training text never needed. The model reads them as unk."""
     with naming_damage(file, 'copy it again'):
         model = read_model(file)
         processor = open_model(model)

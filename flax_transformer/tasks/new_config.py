@@ -49,7 +49,7 @@ class Candidate:
     """A size of the model."""
 
     base: TaskConfig
-    steps: int  # as many as measurements say help; `fit` changes them
+    steps: int  # what measurements say helps; `fit` changes them
     passes_of_a_step: float  # fraction of a pass over the data
     more: float = 1  # factor on `steps` up to which more may still help
     least_steps: int = 0  # a smaller candidate learns more where fewer fit

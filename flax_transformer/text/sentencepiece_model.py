@@ -55,9 +55,9 @@ def _format() -> Any:
 
 
 def _check_replacements(charsmap: bytes) -> None:
-    """Raises ValueError unless every replacement of a normalization is valid UTF-8. A charsmap is the size of a trie,
-    the trie, and the replacements, each ended by a zero byte; a unit of the trie with its highest bit set says where
-    one begins."""
+    """Raises ValueError unless every replacement of a normalization is valid UTF-8.
+    A charsmap is the size of a trie, the trie, and the replacements, each ended by a zero byte; a unit of the trie with
+    its highest bit set says where one begins."""
     if not charsmap:
         return
     size = int.from_bytes(charsmap[:4], 'little')

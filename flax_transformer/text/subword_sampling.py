@@ -81,8 +81,8 @@ class Segmenter:
         return [first, *words] if first else words
 
     def _merged(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[tuple[int, ...]]:
-        """BPE: the ids of each word, each merge dropped at a rate of alpha. What is drawn is how many merges are kept
-        until the next one is dropped: for most words nothing else."""
+        """BPE: the ids of each word, each merge dropped at a rate of alpha.
+        What is drawn is how many merges are kept until the next one is dropped: for most words nothing else."""
         if len(self._merges) > _CACHED:
             self._older, self._merges = self._merges, {}
         merges, dropped = self._merges, [()] * len(words)
@@ -133,8 +133,8 @@ class Segmenter:
         return found
 
     def _merge(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """BPE: of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`. Returns
-        the ids and how many merges were considered."""
+        """BPE: of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
+        Returns the ids and how many merges were considered."""
         pieces = [self._ranks.get(character, character) for character in word]
         merged, none = self._pairs.get, len(self._ranks)
         pairs = [merged(pair, none) for pair in pairwise(pieces)]  # what each pair becomes

@@ -253,7 +253,7 @@ def test_a_request_replaces_terms_in_the_room_that_they_had_or_changes_nothing(c
     assert client(f'{path}/dictionaries', terms, 'PUT').body['entry_count'] == 4
     assert client(path, {'name': 'b' * 101} | named('DE', 'EN', 'c\td'), 'PATCH').status == 400
     assert [each['entry_count'] for each in client.get(path).body['dictionaries']] == [4, 1]
-    assert client(f'{path}/dictionaries', None, 'DELETE').status == 400  # of which languages
+    assert client(f'{path}/dictionaries', None, 'DELETE').status == 400  # it names no languages
     client(path, None, 'DELETE')
 
 

@@ -155,8 +155,8 @@ def _header(row: Row, source: Source | str) -> Header:
 
 
 def _segment(row: Row, whole: float) -> tuple[float, float] | None:
-    """Where a row's segment begins in a recording of `whole` seconds, and how long it is; None if it is all of it. As
-    in NeMo; but a duration without an offset that is longer than the recording is in another unit, or a guess."""
+    """Where a row's segment begins in a recording of `whole` seconds, and how long it is; None if it is all of it.
+    As in NeMo; but a duration without an offset that is longer than the recording is in another unit, or a guess."""
     offset, duration = (_number(row.columns.get(name, '')) for name in ('offset', 'duration'))
     start = offset or 0.0
     end = whole if duration is None else start + duration

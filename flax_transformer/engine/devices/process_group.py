@@ -202,8 +202,8 @@ def _leave(why: str, code: int = EXIT_CODE) -> NoReturn:
 
 
 def _exit(message: str, code: int, *, notice: str = '') -> NoReturn:
-    """Ends this process at once, after a notice to the others. The interpreter's own end would wait for the others at
-    JAX's barrier, and the main thread may be waiting for devices that never answer."""
+    """Ends this process at once, after a notice to the others.
+    The interpreter would wait for them at JAX's barrier, and the main thread may wait for devices that never answer."""
     print(f'\nflax-transformer: {message}', file=sys.stderr, flush=True)
     if notice:
         with contextlib.suppress(jax.errors.JaxRuntimeError):

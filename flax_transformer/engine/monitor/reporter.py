@@ -180,8 +180,8 @@ def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
 
 
 def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """Drops as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns. A value counts as at least
-    six columns, so that every line shows the same."""
+    """Drops as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns.
+    A value counts as at least six columns, so that every line shows the same."""
     for last in range(len(FIRST_LEFT_OUT) + 1):
         kept = {name: value for name, value in shown.items() if name not in FIRST_LEFT_OUT[:last]}
         if len(begin) + sum(len(name) + 2 + max(len(value), 6) for name, value in kept.items()) <= width:

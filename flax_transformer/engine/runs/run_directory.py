@@ -84,9 +84,9 @@ class RunDirectory(Generic[C]):
             )
 
     def _check_path(self) -> None:
-        """Raises UserError for a path under which Orbax saves checkpoints that cannot be read. It merges a checkpoint's
-        parts by a glob of the whole path, and a pattern that does not match itself merges nothing, without an error.
-        `gs:` and the like name other file systems."""
+        """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
+        It merges a checkpoint's parts by a glob of the whole path, and a pattern that does not match itself merges
+        nothing, without an error. `gs:` and the like name other file systems."""
         path = str(self.path.absolute())
         if found := _UNSAVABLE.search(path):
             raise UserError(

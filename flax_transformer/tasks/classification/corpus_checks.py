@@ -46,7 +46,7 @@ def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary
     """What is wrong with the corpora. KINDS lists what is looked for.
 
     Args:
-      vocabulary: counts the tokens; None: words are counted, of which there are at most as many.
+      vocabulary: counts the tokens; None: words are counted, at most as many.
     """
     findings = [*_of_labels(corpora), *_between(corpora)]
     for name, examples in corpora.items():

@@ -21,7 +21,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     labels, texts = Counter(found.labels), [' '.join(text.split()) for text in found.texts]
     counts = Counter(label for label, _ in {*zip(found.labels, texts, strict=True)})
     once = [f', {label!r} with one text' for label, count in counts.items() if count < 2 and not options.valid]
-    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:  # that text may be held out
+    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:  # a lone text may be held out
         raise UserError(
             f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels{min(once, default="")}, '
             f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '

@@ -109,7 +109,7 @@ def remaining_bias(
     right = (_two_clusters(matrix[chosen].astype(np.float64)) == side).mean()
     cosines = matrix[chosen] @ matrix.T
     cosines[np.arange(len(chosen)), chosen] = -np.inf
-    k = min(_NEIGHBORS, (len(words) - 1) // 2)  # of few words at most half: all are the same for each
+    k = min(_NEIGHBORS, (len(words) - 1) // 2)  # all of few words would be the same for each
     nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
     share = (was_biased[nearest] > 0).mean(axis=1)
     correlation = np.corrcoef(share, was_biased[chosen])[0, 1] if share.std() > 0 else 0.0

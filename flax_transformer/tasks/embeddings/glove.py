@@ -100,8 +100,8 @@ def sums_of_block(params: Params, pairs: Pairs, x_max: float) -> Sums:
 
 
 def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float) -> tuple[Params, Sums]:
-    """The gradients of rows [2 P, D + 1] of both tables, and the sums (equation 8). Each pair counts in both orders,
-    the input of one word with the output of the other; two of the same have but one."""
+    """The gradients of rows [2 P, D + 1] of both tables, and the sums (equation 8).
+    Each pair counts in both orders, one word's input with the other's output; two of the same have but one."""
     size = len(pairs.first)
     swapped = jnp.concatenate([outputs[size:], outputs[:size]])
     scores = (inputs[:, :-1] * swapped[:, :-1]).sum(axis=1) + inputs[:, -1] + swapped[:, -1]
