@@ -17,15 +17,15 @@ class Streams:
 
     def stream(self, lines: Iterable[str | bytes], *, chunk: int = CHUNK, **options: Any) -> Iterator[Any]:
         """The results of endless lines; `chunk` of them are in memory at once. `options` are those of a call."""
-        for some in chunks_of(lines, chunk):
-            yield from self(some, **options)
+        for part in chunks_of(lines, chunk):
+            yield from self(part, **options)
 
     async def stream_async(
         self, lines: Iterable[str | bytes] | AsyncIterable[str | bytes], *, chunk: int = CHUNK, **options: Any
     ) -> AsyncIterator[Any]:
         """`stream` for an event loop, also of asynchronous lines; the work runs in a thread of its own."""
-        async for some in chunks_of_async(lines, chunk):
-            for result in await asyncio.to_thread(partial(self, some, **options)):
+        async for part in chunks_of_async(lines, chunk):
+            for result in await asyncio.to_thread(partial(self, part, **options)):
                 yield result
 
 
@@ -33,25 +33,26 @@ def chunks_of(stream: Iterable[T], size: int) -> Iterator[list[T]]:
     """Yields a stream's items, `size` at a time. Raises UserError for a size below 1."""
     _check(size)
     stream = iter(stream)
-    while some := list(itertools.islice(stream, size)):
-        yield some
+    while chunk := list(itertools.islice(stream, size)):
+        yield chunk
 
 
 async def chunks_of_async(stream: Iterable[T] | AsyncIterable[T], size: int) -> AsyncIterator[list[T]]:
     """`chunks_of` a stream that may be asynchronous."""
     if not isinstance(stream, AsyncIterable):
-        for some in chunks_of(stream, size):
-            yield some
+        for chunk in chunks_of(stream, size):
+            yield chunk
         return
+
     _check(size)
-    some: list[T] = []
+    chunk: list[T] = []
     async for item in stream:
-        some.append(item)
-        if len(some) == size:
-            yield some
-            some = []
-    if some:
-        yield some
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def _check(size: int) -> None:

@@ -69,12 +69,12 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
 def _elsewhere(name: str, hints: dict[str, Any]) -> str:
     """` Did you mean steps in training?` for the name of a section's field, or the empty string."""
     last = name.rpartition('.')[2]
-    found = [
+    sections = [
         section
         for section, hint in hints.items()
         if any(last == field.name for kind in section_classes(hint) for field in dataclasses.fields(kind))
     ]
-    return f' Did you mean {last} in {", ".join(found)}?' if found else ''
+    return f' Did you mean {last} in {", ".join(sections)}?' if sections else ''
 
 
 def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, ...] = ()) -> T:
@@ -97,10 +97,9 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
             fields[name] = _section(kinds, value, where)
         elif typing.get_origin(hints[name]) is tuple and isinstance(value, list):
             kind = typing.get_args(hints[name])[0]
-            is_table = dataclasses.is_dataclass(kind)
-            fields[name] = tuple(
-                from_table(item, kind, f'{where}.{i}') if is_table else item for i, item in enumerate(value)
-            )
+            if dataclasses.is_dataclass(kind):
+                value = [from_table(item, kind, f'{where}.{i}') for i, item in enumerate(value)]
+            fields[name] = tuple(value)
         else:
             fields[name] = value
     try:
@@ -128,13 +127,14 @@ def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
 
 def _as_table(config: Any) -> dict[str, Any]:
     """The fields of a config and its sections as plain values, with the classes that cannot be known otherwise."""
-    found, hints = dataclasses.asdict(config), typing.get_type_hints(type(config))
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        classes = section_classes(hints[field.name])
-        if classes and type(value) is not classes[0]:
-            found[field.name] = {'class': type(value).__name__, **found[field.name]}
-    return found
+    table = dataclasses.asdict(config)
+    hints = typing.get_type_hints(type(config))
+    for name, values in table.items():
+        classes = section_classes(hints[name])
+        kind = type(getattr(config, name))
+        if classes and kind is not classes[0]:
+            table[name] = {'class': kind.__name__, **values}
+    return table
 
 
 def flat_fields(config: Any) -> dict[str, Any]:
@@ -144,24 +144,31 @@ def flat_fields(config: Any) -> dict[str, Any]:
 
 def flat_table(table: dict[str, Any]) -> dict[str, Any]:
     """The fields of a table and of the tables in it: `{'model': {'d_model': 512}}` -> `{'model.d_model': 512}`."""
-    found = {}
+    flat = {}
     for name, value in table.items():
-        found |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-    return found
+        if isinstance(value, dict):
+            flat |= {f'{name}.{key}': inner for key, inner in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     """`{'model.d_model': (old value, new value), ...}` for the fields in which two configs differ."""
-    before, after = flat_fields(old), flat_fields(new)
+    before = flat_fields(old)
+    after = flat_fields(new)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     return {name: (before.get(name), after.get(name)) for name in names}
 
 
 def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
     """The fields in which ours may not differ from theirs but does: those without the mark. A line each."""
-    changed, allowed = changed_fields(theirs, ours), marked(ours, mark)
-    refused = {name: values for name, values in changed.items() if name not in allowed}
-    return '\n'.join(f'  {name}: {there!r} there, {here!r} here' for name, (there, here) in refused.items())
+    allowed = marked(ours, mark)
+    return '\n'.join(
+        f'  {name}: {there!r} there, {here!r} here'
+        for name, (there, here) in changed_fields(theirs, ours).items()
+        if name not in allowed
+    )
 
 
 def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:

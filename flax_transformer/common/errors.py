@@ -3,8 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-_MOST_NAMES = 10_000
-_TYPOS = 0.65  # ratio of difflib; one letter in three may be another
+_MOST_NAMES = 10_000  # difflib takes 50 us a name: of more, only those of nearly the same letters are compared
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, a temporary failure: schedulers restart the job
 
 
@@ -30,7 +29,8 @@ class BadLine(BadInput):
     def __init__(self, place: str, fault: str, index: int) -> None:
         """The message begins with the place; `index` is the text's number, from 0."""
         super().__init__(f'{place}: {fault}')
-        self.fault, self.index = fault, index
+        self.fault = fault
+        self.index = index
 
 
 _CONTROL = {code: f'\\x{code:02x}' for code in (*range(32), *range(127, 160)) if chr(code) not in '\n\t'}
@@ -47,21 +47,13 @@ def first_line(error: BaseException) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean a, b?` for the known names closest to `name`, or the empty string.
+    """` Did you mean a, b?` for the known names closest to `name`, or the empty string."""
+    known = list(known)
+    letters = set(name)
+    if len(known) > _MOST_NAMES:
+        known = [word for word in known if len(letters.symmetric_difference(word)) <= 2]
 
-    Names that differ in capitals alone come first, then those of few typos; without any, names that share long parts
-    with it, if there are at most _MOST_NAMES.
-    """
-    known, folded = list(known), name.casefold()
-    limit = min(2, len(folded) // 3)  # more would be another word
-    letters, typos = set(folded), []
-    for number, word in enumerate(known):
-        other = word.casefold()
-        if abs(len(other) - len(folded)) > limit or len(letters.symmetric_difference(other)) > 2 * limit:
-            continue  # the ratio takes much longer to compute
-        if (ratio := difflib.SequenceMatcher(None, folded, other).ratio()) > _TYPOS:
-            typos.append((-ratio, number))
-    matches = [known[number] for _, number in sorted(typos)[:3]]
-    if not matches and len(known) <= _MOST_NAMES:  # it takes 50 us a name
-        matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    matches = [word for word in known if word.casefold() == name.casefold()]
+    for likeness in (0.7, 0.55):  # a typo first, then a part of the name
+        matches = matches or difflib.get_close_matches(name, known, cutoff=likeness)
     return f' Did you mean {", ".join(matches)}?' if matches else ''

@@ -28,16 +28,16 @@ def section(kind: type, *marks: Mark) -> Any:
 
 def marked(config: Any, mark: Mark) -> set[str]:
     """The marked fields of a config and its sections, such as {'training.steps', 'seed'}."""
-    found = set()
+    names = set()
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         has_mark = mark in field.metadata.get('marks', ())
         if dataclasses.is_dataclass(value):
-            names = {each.name for each in dataclasses.fields(value)} if has_mark else marked(value, mark)
-            found |= {f'{field.name}.{name}' for name in names}
+            inner = {field.name for field in dataclasses.fields(value)} if has_mark else marked(value, mark)
+            names |= {f'{field.name}.{name}' for name in inner}
         elif has_mark:
-            found.add(field.name)
-    return found
+            names.add(field.name)
+    return names
 
 
 def check(condition: bool, message: str) -> None:
@@ -46,12 +46,12 @@ def check(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def check_numbers(*found: Any) -> None:
+def check_numbers(*arrays: Any) -> None:
     """Raises UserError unless all that a model computed, arrays of NumPy, is finite."""
     import numpy as np
 
     check(
-        all(np.isfinite(array).all() for array in found),
+        all(np.isfinite(array).all() for array in arrays),
         'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose another '
         'checkpoint, as in RUN@12000',
     )
@@ -68,13 +68,14 @@ def check_types(config: Any) -> None:
         if typing.get_origin(kind) is Literal:
             words = typing.get_args(kind)
             check(value in words, f'{name}={value!r}: expected one of {", ".join(words)}.{nearest(str(value), words)}')
-        else:
-            expected = kind if typing.get_args(kind) else kind.__name__
-            check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int | float):
-                    below = 1 << 63 if isinstance(number, int) else _HUGE  # JAX takes no larger int
-                    check(abs(number) < below, f'{name}={value}: expected numbers below {below:g}')
+            continue
+
+        expected = kind if typing.get_args(kind) else kind.__name__
+        check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int | float):
+                below = 1 << 63 if isinstance(number, int) else _HUGE  # JAX takes no larger int
+                check(abs(number) < below, f'{name}={value}: expected numbers below {below:g}')
 
 
 def _python_numbers(value: Any) -> Any:
@@ -105,7 +106,8 @@ _BOUNDS = {
 def check_range(config: Any, *names: str, **bounds: float) -> None:
     """Raises UserError unless the fields, numbers or None, are within bounds: `least`, `above`, `most` and `below`."""
     for name, (bound, limit) in itertools.product(names, bounds.items()):
-        value, (words, holds) = getattr(config, name), _BOUNDS[bound]
+        value = getattr(config, name)
+        words, holds = _BOUNDS[bound]
         is_optional = types.NoneType in typing.get_args(type(config).__dataclass_fields__[name].type)
         expected = f'{words} {limit:,}' + ', or None' * is_optional
         check(value is None or holds(value, limit), f'{name}={value}: expected {expected}')

@@ -24,9 +24,6 @@ except ImportError:  # Windows
 MOST_TEXT = 16 << 20  # bytes of a file of settings; JSON takes some 25 times as much in memory
 MOST_WORDS = 1 << 26  # bytes of a vocabulary: some five million words
 
-# With these, opening and reading never wait; on Windows: binary mode.
-_NOT_WAITING = sum(getattr(os, name, 0) for name in ('O_NONBLOCK', 'O_CLOEXEC', 'O_BINARY'))
-
 LOCK_FILE = 'lock'
 _PIECE = 1 << 20  # bytes read at a time
 _MOST_SPARSE = 1 << 29  # bytes
@@ -38,17 +35,19 @@ def open_regular(file: Path) -> BinaryIO:
     Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
     """
     check_regular(file)
-    return os.fdopen(os.open(file, os.O_RDONLY | _NOT_WAITING), 'rb')
+    return file.open('rb')
 
 
 def check_regular(file: Path) -> None:
     """Raises UserError as `open_regular` does: for files that a library opens."""
-    found = os.stat(file)
-    if not stat.S_ISREG(found.st_mode):
-        raise UserError(f'{file} is a {file_type(found.st_mode)}, expected a regular file')
-    held = 512 * getattr(found, 'st_blocks', 0)  # 0: not known, as on some network file systems
-    if found.st_size > _MOST_SPARSE and 0 < held < found.st_size // 1000:  # it would take hours to read nothing
-        raise UserError(f'{file} has {found.st_size:,} bytes, of which {held:,} are on the disk; expected a whole file')
+    status = os.stat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f'{file} is a {file_type(status.st_mode)}, expected a regular file')
+
+    size = status.st_size
+    held = 512 * getattr(status, 'st_blocks', 0)  # 0: not known, as on some network file systems
+    if size > _MOST_SPARSE and 0 < held < size // 1000:  # it would take hours to read nothing
+        raise UserError(f'{file} has {size:,} bytes, of which {held:,} are on the disk; expected a whole file')
 
 
 def file_type(mode: int) -> str:
@@ -68,7 +67,6 @@ def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
 def read_at_most(opened: BinaryIO, most: int) -> bytes:
     """The next bytes, up to `most`. Takes the memory of what is there, where `read` takes that of what is asked for."""
     content = io.BytesIO()
-    # None, which ends it too: /proc has regular files that would wait.
     while most > 0 and (piece := opened.read(min(most, _PIECE))):
         most -= content.write(piece)
     return content.getvalue()  # not a copy
@@ -162,7 +160,7 @@ def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str:
-    """Returns which process last locked the folder, and when; '' if there is no lock."""
+    """The process that last locked the folder, and when; '' if there is no lock."""
     try:
         return (folder / LOCK_FILE).read_text('utf-8', 'replace')
     except OSError:

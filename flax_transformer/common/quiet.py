@@ -31,17 +31,18 @@ def say(text: str, *, is_error: bool = False) -> None:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns a line for each row of a table: names in the first column, numbers in the others."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        '  '.join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))])
-        for name, *cells in rows
-    ]
+    """A line for each row of a table: names in the first column, numbers in the others."""
+    lines = []
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for name, *cells in rows:
+        numbers = [cell.rjust(width) for cell, width in zip(cells, others, strict=True)]
+        lines.append('  '.join([name.ljust(first), *numbers]))
+    return lines
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No progress and no notes inside the block."""
+    """Leaves out progress and notes inside the block."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = '1'
     try:

@@ -86,7 +86,7 @@ ERRORS = {
         ', line 1: schema_version=99: this version of flax_transformer reads 2; upgrade',
     ),
     'code': ("seed: !!python/object/apply:os.system ['true']\n", ', line 1: not YAML: could not determine'),
-    'no int': ('seed: !!int x\n', ", line 1: not YAML: got 'x', expected int"),
+    'no int': ('seed: !!int x\n', ': not YAML: '),
     'number as a name': ('model:\n  1: 2\n', ', line 2: got 1, expected the name of a field'),
     'control character': ('seed: \x01\n', ': not YAML: '),
     'endless': ('data: &a\n  mixture: [*a]\n', ': is nested too deeply'),
