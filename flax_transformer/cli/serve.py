@@ -48,7 +48,7 @@ class ServeOptions:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str]) -> int:
     if not positional(argv) and not wants_help(argv):
         argv = [DEFAULT_RUN, *argv]
     options = parse('serve', ServeOptions, argv, DESCRIPTION, default=lambda run: ServeOptions(), most=None)
@@ -72,8 +72,11 @@ def main(argv: list[str]) -> None:
         # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
         signal.signal(signal.SIGTERM, server.handle_exit)
         server.run([listener])
+    if service.batcher.failure is not None:
+        return 1
     if not service.batcher.is_warm:
         end_process(0)  # a thread still compiles, and Python's end would crash it
+    return 0
 
 
 def _listen(host: str, port: int) -> socket.socket:

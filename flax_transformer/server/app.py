@@ -25,10 +25,12 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.server import deepl, glossaries, libretranslate, native
 from flax_transformer.server.fields import Gone, Refused
 from flax_transformer.server.service import Service
+from flax_transformer.tasks.translation.inference.batcher import ThreadFailed
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone: nobody reads the reply
 _MOST_CONNECTIONS = 1024
+_TICKS_TO_TELL = 20  # 2 seconds in which whoever polls /health learns why the server ends
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
@@ -50,8 +52,13 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         service.batcher.stop()
 
     async def health(request: Request) -> Response:
-        status = 'stopping' if service.is_draining else 'ok' if service.batcher.is_warm else 'warming up'
-        return JSONResponse({'status': status}, 200 if status == 'ok' else 503)
+        if service.batcher.failure is not None:
+            return JSONResponse({'status': 'failed', 'reason': service.batcher.failure}, 503)
+        if service.is_draining:
+            return JSONResponse({'status': 'stopping'}, 503)
+        if not service.batcher.is_warm:
+            return JSONResponse({'status': 'warming up'}, 503)
+        return JSONResponse({'status': 'ok'})
 
     async def metrics(request: Request) -> Response:
         registry = service.metrics.registry
@@ -72,10 +79,14 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
 
 
 class Server(uvicorn.Server):
-    """Serves until SIGTERM or Ctrl-C; then refuses new requests and finishes those that were admitted."""
+    """Serves until SIGTERM or Ctrl-C; then refuses new requests and finishes those that were admitted.
+
+    Also ends, some moments later, when the thread that translates has failed.
+    """
 
     def __init__(self, service: Service, *, cors_origins: Sequence[str] = ()) -> None:
         self._service = service
+        self._ticks_left = _TICKS_TO_TELL
         config = uvicorn.Config(
             make_app(service, cors_origins=cors_origins),
             log_level='warning',
@@ -91,6 +102,12 @@ class Server(uvicorn.Server):
         self._service.is_draining = True
         super().handle_exit(sig, frame)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop; uvicorn asks every 0.1 seconds."""
+        if self._service.batcher.failure is not None:
+            self._ticks_left -= 1
+        return await super().on_tick(counter) or self._ticks_left <= 0
+
 
 def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """A handler as an endpoint: JSON, errors in the form of its API, and the request's identifier."""
@@ -103,6 +120,8 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
                 response.headers['Server-Timing'] = timing
         except (Refused, UserError) as error:
             response = _error(request, getattr(error, 'status', 400), str(error))
+        except ThreadFailed as error:
+            response = _error(request, 503, f'The server has failed and ends: {error}')
         except Gone:
             response = Response(status_code=_CLIENT_LEFT)
         except Exception as error:

@@ -361,6 +361,43 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     gate.set()
 
 
+def test_the_command_says_why_its_thread_failed_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate, began = threading.Event(), time.monotonic()
+
+    def warm_up(translator: Translator) -> None:
+        gate.wait(60)
+        raise RuntimeError('no such device')
+
+    def ask() -> tuple[Reply, ...]:
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                assert client.get('/health').body == {'status': 'warming up'}
+                break
+            time.sleep(0.02)
+        with ThreadPoolExecutor(1) as other:
+            waiting = other.submit(client, '/translate', {'q': 'six', **PAIR})
+            time.sleep(0.2)
+            gate.set()
+            return waiting.result(), client('/translate', {'q': 'two', **PAIR}), client.get('/health')
+
+    monkeypatch.setattr(Translator, 'warm_up', warm_up)
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        client = Client(listener.getsockname()[1])
+    with ThreadPoolExecutor(1) as clients:
+        asked = clients.submit(ask)
+        before = signal.getsignal(signal.SIGTERM)
+        assert main(['serve', str(RUN), '--port', str(client.port)]) == 1
+        signal.signal(signal.SIGTERM, before)
+        *refused, health = asked.result()
+    assert time.monotonic() - began < 20  # requests would wait for 30 s
+    assert (health.status, health.body) == (503, {'status': 'failed', 'reason': 'RuntimeError: no such device'})
+    for reply in refused:
+        assert (reply.status, reply.body['error'].endswith('RuntimeError: no such device')) == (503, True)
+    assert 'RuntimeError: no such device' in capsys.readouterr().err
+
+
 def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path: Path) -> None:
     pytest.importorskip('safetensors', reason='safetensors is not installed')
     folder = fairseq_folders.write_folder(tmp_path, 'NllbTokenizer')

@@ -2,11 +2,16 @@
 
 import asyncio
 import collections
+import contextlib
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from flax_transformer.common.errors import UserError
 
 # When callers have their results they ask again at once: waiting this share of a batch's time for as many lines makes
 # one batch of them, where the first alone would otherwise be a batch of one.
@@ -23,6 +28,10 @@ class Job:
     key: Hashable  # jobs of the same key may share a batch, which the call of any of them translates
     result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     started: float = 0.0  # when its batch did
+
+
+class ThreadFailed(Exception):
+    """The translators' thread has ended for a reason that has nothing to do with a job: nothing is translated again."""
 
 
 class Batcher:
@@ -42,6 +51,7 @@ class Batcher:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
         self.is_warm = False
+        self.failure: str | None = None  # why the thread has ended without being told to
 
     def start(self) -> None:
         self._thread.start()
@@ -55,22 +65,42 @@ class Batcher:
             self._thread.join()
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Queues jobs; a job whose result is cancelled is dropped."""
+        """Queues jobs; a job whose result is cancelled is dropped. Raises ThreadFailed."""
         with self._changed:
+            if self.failure is not None:
+                raise ThreadFailed(self.failure)
             self._queue.extend(jobs)
             self._changed.notify()
 
     def _work(self) -> None:
-        self._warm_up()
-        self.is_warm = True
-        while batch := self._next():
-            started = time.monotonic()
-            for job in batch:
-                job.started = started
-            self._translate(batch)
-            duration = time.monotonic() - started
-            self._observe(len(batch), sum(job.slots for job in batch), duration)
-            self._wait_for(len(batch), timeout=_PAUSE * duration)
+        batch: list[Job] = []
+        try:
+            self._warm_up()
+            self.is_warm = True
+            while batch := self._next():
+                started = time.monotonic()
+                for job in batch:
+                    job.started = started
+                self._translate(batch)
+                duration = time.monotonic() - started
+                self._observe(len(batch), sum(job.slots for job in batch), duration)
+                self._wait_for(len(batch), timeout=_PAUSE * duration)
+        except BaseException as error:
+            self._fail(error, batch)
+
+    def _fail(self, error: BaseException, batch: list[Job]) -> None:
+        """Says why the thread ends, and fails the jobs of its batch and of the queue, for which nobody would work."""
+        reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
+        with self._changed:
+            self.failure = reason
+            jobs = [*batch, *self._queue]
+            self._queue.clear()
+        for job in jobs:
+            _deliver(job, ThreadFailed(reason))
+        with contextlib.suppress(OSError):  # nobody reads the log
+            print(f'flax-transformer: the thread that translates has failed: {reason}', file=sys.stderr, flush=True)
+            if not isinstance(error, UserError):
+                traceback.print_exception(error)
 
     def _wait_for(self, count: int, timeout: float | None = None) -> None:
         """Returns when so many jobs are queued, or none will be."""
@@ -112,11 +142,20 @@ class Batcher:
                 self._translate(batch[half:])
                 return
             results = [error]
-        batch[0].result.get_loop().call_soon_threadsafe(_deliver, batch, results)
+        for job, result in zip(batch, results, strict=True):
+            _deliver(job, result)
 
 
-def _deliver(batch: list[Job], results: Sequence[Any]) -> None:
-    for job, result in zip(batch, results, strict=True):
-        if not job.result.done():
-            is_error = isinstance(result, Exception)
-            job.result.set_exception(result) if is_error else job.result.set_result(result)
+def _deliver(job: Job, result: Any) -> None:
+    """Hands a result, or an exception, to the loop in which the job was made; if that is closed, nobody waits."""
+    with contextlib.suppress(RuntimeError):
+        job.result.get_loop().call_soon_threadsafe(_set_result, job.result, result)
+
+
+def _set_result(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

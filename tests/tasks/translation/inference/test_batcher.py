@@ -1,0 +1,69 @@
+"""The thread that translates the lines of many callers, above all when it fails."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from flax_transformer.tasks.translation.inference.batcher import Batcher, Job, ThreadFailed
+
+
+def batcher(**parts: Callable[..., None]) -> Batcher:
+    return Batcher(**{'batch_tokens': 8, 'warm_up': lambda: None, 'observe': lambda *seen: None} | parts)
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError('the reason')
+
+
+def leave(lines: list[Any]) -> Sequence[Any]:
+    raise SystemExit('the reason')
+
+
+def run(made: Batcher, *calls: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """The results or errors of jobs of which no two share a batch."""
+
+    async def ask() -> list[Any]:
+        jobs = [Job(number, 1, call, number) for number, call in enumerate(calls)]
+        made.submit(jobs)
+        made.start()
+        waiting = asyncio.gather(*(job.result for job in jobs), return_exceptions=True)
+        results = await asyncio.wait_for(waiting, 10)
+        made.stop()
+        return results
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ('parts', 'calls', 'failed'),
+    [
+        ({'warm_up': fail}, [list, list], [True, True]),
+        ({'observe': fail}, [list, list], [False, True]),
+        ({}, [list, leave, list], [False, True, True]),
+    ],
+)
+@pytest.mark.filterwarnings('error')
+def test_all_who_wait_learn_why_the_thread_ended(
+    parts: dict[str, Any], calls: list[Any], failed: list[bool], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = batcher(**parts)
+    results = run(made, *calls)
+    assert [isinstance(result, ThreadFailed) for result in results] == failed
+    assert 'the reason' in str(results[-1])
+    assert 'the reason' in made.failure
+    assert 'the reason' in capsys.readouterr().err
+    with pytest.raises(ThreadFailed, match='the reason'):
+        made.submit([])
+
+
+def test_a_result_for_a_closed_loop_does_not_end_the_thread() -> None:
+    made = batcher()
+
+    async def make() -> Job:
+        return Job(0, 1, list, 0)
+
+    made.submit([asyncio.run(make())])
+    assert run(made, list) == [0]
+    assert made.failure is None
