@@ -172,7 +172,9 @@ class Devices:
             begin = int(np.searchsorted(own, first))
             return x[begin : begin + end - first]
 
-        put = lambda x: jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(cut, x))
+        def put(x: np.ndarray) -> jax.Array:
+            return jax.make_array_from_callback((rows, *np.shape(x)[1:]), self.by_rows, partial(cut, x))
+
         return jax.tree.map(put, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
@@ -181,10 +183,9 @@ class Devices:
         `state` and `result` are shardings; None: a whole copy on every device.
         """
         step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
-        state, result = (self.replicated if each is None else each for each in (state, result))
         settings = {
-            'in_shardings': (state, self.by_rows, self.replicated),
-            'out_shardings': result,
+            'in_shardings': (self.replicated if state is None else state, self.by_rows, self.replicated),
+            'out_shardings': self.replicated if result is None else result,
             'donate_argnums': (0,) if donate_state else (),
         }
         if self.strategy == 'pmap':
@@ -216,25 +217,18 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
 def missing_platform() -> str | None:
     """Says what is wrong with JAX_PLATFORMS, and what to do, if JAX cannot start with it; else None."""
     asked = jax.config.jax_platforms
-    if not asked or _devices_or_none() is not None:
+    if not asked:
         return None
-    jax.config.update('jax_platforms', None)
-    devices = _devices_or_none() or []
-    here = f'{len(devices)} {devices[0].platform} device{"s" * (len(devices) > 1)}' if devices else 'no other'
-    names = [name for name in asked.split(',') if name and name != 'cpu']
+    try:
+        jax.devices()
+        return None
+    except Exception:  # JAX's errors differ by platform
+        names = [name for name in asked.split(',') if name and name != 'cpu']
     unknown = [name for name in names if name not in _KNOWN]
     if unknown:
-        expected = f'expected {", ".join(_KNOWN)}, or several of them with commas.{nearest(unknown[0], _KNOWN)}'
-        return f'JAX_PLATFORMS={asked}: {expected} Here JAX finds {here}'
-    return f'JAX_PLATFORMS={asked}: JAX finds no such device here, but {here}; unset it, or {_remedy(names)}'
-
-
-def _devices_or_none() -> list[jax.Device] | None:
-    """The devices of the platforms that are set; None if JAX cannot start. Its errors differ by platform."""
-    try:
-        return jax.devices()
-    except Exception:
-        return None
+        hint = nearest(unknown[0], _KNOWN)
+        return f'JAX_PLATFORMS={asked}: expected {", ".join(_KNOWN)}, or several of them with commas.{hint}'
+    return f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or {_remedy(names)}'
 
 
 def _remedy(names: list[str]) -> str:
@@ -256,7 +250,9 @@ def _is_usable(package: str) -> bool:
 
 def unused_gpu() -> str | None:
     """Says that JAX does not use the NVIDIA GPU that is here, and the remedy; None if it does, or the user chose."""
-    if jax.config.jax_platforms or jax.default_backend() != 'cpu' or not any(Path('/dev').glob('nvidia[0-9]*')):
+    if jax.config.jax_platforms or jax.default_backend() != 'cpu':
+        return None
+    if not any(Path('/dev').glob('nvidia[0-9]*')):
         return None
     return (
         f'this machine has an NVIDIA GPU, but JAX {jax.__version__} runs on the CPU: {_remedy(["cuda"])} '

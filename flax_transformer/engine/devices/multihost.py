@@ -18,22 +18,22 @@ from flax_transformer.common.errors import UserError
 
 
 def count() -> int:
-    """Returns the number of processes. `jax.process_count()` would start the devices, before `process_group` can."""
+    """The number of processes. `jax.process_count()` would start the devices, before `process_group` can."""
     return global_state.num_processes or 1
 
 
 def number() -> int:
-    """Returns which process this is, from 0."""
+    """The number of this process, from 0."""
     return global_state.process_id or 0
 
 
 def store() -> Any:
-    """Returns JAX's client of the key-value store; None before initialize and after shutdown."""
+    """JAX's client of the key-value store; None before initialize and after shutdown."""
     return global_state.client
 
 
-# It takes coordinator, number of processes, this one's number, its devices, a method and seconds, returns the first
-# four, and detects those that are None from SLURM and the like, or leaves them None. Raises RuntimeError, ValueError or
+# Takes coordinator, number of processes, this one's number, its devices, a method and seconds. Returns the first four;
+# asks SLURM and the like for those that are None, and leaves None what nobody knows. Raises RuntimeError, ValueError or
 # KeyError.
 find_cluster = ClusterEnv.auto_detect_unset_distributed_params
 
@@ -64,7 +64,7 @@ def agree(name: str, value: str) -> None:
         return
     store().key_value_set(f'agreed/{name}/{number()}', value)
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
-    others = [str(i) for i, each in enumerate(values) if each != values[0]]
+    others = [str(i) for i, theirs in enumerate(values) if theirs != values[0]]
     if others:
         raise UserError(
             f"{name} of process {', '.join(others)} differs from process 0's; give all the same command and files"
@@ -86,15 +86,17 @@ class SharedStop:
         if requested and self._step is None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process asked first
                 store().key_value_set('stop', f'{step + 2} {requested}')
-        if (asked := found('stop')) is None:
+        asked = lookup('stop')
+        if asked is None:
             return None
+
         last, _, name = asked.partition(' ')
         self._step = int(last)
         return name if step >= self._step else None
 
 
-def found(key: str) -> str | None:
-    """Returns the value that some process has set; None if none has, or if the store is gone."""
+def lookup(key: str) -> str | None:
+    """The value that some process has set; None if none has, or if the store is gone."""
     try:
         return store().key_value_try_get(key)
     except jax.errors.JaxRuntimeError:
@@ -102,7 +104,7 @@ def found(key: str) -> str | None:
 
 
 def _wait_for(key: str) -> str:
-    while True:  # Python handles signals between waits of a second; the watch ends the process if another is lost
+    while True:  # signals are handled between waits of a second; the watch ends the process if another is lost
         try:
             return store().blocking_key_value_get(key, 1000)
         except jax.errors.JaxRuntimeError as error:

@@ -81,13 +81,15 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
                 f'parallel.{name} is not given, and JAX finds neither SLURM, Open MPI nor a TPU pod to ask; '
                 'give coordinator HOST:PORT, num_processes and process_id'
             )
-    return address, count, number, None if all(each is not None for each in given) else local
+    is_found = any(value is None for value in given)
+    return address, count, number, local if is_found else None
 
 
 def _exchange(timeout: float) -> None:
-    """Computes a sum over all devices, since a network may be open on the coordinator's port alone."""
-    why = 'the first sum over all devices did not finish: is the network between the hosts open, on all ports?'
-    alarm = threading.Timer(timeout, _leave, [f'{why} (waited {timeout} s)'])
+    """Computes a sum over all devices: a network may be open on the coordinator's port alone."""
+    question = 'is the network between the hosts open, on all ports?'
+    message = f'the first sum over all devices did not finish in {timeout} s: {question}'
+    alarm = threading.Timer(timeout, _leave, [message])
     alarm.daemon = True
     alarm.start()
     devices = jax.devices()
@@ -109,18 +111,18 @@ def together() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        if multihost.found('stop') is None:  # only this process stops, as during preparation; the others wait for it
+        if multihost.lookup('stop') is None:  # only this process stops, as during preparation; the others wait for it
             _fail(str(stopped), EXIT_CODE)
         _watch.end()
         jax.distributed.shutdown()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         if not isinstance(error, UserError):
-            first = first_line(error)[:200]
-            if any(word in first for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
-                note = f'communication with other processes failed: {first}'
+            reason = first_line(error)[:200]
+            if any(word in reason for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
+                note = f'communication with other processes failed: {reason}'
                 print(f'flax-transformer: {note}', file=sys.stderr, flush=True)
-                time.sleep(_watch.timeout + 10)  # the watch finds the lost process, and ends this one
+                time.sleep(_watch.timeout + 10)  # the watch notices which process is lost, and ends this one
             traceback.print_exc()
         _fail(str(error) or first_line(error), 2)
     except BaseException as error:
@@ -149,7 +151,7 @@ class _Watch(threading.Thread):
                 multihost.store().key_value_set(f'alive/{multihost.number()}', str(beats), allow_overwrite=True)
                 if multihost.is_first():
                     self._judge()
-                elif verdict := multihost.found('verdict'):
+                elif verdict := multihost.lookup('verdict'):
                     code, _, why = verdict.partition(' ')
                     _leave(why, int(code))
             except jax.errors.JaxRuntimeError as error:
@@ -159,11 +161,13 @@ class _Watch(threading.Thread):
 
     def _judge(self) -> None:
         """Process 0's part: ends all if one has failed or is silent."""
-        code, gone = EXIT_CODE, []
+        code = EXIT_CODE
+        gone = []
         for name, value in _read('failed').items():
             code_there, _, why = value.partition(' ')
             code = int(code_there)  # not 75 for what the user must fix: restarting would not help
             gone.append(f'process {name} {"stopped" if code == EXIT_CODE else "failed"}: {why}')
+
         done = _read('done')
         for name, beat in _read('alive').items():
             if self._seen[name][0] != beat:
@@ -171,6 +175,7 @@ class _Watch(threading.Thread):
         for name, (_, since) in self._seen.items():
             if name not in done and time.monotonic() - since > self.timeout:
                 gone.append(f'process {name} gave no sign of life for {self.timeout} s')
+
         if gone:
             multihost.store().key_value_set('verdict', f'{code} {"; ".join(gone)}', allow_overwrite=True)
             time.sleep(3 * _PERIOD)
@@ -186,7 +191,7 @@ _watch: _Watch | None = None
 
 
 def _read(folder: str) -> dict[str, str]:
-    """Returns what each process has put into a folder of the store, by its number."""
+    """What each process has put into a folder of the store, by its number."""
     return {key.rpartition('/')[2]: value for key, value in multihost.store().key_value_dir_get(f'{folder}/')}
 
 
@@ -203,7 +208,9 @@ def _leave(why: str, code: int = EXIT_CODE) -> NoReturn:
 
 def _exit(message: str, code: int, *, notice: str = '') -> NoReturn:
     """Ends this process at once, after a notice to the others.
-    The interpreter would wait for them at JAX's barrier, and the main thread may wait for devices that never answer."""
+
+    The interpreter would wait for them at JAX's barrier, and the main thread may wait for devices that never answer.
+    """
     print(f'\nflax-transformer: {message}', file=sys.stderr, flush=True)
     if notice:
         with contextlib.suppress(jax.errors.JaxRuntimeError):

@@ -28,23 +28,25 @@ def call_roll(host: str, port: int, process: int, count: int, facts: Facts, time
     who = f'process {process} ({socket.gethostname()}, pid {os.getpid()})'
     own = {'number': process, 'who': who, 'facts': {'parallel.num_processes': count} | facts}
     own = json.loads(json.dumps(own))  # a tuple becomes a list, as in what the others send
-    if wrong := _report(host, port, own, timeout) if process else _answer(host, port, own, count, timeout):
+    wrong = _answer(host, port, own, count, timeout) if process == 0 else _report(host, port, own, timeout)
+    if wrong:
         raise UserError(wrong)
 
 
 def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str:
     """Process 0's part: sends what is wrong to all that came, and returns it."""
     callers: dict[socket.socket, Facts] = {}
-    deadline, wrong = time.monotonic() + timeout, ''
+    deadline = time.monotonic() + timeout
+    wrong = ''
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(_listen(host, port, count))
         while not wrong and len(callers) < count - 1:
             if (left := deadline - time.monotonic()) < 0:
                 wrong = _who_is_missing([own, *callers.values()], count, timeout)
-            for ready in sorted(wait([server, *callers], left), key=lambda each: each is server):  # who left, first
-                if ready is not server:
-                    del callers[ready]  # it had nothing more to say, so it has hung up
-                    continue
+            ready = wait([server, *callers], left)
+            for connection in callers.keys() & ready:
+                del callers[connection]  # it had nothing more to say, so it has hung up
+            if server in ready:
                 with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
                     connection = opened.enter_context(server.accept()[0])
                     connection.settimeout(_PATIENCE)
@@ -52,6 +54,7 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
                     if isinstance(other, dict) and other.keys() == own.keys():
                         wrong = wrong or _what_differs(other, [own, *callers.values()])
                         callers[connection] = other
+
         for connection in callers:
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps(wrong).encode() + b'\n')
@@ -60,7 +63,8 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
 
 def _report(host: str, port: int, own: Facts, timeout: float) -> str:
     """The part of the others: returns what process 0 says is wrong."""
-    deadline, what = time.monotonic() + timeout, 'cannot be reached'
+    deadline = time.monotonic() + timeout
+    what = 'cannot be reached'
     while (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(OSError, ValueError), socket.create_connection((host, port), _PATIENCE) as connection:
             connection.sendall(json.dumps(own).encode() + b'\n')
@@ -83,18 +87,24 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
 
 
 def _what_differs(new: Facts, known: list[Facts]) -> str:
-    """Returns how a process that has just come differs from process 0, or who has its number already."""
+    """How a process that has just come differs from process 0, or who has its number already."""
     for other in known:
         if other['number'] == new['number']:
             return f'{new["who"]} came, but {other["who"]} is process {new["number"]} already; give each its own'
-    ours, theirs = known[0]['facts'], new['facts']
-    differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    lines = [f'\n  {name}: {theirs.get(name)!r} there, {ours.get(name)!r} in process 0' for name in differing]
+
+    ours = known[0]['facts']
+    theirs = new['facts']
+    lines = [
+        f'\n  {name}: {theirs.get(name)!r} there, {ours.get(name)!r} in process 0'
+        for name in ours | theirs
+        if ours.get(name) != theirs.get(name)
+    ]
     return f'{new["who"]} is not about to do the same as process 0:{"".join(lines)}' if lines else ''
 
 
 def _who_is_missing(here: list[Facts], count: int, timeout: float) -> str:
-    missing = sorted(set(range(count)) - {each['number'] for each in here})
+    missing = sorted(set(range(count)) - {process['number'] for process in here})
     names = f'process{"es" if len(missing) > 1 else ""} {", ".join(map(str, missing))} of {count}'
+    present = ', '.join(process['who'] for process in here)
     hint = 'Start all of them, with the same coordinator, or raise parallel.process_timeout'
-    return f'{names} did not come within {timeout:.0f} s; here are {", ".join(each["who"] for each in here)}. {hint}'
+    return f'{names} did not come within {timeout:.0f} s; here are {present}. {hint}'

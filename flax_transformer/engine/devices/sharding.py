@@ -52,12 +52,12 @@ def divisible_spec(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
 
 def replicated_despite_rule(params: Any, mesh: Mesh, rules: Rules) -> list[str]:
     """The dimensions that the rules would split but `divisible_spec` does not, one line each."""
-    found = []
+    lines = []
     for path, leaf in named_leaves(params):
         for axis, (name, size) in enumerate(zip(spec_of(path, leaf.shape, rules), leaf.shape, strict=False)):
             if size % _size(mesh, name):
-                found.append(f'{path} {leaf.shape}: {size} along dimension {axis}, {name} has {mesh.shape[name]}')
-    return found
+                lines.append(f'{path} {leaf.shape}: {size} along dimension {axis}, {name} has {mesh.shape[name]}')
+    return lines
 
 
 def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
@@ -158,5 +158,8 @@ def _across_slices(shape: tuple[int, ...], slices: int) -> tuple[int, ...]:
 
 def _in_order(devices: Sequence[jax.Device], shape: tuple[int, ...]) -> np.ndarray:
     """The devices sorted by slice, process and number."""
-    key = lambda device: (getattr(device, 'slice_index', 0), device.process_index, device.id)
-    return np.array(sorted(devices, key=key), object).reshape(shape)
+
+    def place(device: jax.Device) -> tuple[int, int, int]:
+        return getattr(device, 'slice_index', 0), device.process_index, device.id
+
+    return np.array(sorted(devices, key=place), object).reshape(shape)

@@ -32,10 +32,10 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(('asked', 'extra'), [('cuda', 'cuda'), ('gpu', 'cuda'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda')])
-def test_a_missing_device_names_what_is_here_and_what_to_install(machine, asked: str, extra: str) -> None:
+def test_a_missing_device_names_what_to_install(machine, asked: str, extra: str) -> None:
     machine(asked)
     assert module.missing_platform() == (
-        f'JAX_PLATFORMS={asked}: JAX finds no such device here, but 1 cpu device; unset it, or install what it needs: '
+        f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or install what it needs: '
         + install_command(extra)
     )
 
@@ -57,7 +57,6 @@ def test_a_misspelt_platform_gets_the_nearest(machine) -> None:
     found = module.missing_platform()
     assert found.startswith('JAX_PLATFORMS=cudo: expected cpu, cuda, gpu, rocm, tpu, or several of them with commas.')
     assert 'Did you mean cuda' in found
-    assert found.endswith('? Here JAX finds 1 cpu device')
 
 
 @pytest.mark.parametrize('asked', [None, '', 'cpu'])
