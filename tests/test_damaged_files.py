@@ -107,16 +107,6 @@ def test_a_model_that_would_give_invalid_text_later_is_no_model() -> None:
         open_model(b'')
 
 
-def test_a_normalization_into_invalid_text_is_refused(tmp_path: Path) -> None:
-    READERS['marian'].make(tmp_path / 'here')
-    file = tmp_path / 'here' / 'source.spm'
-    model = file.read_bytes()
-    text = model.rindex('ä'.encode()) if 'ä'.encode() in model else model.rindex('é'.encode())
-    file.write_bytes(model[: text + 1] + b'\xff' + model[text + 2 :])
-    with pytest.raises(UserError, match=r'source\.spm is damaged .is not a SentencePiece model'):
-        read_folder(tmp_path / 'here')
-
-
 @pytest.mark.parametrize(
     ('file', 'changes', 'message'),
     [

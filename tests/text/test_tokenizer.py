@@ -3,7 +3,6 @@
 import inspect
 import os
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -182,14 +181,6 @@ def test_a_saved_tokenizer_loads_as_it_was(tmp_path):
     assert (loaded.pad_id, loaded.eos_id, loaded.unk_id) == (7, 0, 3)
     assert loaded.encode(['Größe  </s>']) == saved.encode(['Größe  </s>'])
     assert sorted(file.name for file in (tmp_path / 'new' / 'tokenizer').iterdir()) == [MODEL_FILE, DESCRIPTION_FILE]
-
-
-def test_without_protobuf_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
-    TOKENIZER.save(tmp_path)
-    monkeypatch.setitem(sys.modules, 'sentencepiece.sentencepiece_model_pb2', None)  # it cannot be imported
-    monkeypatch.delattr('sentencepiece.sentencepiece_model_pb2', raising=False)
-    with pytest.raises(UserError, match=r'a SentencePiece model cannot be opened \(.*: pip install protobuf'):
-        SentencePieceTokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize('content', [None, b'', b'{"kind": ', b'[]', b'\xff'])
