@@ -32,7 +32,8 @@ class SentencePieceTokenizer(Tokenizer):
     def __init__(self, model: bytes) -> None:
         self.model = model  # SentencePiece's own bytes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self.pad_id, self.eos_id = self._processor.pad_id(), self._processor.eos_id()
+        self.pad_id = self._processor.pad_id()
+        self.eos_id = self._processor.eos_id()
         self.unk_id = self._processor.unk_id()
 
     def __reduce__(self) -> tuple[type, tuple[bytes]]:
@@ -46,7 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
     @classmethod
     def load(cls, folder: Path) -> 'SentencePieceTokenizer':
         """The tokenizer that `save` wrote. Raises UserError if a file is missing or is not a model."""
-        file, description = folder / MODEL_FILE, folder / DESCRIPTION_FILE
+        file = folder / MODEL_FILE
+        description = folder / DESCRIPTION_FILE
         with naming_damage(description):
             described = dict(parse_json(read_limited(description)))
         if (kind := described.get('kind')) != KIND:
@@ -87,21 +89,19 @@ class SentencePieceTokenizer(Tokenizer):
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        found = {}
-        for token_id in range(self.vocab_size):
-            if self._processor.is_control(token_id) and (tag := re.fullmatch(r'<2(.+)>', self.piece(token_id))):
-                found[tag[1]] = token_id
-        return found
+        ids = {}
+        for token_id in filter(self._processor.is_control, range(self.vocab_size)):
+            if tag := re.fullmatch(r'<2(.+)>', self.piece(token_id)):
+                ids[tag[1]] = token_id
+        return ids
 
     def tag_id(self, language: str | None) -> int | None:
         if language in self.languages or not (language or self.languages):
             return self.languages.get(language)
         if not self.languages:
             raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
-        known = ', '.join(self.languages)
-        raise UserError(
-            f'target_language={language!r}: expected one of {known}.{nearest(str(language), self.languages)}'
-        )
+        hint = nearest(str(language), self.languages)
+        raise UserError(f'target_language={language!r}: expected one of {", ".join(self.languages)}.{hint}')
 
     def default_language(self, language: str) -> str | None:
         return language if self.languages else None

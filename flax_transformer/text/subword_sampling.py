@@ -10,14 +10,13 @@ from bisect import bisect
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, count, pairwise
-from typing import Any
 
 import numpy as np
 import sentencepiece
 
 _SPACE = '\u2581'  # begins each word
 _LONGEST_CACHED = 32  # characters; longer ones are not words
-_CACHED = 1 << 16  # segmentations in each of two generations, each in some 400 bytes
+_CACHED = 1 << 17  # segmentations, each in some 400 bytes
 
 
 class Segmenter:
@@ -25,8 +24,8 @@ class Segmenter:
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         self._processor = processor
-        is_special = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
-        normal = [i for i in range(processor.vocab_size()) if not any(is_one(i) for is_one in is_special)]
+        special = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
+        normal = [i for i in range(processor.vocab_size()) if not any(is_such(i) for is_such in special)]
         self._ids = {processor.id_to_piece(i): i for i in normal}
         self._scores = {piece: processor.get_score(i) for piece, i in self._ids.items()}
         # BPE's scores are 0, -1, -2, ..., the order of the merges; unigram's are log-probabilities.
@@ -34,7 +33,8 @@ class Segmenter:
         self._longest = max(map(len, self._ids), default=1)
         self._unknown = min(self._scores.values(), default=0.0) - 10.0  # SentencePiece's penalty, log-probability
         self._are_words_apart = not any(_SPACE in piece[1:] for piece in self._ids)
-        self._unk, self._first_byte = processor.unk_id(), processor.piece_to_id('<0x00>')
+        self._unk = processor.unk_id()
+        self._has_bytes = processor.is_byte(processor.piece_to_id('<0x00>'))
         best_first = sorted(self._ids, key=lambda piece: -self._scores[piece])
         self._ranks = {piece: rank for rank, piece in enumerate(best_first)}
         self._ids_by_rank = {rank: [self._ids[piece]] for piece, rank in self._ranks.items()}
@@ -44,10 +44,8 @@ class Segmenter:
             for cut in range(1, len(piece))
             if piece[:cut] in self._ranks and piece[cut:] in self._ranks
         }
-        # What `_merge` gave lately, and before that: by word or, if merges were dropped, by word and dropped merges.
-        self._merges: dict[Any, tuple[tuple[int, ...], int]] = {}
-        self._older: dict[Any, tuple[tuple[int, ...], int]] = {}
-        self._cached_ways = lru_cache(1 << 16)(self._ways)
+        self._merge = lru_cache(_CACHED)(self._merged_word)
+        self._cached_ways = lru_cache(_CACHED // 2)(self._ways)
 
     def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Ids [tokens] int32 of one segmentation of each line, without EOS, and their lengths [lines].
@@ -63,9 +61,11 @@ class Segmenter:
         ends = np.cumsum(counts)
         numbers = np.arange(counts.sum()) - np.repeat(ends - counts, counts)  # each word's number in its line
         keys = hashed(np.repeat(seeds, counts), numbers)
-        found = (self._merged if self._is_bpe else self._walked)(list(chain.from_iterable(words)), keys, alpha)
-        lengths = np.fromiter(map(len, found), np.int64, len(found))
-        ids = np.fromiter(chain.from_iterable(found), np.int32, int(lengths.sum()))
+        sample = self._merged if self._is_bpe else self._walked
+        sampled = sample(list(chain.from_iterable(words)), keys, alpha)
+        lengths = np.fromiter(map(len, sampled), np.int64, len(sampled))
+        ids = np.fromiter(chain.from_iterable(sampled), np.int32, int(lengths.sum()))
+
         lines_of = np.repeat(np.arange(len(words)), counts).repeat(lengths)
         # Unknown characters in a row, in several words too, become one unk.
         is_again = np.zeros(len(ids), bool)
@@ -82,61 +82,60 @@ class Segmenter:
 
     def _merged(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[tuple[int, ...]]:
         """BPE: the ids of each word, each merge dropped at a rate of alpha.
-        What is drawn is how many merges are kept until the next one is dropped: for most words nothing else."""
-        if len(self._merges) > _CACHED:
-            self._older, self._merges = self._merges, {}
-        merges, dropped = self._merges, [()] * len(words)
-        found = [merges.get(word) or self._remembered(word, ()) for word in words]
+
+        What is drawn is how many merges are kept until the next one is dropped: for most words nothing else.
+        """
         most = 3 * max(map(len, words), default=0)  # n characters have n pairs at first, and 2 more after each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
-        left, begins = np.arange(len(words)), np.zeros(len(words), np.int64)
+        dropped = [()] * len(words)  # the numbers of each word's dropped merges
+        merged = [self._merge(word, ()) for word in words]
+
+        left = np.arange(len(words))  # words of which another merge may be dropped
+        begins = np.zeros(len(words), np.int64)
         for draw in count():
-            at = begins + np.searchsorted(-kept, -uniform(hashed(keys[left], draw)))
-            is_dropped = at < [found[word][1] for word in left.tolist()]
-            left, at = left[is_dropped], at[is_dropped]
+            next_dropped = begins + np.searchsorted(-kept, -uniform(hashed(keys[left], draw)))
+            is_dropped = next_dropped < [merged[word][1] for word in left.tolist()]
+            left = left[is_dropped]
+            next_dropped = next_dropped[is_dropped]
             if not len(left):
-                return [ids for ids, _ in found]
-            for word, merge in zip(left.tolist(), at.tolist(), strict=True):
-                key = words[word], (*dropped[word], merge)
-                dropped[word] = key[1]
-                found[word] = merges.get(key) or self._remembered(*key)
-            begins = at + 1
+                return [ids for ids, _ in merged]
+            for word, merge in zip(left.tolist(), next_dropped.tolist(), strict=True):
+                dropped[word] = (*dropped[word], merge)
+                merged[word] = self._merge(words[word], dropped[word])
+            begins = next_dropped + 1
 
     def _walked(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[list[int]]:
         """Unigram: the ids of each word, its pieces sampled from last to first, each by its share of probability."""
-        found: list[list[list[int]]] = [[] for _ in words]
+        pieces: list[list[list[int]]] = [[] for _ in words]
         ways = [(self._cached_ways if len(word) <= _LONGEST_CACHED else self._ways)(word, alpha) for word in words]
         ends = np.fromiter(map(len, words), np.int64, len(words))
         left = np.arange(len(words))
         for draw in count():
             left = left[ends[left] > 0]
             if not len(left):
-                return [list(chain.from_iterable(reversed(pieces))) for pieces in found]
+                return [list(chain.from_iterable(reversed(backward))) for backward in pieces]
             for word, share in zip(left.tolist(), uniform(hashed(keys[left], draw)).tolist(), strict=True):
                 end = ends[word]
                 begins, shares = ways[word][end - 1]
                 ends[word] = begins[bisect(shares, share, hi=len(shares) - 1)]
-                found[word].append(self._ids_of(words[word][ends[word] : end]))
+                pieces[word].append(self._ids_of(words[word][ends[word] : end]))
 
     def _ids_of(self, piece: str) -> list[int]:
         """The id of a piece; an unknown character gives its bytes, or unk."""
         if piece in self._ids:
             return [self._ids[piece]]
-        if self._processor.is_byte(self._first_byte):
+        if self._has_bytes:
             return [self._processor.piece_to_id(f'<0x{byte:02X}>') for byte in piece.encode()]
         return [self._unk]
 
-    def _remembered(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """As `_merge`, for a word that was not met lately."""
-        key = (word, dropped) if dropped else word
-        self._merges[key] = found = self._older.get(key) or self._merge(word, dropped)
-        return found
+    def _merged_word(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """BPE: a word's ids, and how many merges were considered.
 
-    def _merge(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """BPE: of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
-        Returns the ids and how many merges were considered."""
+        Of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
+        """
         pieces = [self._ranks.get(character, character) for character in word]
-        merged, none = self._pairs.get, len(self._ranks)
+        merged = self._pairs.get
+        none = len(self._ranks)
         pairs = [merged(pair, none) for pair in pairwise(pieces)]  # what each pair becomes
         considered = 0
         while pairs and (best := min(pairs)) < none:
@@ -151,6 +150,7 @@ class Segmenter:
                 if at < len(pairs):
                     pairs[at] = merged((best, pieces[at + 1]), none)
             considered += 1
+
         ids = [i for piece in pieces for i in (self._ids_by_rank.get(piece) or self._ids_of(piece))]
         return tuple(ids), considered
 
@@ -159,7 +159,8 @@ class Segmenter:
         total = [0.0]  # log of the sum over all segmentations up to here
         ways = []
         for end in range(1, len(word) + 1):
-            begins, logs = [], []
+            begins = []
+            logs = []
             for begin in range(max(0, end - self._longest), end):
                 score = self._scores.get(word[begin:end], self._unknown if end - begin == 1 else None)
                 if score is not None:
@@ -178,8 +179,8 @@ def hashed(*numbers: int | np.ndarray) -> np.ndarray:
     on every machine; not for secrets.
     """
     bits = np.zeros(1, np.uint64)  # an array, whose products overflow without a warning
-    for each in numbers:
-        bits = (bits ^ np.asarray(each).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+    for number in numbers:
+        bits = (bits ^ np.asarray(number).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
         bits = bits ^ bits >> np.uint64(31)

@@ -112,11 +112,11 @@ def test_bpe_dropout_has_the_exact_probabilities_of_all_outcomes() -> None:
 
 
 def test_what_is_remembered_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawn line by line, all at once, after others, or with a memory that is emptied every time."""
+    """Drawn line by line, all at once, after others, or with a memory of a few words."""
     seeds = np.arange(len(TEXT), dtype=np.uint64) + 2**63
     ids, lengths = BPE.sample_flat(TEXT, seeds=seeds, alpha=0.3)
+    monkeypatch.setattr('flax_transformer.text.subword_sampling._CACHED', 4)
     fresh = SentencePieceTokenizer(BPE.model)
-    monkeypatch.setattr('flax_transformer.text.subword_sampling._CACHED', 0)
     ends = np.cumsum(lengths).tolist()
     for i in reversed(range(0, len(TEXT), 7)):
         alone, (length,) = fresh.sample_flat([TEXT[i]], seeds=seeds[i : i + 1], alpha=0.3)
