@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +56,8 @@ LAUNCHES = {
     'one expects more': [Process(0, 2), Process(1, 3)],
     'one dies in a step': [Process(0, 3, timeout=15), Process(1, 3, timeout=15), Process(2, 3, 'dies', timeout=15)],
     'one fails in a step': [Process(0, 2), Process(1, 2, 'fails')],
+    'one fails, and nobody reads its log': [Process(0, 2), Process(1, 2, 'fails unread')],
+    'the watch of one fails': [Process(0, 2), Process(1, 2, 'loses its watch')],
     'one is stopped in a step': [Process(0, 2), Process(1, 2, 'is stopped')],
     'process 0 dies in a step': [Process(0, 2, 'dies'), Process(1, 2)],
     'two devices in each of two': [Process(i, 2, ways=SOME_WAYS, devices=2) for i in range(2)],
@@ -105,8 +108,15 @@ def train(config: ParallelConfig, fault: str) -> None:
     for number in range(1, 4):
         if number == 2 and fault == 'dies':
             os.kill(os.getpid(), signal.SIGKILL)
-        if number == 2 and fault == 'fails':
+        if number == 2 and fault == 'fails unread':
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.dup2(writer, 2)
+        if number == 2 and fault.startswith('fails'):
             raise UserError('batch 2 is wrong')
+        if number == 2 and fault == 'loses its watch':
+            multihost.found = lambda name: {}[name]
+            time.sleep(60)
         if number == 2 and fault == 'is stopped':
             raise Interrupted('SIGTERM: stopped')
         total = int(step(devices.split(np.full(12, number))))

@@ -7,7 +7,6 @@ import atexit
 import contextlib
 import json
 import os
-import sys
 import threading
 import time
 import traceback
@@ -18,6 +17,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, first_line
+from flax_transformer.common.signals import warn
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.roll_call import LOCAL, Facts, call_roll
@@ -120,13 +120,12 @@ def together() -> Iterator[None]:
         if not isinstance(error, UserError):
             reason = first_line(error)[:200]
             if any(word in reason for word in ('Gloo', 'NCCL', 'UNAVAILABLE')):
-                note = f'communication with other processes failed: {reason}'
-                print(f'flax-transformer: {note}', file=sys.stderr, flush=True)
+                warn(f'flax-transformer: communication with other processes failed: {reason}\n')
                 time.sleep(_watch.timeout + 10)  # the watch notices which process is lost, and ends this one
-            traceback.print_exc()
+            warn(traceback.format_exc())
         _fail(str(error) or first_line(error), 2)
     except BaseException as error:
-        traceback.print_exc()
+        warn(traceback.format_exc())
         _fail(f'{type(error).__name__}: {error}', 1)
     else:
         multihost.store().key_value_set(f'done/{multihost.number()}', '')
@@ -158,6 +157,8 @@ class _Watch(threading.Thread):
                 if self._is_ending.is_set() or not multihost.store():
                     return
                 _leave(f'process 0 can no longer be reached ({first_line(error)})')
+            except Exception as error:  # nobody would notice any more that a process is lost
+                _fail(f'the watch over the processes failed: {type(error).__name__}: {error}', 1)
 
     def _judge(self) -> None:
         """Process 0's part: ends all if one has failed or is silent."""
@@ -211,9 +212,10 @@ def _exit(message: str, code: int, *, notice: str = '') -> NoReturn:
 
     The interpreter would wait for them at JAX's barrier, and the main thread may wait for devices that never answer.
     """
-    print(f'\nflax-transformer: {message}', file=sys.stderr, flush=True)
-    if notice:
-        with contextlib.suppress(jax.errors.JaxRuntimeError):
+    warn(f'\nflax-transformer: {message}\n')
+    try:
+        if notice:
             multihost.store().key_value_set(f'failed/{multihost.number()}', f'{code} {notice}')
             time.sleep(5 * _PERIOD if multihost.is_first() else 0)  # process 0 serves the store: it must not exit first
-    os._exit(code)
+    finally:  # whatever has become of the store
+        os._exit(code)

@@ -115,6 +115,18 @@ def test_one_that_fails_ends_the_others_with_its_message_and_code(ends: dict[str
     assert 'process 0 of 2 stops: process 1 stopped: SIGTERM: stopped; the same command goes on' in end.said[0]
 
 
+def test_one_that_cannot_say_why_it_fails_ends_all_the_same(ends: dict[str, End]) -> None:
+    end = ends['one fails, and nobody reads its log']
+    assert end.codes == (2, 2)
+    assert 'process 1 failed: batch 2 is wrong' in end.said[0]
+
+
+def test_a_watch_that_fails_ends_all_processes(ends: dict[str, End]) -> None:
+    end = ends['the watch of one fails']
+    assert end.codes == (1, 1)
+    assert 'process 1 failed: the watch over the processes failed: KeyError' in end.said[0]
+
+
 @pytest.mark.slow
 def test_without_process_0_jax_ends_the_others(tmp_path_factory: pytest.TempPathFactory) -> None:
     """At once and by itself, which a launcher must take for a failure that may be tried again."""
