@@ -115,7 +115,7 @@ def train(config: ParallelConfig, fault: str) -> None:
         if number == 2 and fault.startswith('fails'):
             raise UserError('batch 2 is wrong')
         if number == 2 and fault == 'loses its watch':
-            multihost.found = lambda name: {}[name]
+            multihost.lookup = lambda name: {}[name]
             time.sleep(60)
         if number == 2 and fault == 'is stopped':
             raise Interrupted('SIGTERM: stopped')
