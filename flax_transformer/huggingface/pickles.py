@@ -12,6 +12,7 @@ import pickle
 import pickletools
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -34,8 +35,9 @@ _STORAGES = {
     'BoolStorage': np.dtype('?'),
 }
 _ORDERED_DICT = ('collections', 'OrderedDict')
-_TENSOR, _PARAMETER = ('torch._utils', '_rebuild_tensor_v2'), ('torch._utils', '_rebuild_parameter')
-_LEGACY_MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # torch.save wrote them before torch 1.6
+_TENSOR = ('torch._utils', '_rebuild_tensor_v2')
+_PARAMETER = ('torch._utils', '_rebuild_parameter')
+_LEGACY_START = [0x1950A86A20F9469CFC6C, 1001]  # a magic number and a version, before torch 1.6
 _MOST_SHARED = 8  # tensors may total this many times the file's size: tied tables share a storage
 # All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
 # that are not there.
@@ -61,51 +63,41 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def check(self) -> 'View':
-        """This view. Raises ValueError if it is not made of a few non-negative integers."""
-        numbers = (self.offset, *self.shape, *self.strides)
-        if len(numbers) > 17 or not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
-            raise ValueError('the offset, shape and strides of a tensor must be integers of at least 0')
-        return self
-
     @property
     def num_bytes(self) -> int:
-        return math.prod(self.shape) * self.storage.dtype.itemsize
+        return abs(math.prod(self.shape)) * self.storage.dtype.itemsize
 
     def of(self, storage: bytes) -> np.ndarray:
-        """The tensor, read-only, in the storage's memory."""
+        """The tensor, read-only, in the storage's memory. Raises ValueError if it is no part of that."""
         size = self.storage.dtype.itemsize
         strides = [stride * size for stride in self.strides]
         try:
             return np.ndarray(self.shape, self.storage.dtype, storage, self.offset * size, strides)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(f'a tensor is no part of its storage ({error})') from None
 
 
 class Tensors(Mapping[str, np.ndarray]):
     """Tensors by name, each read from its file whenever it is asked for: no more than one need be in memory."""
 
-    def __init__(self, sources: dict[str, tuple[Callable[[Any], np.ndarray], Any]]) -> None:
-        """`sources`: by name, a function and its argument."""
-        self.sources = sources
+    def __init__(self, readers: dict[str, Callable[[], np.ndarray]]) -> None:
+        self.readers = readers
 
     def __getitem__(self, name: str) -> np.ndarray:
-        read, origin = self.sources[name]
-        return read(origin)
+        return self.readers[name]()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.sources)
+        return iter(self.readers)
 
     def __len__(self) -> int:
-        return len(self.sources)
+        return len(self.readers)
 
 
 def read_pickle(file: Path) -> Tensors:
     """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
 
-    A tensor is read whenever it is asked for. Raises UserError, now or when a tensor is read, if the file is damaged or
-    holds more than tensors. Takes no more memory than the file's size, and what the tensors are converted to is bounded
-    by a multiple of it.
+    Raises UserError, now or when a tensor is read, if the file is damaged or holds more than tensors. Takes no more
+    memory than the file's size; what the tensors are converted to is bounded by a multiple of it.
     """
     check_regular(file)
     with _explained(file):
@@ -117,13 +109,14 @@ def read_pickle(file: Path) -> Tensors:
     newest: dict[str, bytes] = {}  # many tensors may share one storage
 
     def read(view: View) -> np.ndarray:
+        key = view.storage.key
         with _explained(file):
-            if view.storage.key not in newest:
+            if key not in newest:
                 newest.clear()
-                newest[view.storage.key] = storage(view.storage.key)
-            return view.of(newest[view.storage.key])
+                newest[key] = storage(key)
+            return view.of(newest[key])
 
-    return Tensors({str(name): (read, view) for name, view in views.items()})
+    return Tensors({name: partial(read, view) for name, view in views.items()})
 
 
 @contextlib.contextmanager
@@ -159,7 +152,7 @@ def _read_zip(file: Path) -> tuple[Any, Callable[[str], bytes]]:
 
 def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
     with file.open('rb') as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as stream:
-        if stream[:1] != pickle.PROTO or load(stream) != _LEGACY_MAGIC or load(stream) != _LEGACY_PROTOCOL:
+        if stream[:1] != pickle.PROTO or [load(stream), load(stream)] != _LEGACY_START:
             raise ValueError('no magic number')
         if not load(stream)['little_endian']:
             raise UserError('was written on a big-endian machine; save it on a little-endian one')
@@ -212,7 +205,7 @@ class _Stub(NamedTuple):
             return _Names()
         if self == _TENSOR:
             storage, offset, shape, strides = arguments[:4]
-            return View(_of_type(Storage, storage), offset, _of_type(tuple, shape), _of_type(tuple, strides)).check()
+            return View(_of_type(Storage, storage), offset, _of_type(tuple, shape), _of_type(tuple, strides))
         if self == _PARAMETER:
             return _of_type(View, arguments[0])
         raise ValueError('the pickle calls what is no function of a state dict')

@@ -4,6 +4,7 @@ torch is not needed: `pickles` reads its files, and runs nothing that they name.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def read_tensors(folder: Path) -> Tensors:
 
 def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
     """Writes a file that Hugging Face loads into a PyTorch model."""
-    module, whole = _safetensors(), {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    module.save_file(whole, file, metadata={'format': 'pt'})
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    _safetensors().save_file(contiguous, file, metadata={'format': 'pt'})
 
 
 def _safetensors() -> Any:
@@ -52,7 +53,7 @@ def _read_safetensors(file: Path) -> Tensors:
         except Exception as error:  # a damaged file can raise anything
             raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
 
-    return Tensors({name: (read, name) for name in read(None)})
+    return Tensors({name: partial(read, name) for name in read(None)})
 
 
 def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:
@@ -63,7 +64,7 @@ def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:
     missing = [str(name) for name in names if Path(str(name)).name != name or not (index.parent / name).is_file()]
     if missing:
         raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
-    tensors = Tensors({name: source for file in names for name, source in read(index.parent / file).sources.items()})
+    tensors = Tensors({name: reader for file in names for name, reader in read(index.parent / file).readers.items()})
     if absent := sorted(set(homes) - set(tensors)):
         raise UserError(f'{index} names tensors that its files lack: {", ".join(absent)}')
     return tensors

@@ -4,7 +4,7 @@ params = to_params(read_tensors(folder), config)
 write_safetensors(file, to_tensors(params, config))
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,9 +14,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.huggingface.families import family_of_model
-from flax_transformer.huggingface.pickles import Tensors
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import parameter_shapes
 
 # Ours, theirs, and the kind of module; {n} is the layer.
@@ -82,16 +80,18 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
 def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
     """Our parameters, float32, from a model's tensors, read one at a time.
 
-    Raises UserError with every tensor that is missing, unexpected, of a wrong shape, or not what its name promises.
+    Raises UserError with every tensor that is missing, unexpected or of a wrong shape.
     """
-    expected, params = shapes(config), {}
+    params = {}
+    faults = []
+    our_shapes = shapes(config)
     table_offset = family_of_model(config).table_offset
-    homes, faults = _without_copies(tensors, config)
+    homes = _homes(tensors, config)
     for ours, theirs, change in names(config):
-        if ours not in expected:
+        if ours not in our_shapes:
             continue
-        shape = expected[ours]
-        wanted = {
+        shape = our_shapes[ours]
+        expected = {
             'same': shape,
             'transposed': shape[::-1],
             'as a row': (1, *shape),
@@ -101,14 +101,19 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)
             else:
-                faults.append(f'{theirs}: missing, expected shape {wanted}')
+                faults.append(f'{theirs}: missing, expected shape {expected}')
             continue
+
         tensor = np.asarray(tensors[homes.pop(theirs)], np.float32)
-        if tensor.shape != wanted:
-            faults.append(f'{theirs}: got shape {tensor.shape}, expected {wanted}')
+        if tensor.shape != expected:
+            faults.append(f'{theirs}: got shape {tensor.shape}, expected {expected}')
             continue
-        first = table_offset if change == 'without first rows' else 0
-        tensor = tensor.T if change == 'transposed' else tensor[first:].reshape(shape)
+        if change == 'transposed':
+            tensor = tensor.T
+        elif change == 'without first rows':
+            tensor = tensor[table_offset:]
+        elif change == 'as a row':
+            tensor = tensor[0]
         params[ours] = jnp.array(_without_pad(ours, tensor, config))
     faults += [f'{name}: unexpected' for name in homes]
     if faults:
@@ -123,17 +128,26 @@ def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
     read it.
     """
     flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
-    family, tensors = family_of_model(config), {}
+    family = family_of_model(config)
+    tensors = {}
     for ours, theirs, change in names(config):
         array = flat.get(ours)
-        if array is None and ((ours == 'logits_bias' and family.always[ours]) or '_attention/' in ours):
-            # Ours may lack the biases of the logits, and those of the projections in attention.
-            array = np.zeros(config.vocab_size_of_target if ours == 'logits_bias' else config.d_model, np.float32)
-        if array is not None:
-            array = _without_pad(ours, array, config)
-            if change == 'without first rows':
-                array = np.pad(array, ((family.table_offset, 0), (0, 0)))
-            tensors[theirs] = array.T if change == 'transposed' else array[None] if change == 'as a row' else array
+        # Ours may lack the biases of the logits, and those of the projections in attention.
+        if array is None and ours == 'logits_bias' and family.always[ours]:
+            array = np.zeros(config.vocab_size_of_target, np.float32)
+        elif array is None and '_attention/' in ours:
+            array = np.zeros(config.d_model, np.float32)
+        if array is None:
+            continue
+
+        array = _without_pad(ours, array, config)
+        if change == 'transposed':
+            array = array.T
+        elif change == 'without first rows':
+            array = np.pad(array, ((family.table_offset, 0), (0, 0)))
+        elif change == 'as a row':
+            array = array[None]
+        tensors[theirs] = array
     return tensors
 
 
@@ -149,34 +163,21 @@ def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.
     return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
 
 
-def _without_copies(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> tuple[dict[str, str], list[str]]:
-    """Names without those of copies and of what we compute, each with the tensor that it stands for; and the faults
-    found among those."""
-    homes, faults = {name: name for name in tensors}, []
+def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
+    """For each tensor that is needed, the name under which a file has it: copies and sinusoids are read past."""
+    homes = {name: name for name in names}
     aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
-    if there := [name for name in aliases if name in homes]:
-        faults += [
-            f'{name}: differs from {there[0]}, though config.json ties them'
-            for name in there
-            if homes.pop(name) and not _is_same(tensors, name, there[0])
-        ]
-        homes[aliases[0]] = there[0]
+    present = [name for name in aliases if name in homes]
+    for name in present:
+        del homes[name]
+    if present:
+        homes[aliases[0]] = present[0]
+
     if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:
         # Ignored if the two sides have tables of their own, as the latest version writes them.
         for side in ('encoder', 'decoder'):
             homes.setdefault(f'model.{side}.embed_tokens.weight', shared)
-    for name in POSITIONS if config.positions != 'learned' else ():
-        if homes.pop(name, None) is not None:
-            positions, first = tensors[name], config.position_offset
-            computed = sinusoids(len(positions), config.d_model, config.positions)
-            # bfloat16 keeps sines to 4e-3.
-            if positions.shape != computed.shape or np.abs(positions - computed)[first:].max(initial=0) > 5e-3:
-                faults.append(f'{name}: not the sinusoids of this family; other positions are not supported')
-    return homes, faults
-
-
-def _is_same(tensors: Mapping[str, np.ndarray], name: str, other: str) -> bool:
-    """Whether two tensors are equal; those that share their memory in the file are not read."""
-    if isinstance(tensors, Tensors) and tensors.sources[name] == tensors.sources[other]:
-        return True
-    return np.array_equal(tensors[name], tensors[other])
+    if config.positions != 'learned':
+        for name in POSITIONS:
+            homes.pop(name, None)
+    return homes

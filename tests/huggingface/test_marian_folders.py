@@ -164,8 +164,6 @@ def test_every_fault_of_the_tensors_is_reported_together(folder: Path) -> None:
     del tensors['model.encoder.layers.0.fc1.weight']
     tensors['model.encoder.layers.7.fc1.weight'] = np.zeros(3, np.float32)
     tensors['final_logits_bias'] = tensors['final_logits_bias'][:, 1:]
-    tensors['lm_head.weight'] = tensors['model.shared.weight'] + 1
-    tensors['model.decoder.embed_positions.weight'] = np.ones((512, 16), np.float32)
     write_safetensors(folder / 'model.safetensors', tensors)
     with pytest.raises(UserError) as caught:
         read_folder(folder)
@@ -173,11 +171,9 @@ def test_every_fault_of_the_tensors_is_reported_together(folder: Path) -> None:
         r'model.encoder.layers.0.fc1.weight: missing, expected shape (24, 16)',
         r'model.encoder.layers.7.fc1.weight: unexpected',
         r'final_logits_bias: got shape (1, 135), expected (1, 136)',
-        r'lm_head.weight: differs from model.shared.weight',
-        r'model.decoder.embed_positions.weight: not the sinusoids',
     ):
         assert fault in str(caught.value)
-    assert str(caught.value).count('\n') == 5
+    assert str(caught.value).count('\n') == 3
 
 
 def test_tables_that_repeat_what_is_there_are_read_past(folder: Path, translator: Translator) -> None:
