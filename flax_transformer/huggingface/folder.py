@@ -26,7 +26,8 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import write_files
 from flax_transformer.transformer.config import TransformerConfig
 
-CONFIG_FILE, GENERATION_FILE = 'config.json', 'generation_config.json'
+CONFIG_FILE = 'config.json'
+GENERATION_FILE = 'generation_config.json'
 
 
 class Pretrained(NamedTuple):
@@ -84,7 +85,8 @@ def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
 
     Raises UserError with everything that the format cannot hold, and if the folder is not empty.
     """
-    folder, (config, params, tokenizer, decoding) = Path(folder), pretrained
+    config, params, tokenizer, decoding = pretrained
+    folder = Path(folder)
     check_export(config, decoding)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f'{folder} exists and is not an empty folder; give another')

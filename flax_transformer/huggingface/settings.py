@@ -59,7 +59,8 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     is_marian = family is MARIAN
     theirs = UNSAID | theirs
     needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
-    needed += [] if is_marian else ['decoder_start_token_id', 'max_position_embeddings']
+    if not is_marian:
+        needed += ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
     expected = {name: [value] for name, value in family.theirs.items()}
@@ -69,18 +70,25 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
         expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
     faults += unexpected(theirs, expected)
     for name in (*(name for _, name in SAME), *needed[-2:]):
-        kinds = (bool,) if name == 'scale_embedding' else (int, float) if 'dropout' in name else (int,)
+        kinds = (int,)
+        if name == 'scale_embedding':
+            kinds = (bool,)
+        elif 'dropout' in name:
+            kinds = (int, float)
         if name in theirs and type(theirs[name]) not in kinds:
             faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     if faults:
         raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
+
     rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
     if is_marian:
         tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
-        tie = tie if theirs['tie_word_embeddings'] else 'none'
-        target = theirs.get('decoder_vocab_size')
-        separate = target if tie != 'all' and target != theirs['vocab_size'] else None
-        rest = {'tie_embeddings': tie, 'target_vocab_size': separate, 'pad_row': 'neither'}
+        if not theirs['tie_word_embeddings']:
+            tie = 'none'
+        target_size = theirs.get('decoder_vocab_size')
+        if tie == 'all' or target_size == theirs['vocab_size']:
+            target_size = None
+        rest = {'tie_embeddings': tie, 'target_vocab_size': target_size, 'pad_row': 'neither'}
     return TransformerConfig(
         **{ours: theirs[name] for ours, name in SAME},
         **family.always,
@@ -225,6 +233,10 @@ def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str,
 def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: int) -> dict[str, Any]:
     """generation_config.json of a search without `faults_of_decoding`."""
     banned = {*decoding.banned_ids, *((model.pad_id,) * decoding.ban_pad), *((unk_id,) * decoding.ban_unk)}
+    max_length = longest_of(model, decoding)
+    if decoding.max_tokens is not None:
+        # Counts the decoder's start, and the tag of the target language, if there is one.
+        max_length = decoding.max_tokens + 1 + (model.start_id is not None)
     settings = {
         'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'pad_token_id': model.pad_id,
@@ -232,10 +244,7 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
         'forced_eos_token_id': model.eos_id if decoding.force_eos else None,
         'num_beams': decoding.beam_width,
         'length_penalty': 0.0 if decoding.length_penalty == 'none' else decoding.alpha,
-        # Counts the decoder's start, and the tag of the target language, if there is one.
-        'max_length': longest_of(model, decoding)
-        if decoding.max_tokens is None
-        else decoding.max_tokens + 1 + (model.start_id is not None),
+        'max_length': max_length,
         'min_length': decoding.min_tokens if decoding.min_tokens > 1 else None,
         'bad_words_ids': [[id_] for id_ in sorted(banned)] or None,
         'no_repeat_ngram_size': decoding.no_repeat_ngram or None,

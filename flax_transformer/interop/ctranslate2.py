@@ -110,8 +110,9 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
     spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
     eos = str(config.eos_id)
     # Every id is known, so the unknown piece is never looked up; the decoder starts from the zero vector.
-    spec.config.unk_token, spec.config.eos_token, spec.config.decoder_start_token = eos, eos, eos
-    spec.config.bos_token, spec.config.layer_norm_epsilon = eos, config.norm_epsilon
+    for name in ('unk', 'bos', 'eos', 'decoder_start'):
+        setattr(spec.config, f'{name}_token', eos)
+    spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.validate()
     spec.optimize()
     folder.mkdir()
@@ -158,13 +159,16 @@ def _dense(spec: Any, *parts: Any) -> None:
 
 
 def _norm(spec: Any, params: Any) -> None:
-    spec.gamma, spec.beta = params['scale'], params['bias']
+    spec.gamma = params['scale']
+    spec.beta = params['bias']
 
 
 class CTranslate2Translator(Translator):
-    """Lines in, lines out, like the Translator. CTranslate2's beam search has its own rules: probabilities sum to 1
-    over what is not banned (as with decoding.renormalize), tokens have no log-probabilities of their own, and a
-    translation with a loop is not passed over."""
+    """Lines in, lines out, like the Translator, by CTranslate2's beam search, which has rules of its own.
+
+    Probabilities sum to 1 over what is not banned (as with decoding.renormalize), tokens have no log-probabilities of
+    their own, and a translation with a loop is not passed over.
+    """
 
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
         """The Translator's arguments, and `compute_type`.
@@ -211,7 +215,8 @@ class CTranslate2Translator(Translator):
         asked = {'prefixes': prefixes is not None, 'required phrases': demands is not None, 'alignments': alignment}
         if any(asked.values()):
             raise UserError(f'CTranslate2 cannot do this: {", ".join(name for name in asked if asked[name])}')
-        found: list[Any] = [None] * len(sources)
+
+        translations: list[Any] = [None] * len(sources)
         positions = self.programs.max_positions
         limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
         for limit in sorted(set(limits), reverse=True):  # a call of CTranslate2 has one limit on the output
@@ -220,10 +225,10 @@ class CTranslate2Translator(Translator):
                 [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
             )
             for i, result in zip(chosen, results, strict=True):
-                found[i] = self._translation(result)
+                translations[i] = self._translation(result)
             if progress:
                 progress(len(chosen))
-        return found
+        return translations
 
     @cached_property
     def _options(self) -> dict[str, Any]:
@@ -244,17 +249,18 @@ class CTranslate2Translator(Translator):
         }
 
     def _translation(self, result: Any) -> Translation:
-        eos_id, decoding, every = self.tokenizer.eos_id, self.decoding, []
+        decoding = self.decoding
         power = self._options['length_penalty']
+        hypotheses = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             ids = list(map(int, tokens))
-            is_finished = bool(ids) and ids[-1] == eos_id
+            is_finished = ids[-1:] == [self.tokenizer.eos_id]
             # CTranslate2 reports log-probability / length^alpha; `score` promises our own length penalty.
             log_prob = score * max(len(ids), 1) ** power
             worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
-            one = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)
-            every.append(replace(one, log_prob=log_prob))
+            translation = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)
+            hypotheses.append(replace(translation, log_prob=log_prob))
         if decoding.n_best == 1:
-            return every[0]
-        n_best = distinct(every)
+            return hypotheses[0]
+        n_best = distinct(hypotheses)
         return replace(n_best[0], n_best=n_best)

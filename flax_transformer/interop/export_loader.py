@@ -7,7 +7,6 @@ Needs only `pip install jax numpy sentencepiece flatbuffers`. `export.json` desc
 import hashlib
 import io
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import sentencepiece
 from jax import export
 
 SIDES = ('source', 'target')
-MOST_TEXT = 16 << 20  # bytes of export.json
 
 
 def load(folder):
@@ -49,33 +47,40 @@ def load(folder):
     def phrases_of(required):
         """Ids [lines, phrases, alternatives, slots], then -1."""
         most = info['phrase_slots']
-        every = [[[each] if isinstance(each, str) else each for each in phrases or ()] for phrases in required]
-        spelled = [[[target.encode(text, out_type=str) for text in each] for each in phrases] for phrases in every]
-        sizes = [max([1, *map(len, spelled)]), max([1, *(len(each) for phrases in spelled for each in phrases)])]
-        out = np.full((len(spelled), *sizes, most), -1, np.int32)
-        for row, g, a in ((r, g, a) for r, p in enumerate(spelled) for g, e in enumerate(p) for a in range(len(e))):
-            ids = [ids_of.get(piece, info['unk_id']) for piece in spelled[row][g][a]]
+        texts = {}  # by row, phrase and alternative
+        for row, phrases in enumerate(required):
+            for number, phrase in enumerate(phrases or ()):
+                for alternative, text in enumerate([phrase] if isinstance(phrase, str) else phrase):
+                    texts[row, number, alternative] = text
+
+        sizes = [1 + max((place[axis] for place in texts), default=0) for axis in (1, 2)]
+        out = np.full((len(required), *sizes, most), -1, np.int32)
+        for place, text in texts.items():
+            ids = [ids_of.get(piece, info['unk_id']) for piece in target.encode(text, out_type=str)]
             if len(ids) > most:
-                raise ValueError(f'the phrase {every[row][g][a]!r} has {len(ids)} tokens; expected at most {most}')
-            out[row, g, a, : len(ids)] = ids
+                raise ValueError(f'the phrase {text!r} has {len(ids)} tokens; expected at most {most}')
+            out[place][: len(ids)] = ids
         return out
 
     def translate(lines, required=None):
         if required and not info['phrase_slots']:
             raise ValueError('the program takes no phrases; export it with --phrases')
-        rows = [[pieces['source'].get(p, info['unk_id']) for p in source.encode(line, out_type=str)] for line in lines]
-        rows = [info['prefix'] + row + [info['eos_id']] for row in rows]
-        longest, most = max(map(len, rows)), info['max_source_tokens']
+        rows = []
+        for line in lines:
+            ids = [pieces['source'].get(piece, info['unk_id']) for piece in source.encode(line, out_type=str)]
+            rows.append([*info['prefix'], *ids, info['eos_id']])
+        longest = max(map(len, rows))
+        most = info['max_source_tokens']
         if longest > most:
             raise ValueError(f'a line of {longest} tokens; the program takes at most {most}: split it')
         slots = min(-(-longest // 16) * 16, most)  # few shapes, few compilations
         ids = np.array([row + [info['pad_id']] * (slots - len(row)) for row in rows], np.int32)
         phrases = [phrases_of(required or [None] * len(lines))] if info['phrase_slots'] else []
-        found = jax.device_get(program(*weights, ids, *phrases))
-        best = [row[:n].tolist() for row, n in zip(found['tokens'][:, 0], found['lengths'][:, 0], strict=True)]
+        result = jax.device_get(program(*weights, ids, *phrases))
+        best = [row[:n].tolist() for row, n in zip(result['tokens'][:, 0], result['lengths'][:, 0], strict=True)]
         texts = [target.decode([pieces['target'][i] for i in row if pieces['target'][i]]) for row in best]
         texts = [text.replace('\u2581', ' ').replace('\n', ' ') for text in texts]
-        return list(zip(texts, best, found['scores'][:, 0].tolist(), strict=True))
+        return list(zip(texts, best, result['scores'][:, 0].tolist(), strict=True))
 
     return translate
 
@@ -88,22 +93,16 @@ def version(text):
 def read_files(folder):
     """The contents, by name, of the files that export.json lists, and of export.json. Raises ValueError if damaged."""
     described = folder / 'export.json'
-    if not described.is_file() or described.stat().st_size > MOST_TEXT:
+    if not described.is_file():
         raise ValueError('export.json missing or damaged')
-    info = json.loads(read_file(described))
-    files = {name: folder / name for name in info['sha256']}
-    sizes = {name: file.stat().st_size for name, file in files.items() if file.is_file()}
-    read = {name: read_file(files[name]) for name, size in sizes.items() if size == info['bytes'][name]}
-    if damaged := [n for n, s in info['sha256'].items() if hashlib.sha256(read.get(n, b'')).hexdigest() != s]:
+    info = json.loads(described.read_bytes())
+    contents = {name: (folder / name).read_bytes() for name in info['sha256'] if (folder / name).is_file()}
+    damaged = [
+        name for name, digest in info['sha256'].items() if hashlib.sha256(contents.get(name, b'')).hexdigest() != digest
+    ]
+    if damaged:
         raise ValueError(f'{", ".join(damaged)} missing or damaged')
-    return read, info
-
-
-def read_file(file):
-    """The content of a regular file; b'' where reading would wait for ever, as of some files in /proc."""
-    flags = os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_BINARY', 0)
-    with os.fdopen(os.open(file, flags), 'rb') as opened:
-        return opened.read() or b''
+    return contents, info
 
 
 if __name__ == '__main__':

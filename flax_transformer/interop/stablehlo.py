@@ -103,7 +103,8 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     Raises UserError for what cannot be exported.
     """
     _check(translator)
-    decoding, model = translator.decoding, translator.model.config
+    decoding = translator.decoding
+    model = translator.model.config
     params = translator.weights if decoding.weights == 'int8' else translator.params  # not in this machine's dtype
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
@@ -121,15 +122,16 @@ def _check(translator: Translator) -> None:
     decoding = translator.decoding
     if not isinstance(getattr(translator.model, 'config', None), ModelConfig):
         raise UserError(f'a {type(translator.model).__name__} cannot be exported; expected a model of this package')
-    refused = {
-        f'an ensemble of {len(translator.models)} models: export one of them': len(translator.models) > 1,
-        'a model whose targets begin with the tag of their language': translator.first_id is not None,
-        "decoding.search='sample', whose draws would be the same for ever: set --decoding.search beam": (
-            decoding.search == 'sample'
-        ),
-        f'decoding.mbr={decoding.mbr!r}, which compares texts: set --decoding.mbr none': decoding.mbr != 'none',
-    }
-    if faults := [fault for fault, is_there in refused.items() if is_there]:
+    faults = []
+    if len(translator.models) > 1:
+        faults.append(f'an ensemble of {len(translator.models)} models: export one of them')
+    if translator.first_id is not None:
+        faults.append('a model whose targets begin with the tag of their language')
+    if decoding.search == 'sample':
+        faults.append("decoding.search='sample', whose draws would be the same for ever: set --decoding.search beam")
+    if decoding.mbr != 'none':
+        faults.append(f'decoding.mbr={decoding.mbr!r}, which compares texts: set --decoding.mbr none')
+    if faults:
         raise UserError('\n  '.join(['this cannot be exported:', *faults]))
 
 
@@ -145,11 +147,12 @@ def lower(
     """The program for any batch, source length up to max_source_tokens, and number of phrases, if it takes some."""
     programs = Programs([make_model(model)], translator.tokenizer, translator.decoding)
     search = programs.translate_required if phrases else programs.translate_ids
-    flat, structure = _flat(params), jax.tree.structure(params)
+    flat = _flat(params)
+    structure = jax.tree.structure(params)
 
     def translate(weights: dict[str, jax.Array], source: jax.Array, *required: jax.Array) -> dict[str, jax.Array]:
-        found = search(structure.unflatten(weights[name] for name in flat), source, *required)
-        return {name: getattr(found, name) for name in _OUTPUTS}
+        hypotheses = search(structure.unflatten(weights[name] for name in flat), source, *required)
+        return {name: getattr(hypotheses, name) for name in _OUTPUTS}
 
     most = translator.decoding.max_source_tokens
     names = 'bsga' if phrases else 'bs'
