@@ -17,8 +17,6 @@ else:  # matplotlib is an extra, and slow to import
 
 # Okabe and Ito's, which people with any color vision tell apart, but for yellow, which white pages swallow.
 COLORS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000')
-# ColorBrewer's ends of red to blue: against and for.
-NEGATIVE, POSITIVE = '#b2182b', '#2166ac'
 WEIGHTS = 'Blues'  # color map from 0 up; white is nothing
 SIGNED = 'RdBu'  # color map around 0
 MARKERS = 'os^Dv<>'

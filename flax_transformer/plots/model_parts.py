@@ -1,11 +1,8 @@
-"""Pictures of a model's parts: position vectors, which numbers norms average, which part of an array a device holds."""
-
-from collections.abc import Mapping
-from typing import NamedTuple
+"""Pictures of a model's parts: position vectors, which numbers norms average."""
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, SIGNED, Axes, Figure, draw_matrix, make_figure, make_panels, plain
+from flax_transformer.plots.look import COLORS, SIGNED, Figure, draw_matrix, make_figure, make_panels
 
 SIZES = (3, 4, 4)  # sentences, positions, features
 # What shares the statistics of the first sentence, position and feature, and in words.
@@ -68,52 +65,3 @@ def plot_norm_axes(kinds: tuple[str, ...] = KINDS) -> Figure:
         axes.grid(visible=False)
         axes.set_title(f'{kind} norm\n{NORMS[kind][1]}', fontsize=11, y=0.98)
     return figure
-
-
-class Placement(NamedTuple):
-    """A matrix, and the rows and columns that each device has of it."""
-
-    shape: tuple[int, int]
-    parts: Mapping[int, tuple[slice, slice]]  # keyed by the device's number, like `Sharding.devices_indices_map`
-
-
-def plot_shards(placements: Mapping[str, Mapping[str, Placement]]) -> Figure:
-    """Matrices as rectangles, cut as they are over the devices, whose numbers are written into their parts.
-
-    Args:
-      placements: a row of panels for each name, such as a mesh's, and in it a panel for each matrix.
-    """
-    columns = max(map(len, placements.values()))
-    figure, panels = make_panels(1.3 + 2.6 * columns, 0.6 + 1.9 * len(placements), len(placements), columns)
-    for row, (name, matrices) in enumerate(placements.items()):
-        for column in range(columns):
-            axes = panels[row * columns + column]
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.spines[:].set_visible(False)
-            if column == 0:
-                axes.set_ylabel(plain([name])[0], fontsize=11)
-        for axes, (matrix, placement) in zip(panels[row * columns :], matrices.items(), strict=False):
-            _draw(axes, placement)
-            axes.set_title('{}\n{} × {}'.format(plain([matrix])[0], *placement.shape), fontsize=9)
-    return figure
-
-
-def _draw(axes: Axes, placement: Placement) -> None:
-    import matplotlib
-    from matplotlib.patches import Rectangle
-
-    holders: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for device, cut in sorted(placement.parts.items()):
-        ends = tuple(each.indices(size)[:2] for each, size in zip(cut, placement.shape, strict=True))
-        holders.setdefault(ends, []).append(device)
-    height, width = placement.shape
-    for number, (((top, bottom), (left, right)), devices) in enumerate(holders.items()):
-        corner, size = (left / width, top / height), ((right - left) / width, (bottom - top) / height)
-        is_whole = len(holders) == 1
-        color = '0.85' if is_whole else matplotlib.colormaps['viridis'](0.2 + 0.8 * number / (len(holders) - 1), 0.45)
-        axes.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor='0.2'))
-        text = f'all {len(devices)}' if is_whole and len(devices) > 1 else ' '.join(map(str, devices))
-        axes.text(corner[0] + size[0] / 2, corner[1] + size[1] / 2, text, ha='center', va='center', fontsize=9)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(1.03, -0.03)

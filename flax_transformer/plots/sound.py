@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color_of, make_panels, plain
+from flax_transformer.plots.look import COLORS, Axes, clear_frame, plain
 
 RANGE_DB = 80.0  # what a spectrogram shows below its maximum
 SPECTRUM = 'magma'  # dark to light, evenly, for any color vision
@@ -19,74 +19,6 @@ class Span(NamedTuple):
     text: str
     start: float  # seconds
     end: float
-
-
-def plot_waveform(samples: np.ndarray, rate: int, *, words: Sequence[Span] = (), title: str = '') -> Figure:
-    """Samples [T] over seconds; words are shaded, and written above."""
-    figure, (axes,) = make_panels(8, 2.4)
-    draw_waveform(axes, samples, rate)
-    draw_words(axes, words)
-    axes.set_xlabel('time (s)')
-    axes.set_title(*plain([title]), loc='left', fontsize=11, pad=16 if words else None)
-    return figure
-
-
-def plot_frames(samples: np.ndarray, rate: int, *, window: int, hop: int) -> Figure:
-    """Samples [T] of a short sound, and the window of each frame over them; lengths are in samples."""
-    figure, (axes,) = make_panels(8, 3.2)
-    milliseconds = 1000 * np.arange(len(samples)) / rate
-    axes.plot(milliseconds, samples, color='0.55', linewidth=0.8)
-    height = float(np.abs(samples).max(initial=1e-9))
-    shape = height * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window + 1) / window))
-    for number, start in enumerate(range(0, len(samples) - window + 1, hop)):
-        times = 1000 * (start + np.arange(window + 1)) / rate
-        axes.plot(times, shape, color=color_of(number), linewidth=1.6)
-        axes.text(times[window // 2], 1.04 * height, str(number), ha='center', va='bottom', color=color_of(number))
-    clear_frame(axes)
-    axes.set(xlabel='time (ms)', ylabel='amplitude', ylim=(-1.1 * height, 1.25 * height))
-    axes.set_title(f'frames of {1000 * window / rate:g} ms, every {1000 * hop / rate:g} ms', loc='left', fontsize=11)
-    return figure
-
-
-def plot_spectrogram(power: np.ndarray, times: np.ndarray, hz: np.ndarray, *, title: str = '') -> Figure:
-    """Power over seconds and Hz, in dB below its maximum.
-
-    Args:
-      power: [frames, bins], at least 0.
-      times: [frames], the middle of each, in seconds, evenly spaced.
-      hz: [bins], evenly spaced.
-    """
-    figure, (axes,) = make_panels(8, 3.4)
-    image = _draw_spectrum(axes, decibels(power), times, bottom=hz[0], top=hz[-1])
-    axes.set(xlabel='time (s)', ylabel='frequency (Hz)')
-    axes.set_title(*plain([title]), loc='left', fontsize=11)
-    figure.colorbar(image, label='power (dB)', pad=0.01)
-    return figure
-
-
-def plot_mel(features: np.ndarray, times: np.ndarray, hz: np.ndarray) -> Figure:
-    """Log-mel features over seconds, each band as high as the others, in dB below the maximum.
-
-    Args:
-      features: [frames, bands], natural logarithms.
-      times: [frames], the middle of each, in seconds, evenly spaced.
-      hz: [bands], the middle of each.
-    """
-    figure, (axes,) = make_panels(8, 3.0)
-    image = draw_mel(axes, features, times, hz)
-    axes.set_xlabel('time (s)')
-    figure.colorbar(image, label='energy (dB)', pad=0.01)
-    return figure
-
-
-def plot_filters(filters: np.ndarray, hz: np.ndarray) -> Figure:
-    """Mel filters [bins, bands] over the frequencies of the bins, [bins] in Hz."""
-    figure, (axes,) = make_panels(8, 2.4)
-    for band in range(filters.shape[1]):
-        axes.plot(hz, 1000 * filters[:, band], color=color_of(band), linewidth=1.2)
-    clear_frame(axes)
-    axes.set(xlabel='frequency (Hz)', ylabel='weight (1/kHz)', xlim=(hz[0], hz[-1]), ylim=(0, None))
-    return figure
 
 
 def decibels(power: np.ndarray) -> np.ndarray:
@@ -123,7 +55,8 @@ def draw_words(axes: Axes, words: Sequence[Span]) -> None:
         )  # fmt: skip
 
 
-def _draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom: float, top: float):
+def draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom: float, top: float):
+    """Draws values [frames, bins] over seconds, `bottom` to `top` up; the image, for a color bar."""
     hop = (times[-1] - times[0]) / max(len(times) - 1, 1) or 0.01
     extent = (times[0] - hop / 2, times[-1] + hop / 2, bottom, top)
     image = axes.imshow(values.T, origin='lower', aspect='auto', cmap=SPECTRUM, extent=extent, interpolation='nearest')
@@ -132,9 +65,18 @@ def _draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom:
 
 
 def draw_mel(axes: Axes, features: np.ndarray, times: np.ndarray, hz: np.ndarray):
-    """Draws log-mel features as `plot_mel` takes them; the image, for a color bar."""
+    """Draws log-mel features over seconds, each band as high as the others, in dB below the maximum.
+
+    Args:
+      features: [frames, bands], natural logarithms.
+      times: [frames], the middle of each, in seconds, evenly spaced.
+      hz: [bands], the middle of each.
+
+    Returns the image, for a color bar.
+    """
+
     bands = len(hz)
-    image = _draw_spectrum(axes, decibels(np.exp(features)), times, bottom=-0.5, top=bands - 0.5)
+    image = draw_spectrum(axes, decibels(np.exp(features)), times, bottom=-0.5, top=bands - 0.5)
     ticks = [tick for tick in _TICKS_HZ if hz[0] <= tick <= hz[-1]]
     axes.set_yticks(np.interp(ticks, hz, np.arange(bands)), [f'{tick:,}' for tick in ticks])
     axes.set_ylabel('mel band (Hz)')

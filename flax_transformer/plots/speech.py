@@ -24,7 +24,7 @@ def plot_transcript(
 
     Args:
       samples: [T].
-      mel: features [frames, bands], times [frames] and Hz [bands], as `plot_mel` takes them.
+      mel: features [frames, bands], times [frames] and Hz [bands], as `draw_mel` takes them.
       heard: probabilities [N, V] and the times [N] of their frames, in seconds.
       units: V of them, the first the blank.
       text: what the most probable path collapses to, or what a search found.
