@@ -20,10 +20,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, naming_damaged, write_manifest
-from flax_transformer.engine.runs.finished import DAMAGED, DELETED, remove_unfinished, replaced_steps, set_aside, settle
+from flax_transformer.engine.runs.finished import REPLACED, replaced_steps
 from flax_transformer.engine.runs.reading import INT8, CheckpointReader, training_part
 from flax_transformer.engine.task import TrainState
 from flax_transformer.ops.int8 import to_int8
+
+# Folders next to the checkpoints:
+DELETED = 'deleted_checkpoints'  # those that are not kept are here until their files are removed
+DAMAGED = 'damaged_checkpoints'  # training moves those here that it cannot resume from
 
 _QUOTA = os.strerror(errno.EDQUOT)
 
@@ -223,3 +227,26 @@ class Checkpoints(CheckpointReader):
             self._settle()
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
             raise no_space_left(self._saving_step, Room(size, files), self.folder, error) from None
+
+
+def set_aside(checkpoint: Path) -> None:
+    """Moves a checkpoint out of the way of a new one of its step, to where `settle` finds it."""
+    aside = checkpoint.parent.with_name(REPLACED)
+    aside.mkdir(exist_ok=True)
+    checkpoint.rename(aside / checkpoint.name)
+
+
+def settle(checkpoints: Path) -> None:
+    """Removes what was deleted and what was set aside; puts the latter back if no new checkpoint took its name."""
+    aside = checkpoints.with_name(REPLACED)
+    for step in map(str, replaced_steps(checkpoints)):
+        if not (checkpoints / step).exists():
+            (aside / step).rename(checkpoints / step)
+    for folder in (aside, checkpoints.with_name(DELETED)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unfinished(checkpoints: Path) -> None:
+    """Removes what an interrupted save has left. No save may be under way."""
+    for folder in checkpoints.glob('*.orbax-checkpoint-tmp*'):
+        shutil.rmtree(folder, ignore_errors=True)

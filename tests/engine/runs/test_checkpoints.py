@@ -13,8 +13,8 @@ from toy_runs import train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.engine.config import LoopConfig
-from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.finished import REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.checkpoints import Checkpoints, set_aside
+from flax_transformer.engine.runs.finished import REPLACED, steps_of
 
 
 @pytest.mark.parametrize('ema', [False, True])

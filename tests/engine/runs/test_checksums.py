@@ -11,9 +11,8 @@ import pytest
 from tiny_states import make_state, shapes_of_params
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.checkpoints import DAMAGED, Checkpoints
 from flax_transformer.engine.runs.checksums import MANIFEST, faults, write_manifest
-from flax_transformer.engine.runs.finished import DAMAGED
 from flax_transformer.engine.runs.reading import CheckpointReader
 
 DAMAGES = {

@@ -12,9 +12,9 @@ from tiny_states import make_state, shapes_of_params
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs import reading
-from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.checkpoints import DAMAGED, DELETED, Checkpoints, set_aside
 from flax_transformer.engine.runs.checksums import MANIFEST
-from flax_transformer.engine.runs.finished import DAMAGED, DELETED, REPLACED, set_aside, steps_of
+from flax_transformer.engine.runs.finished import REPLACED, steps_of
 from flax_transformer.engine.runs.reading import CheckpointReader
 
 
