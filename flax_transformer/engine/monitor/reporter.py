@@ -58,7 +58,8 @@ class Reporter:
         self._steps, self._step = steps, first_step
         self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
         self._time_left = TimeLeft(steps, first_step, every=every, known=known)
-        self._bar, self._figures = ProgressBar(steps), []
+        self._bar = ProgressBar(steps, first_step)
+        self._figures: list[str] = []
         self._show(now=True)
 
     def advance(self, step: int) -> None:
