@@ -137,7 +137,7 @@ class Reporter:
 
     def _record(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
         record = {'kind': kind, 'step': step, 'time': round(time.time(), 3), **metrics}
-        self._file.add(json.dumps(record).encode() + b'\n')
+        self._file.write(json.dumps(record).encode() + b'\n')
         values = {f'{kind}/{name}': value for name, value in metrics.items() if isinstance(value, (int, float))}
         for name, value in values.items():
             self._board.scalar(name, value, step)

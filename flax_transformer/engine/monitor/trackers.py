@@ -1,4 +1,4 @@
-"""Where metrics go: files that wait out a full disk, TensorBoard's among them, and Weights & Biases or MLflow.
+"""Where metrics go: files that survive a full disk, TensorBoard's among them, and Weights & Biases or MLflow.
 
 Trackers are reached by their own clients; a resumed run goes on in the same run there.
 """
@@ -8,11 +8,11 @@ import errno
 import importlib.util
 import json
 import os
-import platform
 import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.config_json import flat_table
@@ -25,6 +25,7 @@ from flax_transformer.engine.preemption import interrupt_in
 ID_FILE = 'tracker.json'  # {tracker: id of the run there}
 PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_SCHEME = 'appended'  # tensorboardX opens a file of this scheme by ours
 
 
 class End(enum.Enum):
@@ -39,7 +40,9 @@ class End(enum.Enum):
         """How training ended, by the exception that leaves it, if any."""
         if error is None:
             return cls.DONE
-        return cls.FAILED if isinstance(error, Exception) and interrupt_in(error) is None else cls.STOPPED
+        if isinstance(error, Exception) and interrupt_in(error) is None:
+            return cls.FAILED
+        return cls.STOPPED
 
 
 class Tracker:
@@ -47,12 +50,14 @@ class Tracker:
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
         """`name` is the package's; 'none' tracks nothing. Raises UserError if it is missing or cannot open its run."""
-        self._name, self._say = name, say
+        self._name = name
+        self._say = say
         self._client = None
         if name == 'none':
             return
         check_installed(name)
-        known, fields = _read(folder / ID_FILE), flat_table(_read(folder / 'config.json'))
+        known = _read(folder / ID_FILE)
+        fields = flat_table(_read(folder / 'config.json'))
         try:
             self._client = CLIENTS[name](folder.absolute().name, known.get(name), fields)
         except Exception as error:  # their client may raise anything
@@ -60,16 +65,16 @@ class Tracker:
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
 
     def scalars(self, values: dict[str, float], step: int) -> None:
-        self._try(lambda client: client.scalars(values, step))
+        self._send('scalars', values, step)
 
     def close(self, end: End = End.DONE) -> None:
-        self._try(lambda client: client.close(end))
+        self._send('close', end)
 
-    def _try(self, send: Callable[[Any], None]) -> None:
+    def _send(self, method: str, *values: Any) -> None:
         if self._client is None:
             return
         try:
-            send(self._client)
+            getattr(self._client, method)(*values)
         except Exception as error:  # their client may raise anything
             self._client = None
             self._say(f'{self._name} gets no more metrics: {first_line(error)}')
@@ -77,9 +82,11 @@ class Tracker:
 
 def check_installed(name: str) -> None:
     """Raises UserError if a tracker's package is missing."""
-    spec = None if name == 'none' else importlib.util.find_spec(name)
+    if name == 'none':
+        return
+    spec = importlib.util.find_spec(name)
     # Trackers keep data in ./wandb and ./mlruns; Python takes any folder here for a package, but one without an origin.
-    if name != 'none' and (spec is None or spec.origin is None):
+    if spec is None or spec.origin is None:
         raise UserError(f'training.report_to={name!r} needs the package {name}: {pip_install(name)}')
 
 
@@ -113,14 +120,18 @@ class _Mlflow:
         from mlflow import MlflowClient
         from mlflow.entities import Metric, Param
 
-        self._metric, self._client = Metric, MlflowClient()
+        self._metric = Metric
+        self._client = MlflowClient()
         if known is not None:
             self.id = known
             self._client.update_run(known, status='RUNNING')
             return
         experiment = os.environ.get('MLFLOW_EXPERIMENT_NAME', PROJECT)
-        found = self._client.get_experiment_by_name(experiment)
-        folder = self._client.create_experiment(experiment) if found is None else found.experiment_id
+        known_experiment = self._client.get_experiment_by_name(experiment)
+        if known_experiment is None:
+            folder = self._client.create_experiment(experiment)
+        else:
+            folder = known_experiment.experiment_id
         self.id = self._client.create_run(folder, run_name=name).info.run_id
         params = [Param(field, str(value)[:500]) for field, value in fields.items()]
         for first in range(0, len(params), 100):  # the most that a request takes
@@ -154,15 +165,16 @@ class AppendFile:
         self._pending = b''  # not on disk yet
         self._opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def add(self, piece: bytes) -> None:
+    def write(self, piece: bytes) -> None:
         """Appends the piece, after any that are still pending."""
         was_full = bool(self._pending)
         self._pending += piece
-        self._write()
+        self.flush()
         if self._pending and not was_full:
             self._say(f'no space left for {self.file}: its contents are kept in memory until there is room')
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Tries once more to write what is pending."""
         end = os.fstat(self._opened).st_size
         written = 0
         try:
@@ -177,58 +189,56 @@ class AppendFile:
 
     def close(self) -> None:
         """Tries once more, and reports what is lost."""
-        self._write()
+        self.flush()
         if self._pending:
             self._say(f'no space left for {self.file}: its last {len(self._pending):,} bytes are lost')
         os.close(self._opened)
 
 
 class TensorBoardFile:
-    """The event file of one start of a run."""
+    """The event file of one start of a run, by tensorboardX's EventsWriter.
+
+    Its SummaryWriter writes in a thread, which a full disk would end; the full queue would then stop training.
+    """
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
         """Hides events of earlier starts after `first_step`, where training resumes."""
+        from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.record_writer import register_writer_factory
+
+        def open_file(path: str) -> AppendFile:
+            return AppendFile(Path(path.removeprefix(f'{_SCHEME}:')), say)
 
         folder.mkdir(parents=True, exist_ok=True)
-        name = f'events.out.tfevents.{int(time.time())}.{platform.node()}.{os.getpid()}.{first_step}'
-        self._file = AppendFile(folder / name, say)
-        self._add(Event(wall_time=time.time(), file_version='brain.Event:2'))
+        register_writer_factory(_SCHEME, SimpleNamespace(open=open_file))
+        self._writer = EventsWriter(f'{_SCHEME}:{folder}/events', f'.{os.getpid()}.{first_step}')
         if first_step:
             start = SessionLog(status=SessionLog.START)
-            self._add(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
+            self._writer.write_event(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         from tensorboardX import summary
 
-        self._summary(summary.scalar(tag, value), step)
+        self._add(summary.scalar(tag, value), step)
 
     def text(self, tag: str, text: str, step: int) -> None:
         """Adds Markdown."""
         from tensorboardX import summary
 
-        self._summary(summary.text(tag, text), step)
+        self._add(summary.text(tag, text), step)
 
     def picture(self, tag: str, png: bytes, step: int) -> None:
         from tensorboardX.proto.summary_pb2 import Summary
 
         width, height = struct.unpack('>II', png[16:24])  # a PNG's header
         image = Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
-        self._summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        self._add(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
 
-    def _summary(self, summary: Any, step: int) -> None:
+    def _add(self, summary: Any, step: int) -> None:
         from tensorboardX.proto.event_pb2 import Event
 
-        self._add(Event(wall_time=time.time(), step=step, summary=summary))
-
-    def _add(self, event: Any) -> None:
-        """Writes an event as a TFRecord: its length and its bytes, each with a masked CRC-32C."""
-        from tensorboardX.record_writer import masked_crc32c
-
-        data = event.SerializeToString()
-        length = struct.pack('<Q', len(data))
-        crc = lambda part: struct.pack('<I', masked_crc32c(part))
-        self._file.add(length + crc(length) + data + crc(data))
+        self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
-        self._file.close()
+        self._writer.close()

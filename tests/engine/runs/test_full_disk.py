@@ -56,15 +56,15 @@ def test_pieces_are_written_whole_and_in_order_once_there_is_room(tmp_path: Path
     disk = Disk(monkeypatch, room=10)
     file = AppendFile(tmp_path / 'file', said.append)
     for piece in (b'one\n', b'two\n', b'three\n', b'four\n'):
-        file.add(piece)
+        file.write(piece)
     assert (tmp_path / 'file').read_bytes() == b'one\ntwo\n'
     assert len(said) == 1
     assert 'no space left' in said[0]
     disk.room = 100
-    file.add(b'five\n')
+    file.write(b'five\n')
     assert (tmp_path / 'file').read_bytes() == b'one\ntwo\nthree\nfour\nfive\n'
     disk.room = 2
-    file.add(b'six\n')
+    file.write(b'six\n')
     file.close()
     assert (tmp_path / 'file').read_bytes().endswith(b'five\n')
     assert said[-1].endswith('its last 4 bytes are lost')
