@@ -56,16 +56,11 @@ def launch(argv: list[str] | None = None) -> None:
 
 def open_closed_streams() -> None:
     """Opens the null device for closed standard streams; else the next files to be opened would take their numbers."""
-    for number, (name, mode) in enumerate((('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w'))):
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest number that is free
+        os.set_inheritable(number, True)  # the processes that this one starts need it too
+    os.close(number)
+    for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:
-            try:
-                os.fstat(number)
-            except OSError:
-                opened = os.open(os.devnull, os.O_RDWR)
-                os.dup2(opened, number)
-                os.set_inheritable(number, True)  # the processes that this one starts need it too
-                if opened != number:
-                    os.close(opened)
             setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115
 
 
@@ -83,9 +78,11 @@ def main(argv: list[str] | None = None) -> int:
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors='backslashreplace')  # an unprintable character must not abort the output
-    is_quiet, argv = any(arg in QUIET for arg in argv), [arg for arg in argv if arg not in QUIET]
+    is_quiet = any(arg in QUIET for arg in argv)
+    argv = [arg for arg in argv if arg not in QUIET]
     while argv[:1] == ['help']:
         argv = [*argv[1:], '--help']
+
     if not argv or argv[0] in ('-h', '--help'):
         print(_usage())
         return 0 if argv else 2
@@ -120,7 +117,8 @@ def _run(name: str, *rest: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _fail(f'{error.strerror or error}{f": {error.filename}" if error.filename else ""}', 1)
+        place = f': {error.filename}' if error.filename else ''
+        return _fail(f'{error.strerror or error}{place}', 1)
     except Interrupted as stopped:
         return _fail(str(stopped), EXIT_CODE)
     except KeyboardInterrupt:
@@ -133,10 +131,13 @@ def _run(name: str, *rest: str) -> int:
 
 
 def _usage() -> str:
-    lines = ['usage: flax-transformer COMMAND CONFIG|RUN [--field value ...]', '']
-    lines += [f'  {line}' for line in COMMANDS.values()]
-    lines += ['', '-q, --quiet: no progress and no notes, only results and errors;  --version: what is installed']
-    return '\n'.join([*lines, '`flax-transformer COMMAND --help` lists the main fields of a command, --help-all all.'])
+    commands = '\n'.join(f'  {line}' for line in COMMANDS.values())
+    return f"""usage: flax-transformer COMMAND CONFIG|RUN [--field value ...]
+
+{commands}
+
+-q, --quiet: no progress and no notes, only results and errors;  --version: what is installed
+`flax-transformer COMMAND --help` lists the main fields of a command, --help-all all."""
 
 
 def _missing_device() -> str | None:

@@ -53,11 +53,12 @@ def options_of_command(command: str) -> list[Option]:
         module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     except UserError:  # serve without the packages that it needs
         return []
-    found = next((each for name, each in vars(module).items() if name.endswith('Options')), None)
-    if found is None:
+    options = next((value for name, value in vars(module).items() if name.endswith('Options')), None)
+    if options is None:
         return []
-    is_generic = getattr(found, '__parameters__', ())
-    kinds = [found[config_class(task)] for task in task_names()] if is_generic else [found]
+    kinds = [options]
+    if getattr(options, '__parameters__', ()):  # generic in the class of a config
+        kinds = [options[config_class(task)] for task in task_names()]
     merged: dict[str, Option] = {}
     for option in itertools.chain.from_iterable(options_of(kind, every_class=True) for kind in kinds):
         before = merged.setdefault(option.flag, option)
@@ -68,7 +69,8 @@ def options_of_command(command: str) -> list[Option]:
 
 def bash() -> str:
     """The script for bash, which separates option and value by a space: `--beam-width 4`, not `=4`."""
-    rows, cases = [], collections.defaultdict(list)
+    rows = []
+    cases = collections.defaultdict(list)
     for command in COMMANDS:
         listed = options_of_command(command)
         for option in listed:
@@ -78,7 +80,9 @@ def bash() -> str:
         rows.append(([f"'2 '*' {command} '*"], _first(command), ''))
     closed = [(["'1 '*"], COMMANDS), *((patterns, words) for words, patterns in cases.items())]
     rows = [*((patterns, words, ' files=') for patterns, words in closed), *rows]
-    lines = (f'        {"|".join(each)}) words={shlex.quote(" ".join(words))}{end} ;;' for each, words, end in rows)
+    lines = [
+        f'        {"|".join(patterns)}) words={shlex.quote(" ".join(words))}{end} ;;' for patterns, words, end in rows
+    ]
     return _BASH.format(rows='\n'.join(lines))
 
 
@@ -108,7 +112,8 @@ def _first(command: str) -> list[str]:
     if command == 'help':
         return list(COMMANDS)
     kinds = COMMANDS[command].split()[1].rstrip(':').split('|')
-    return [kind for kind in kinds if kind.islower()] + (list(shipped_configs()) if 'CONFIG' in kinds else [])
+    words = [kind for kind in kinds if kind.islower()]
+    return [*words, *shipped_configs()] if 'CONFIG' in kinds else words
 
 
 def _fish_option(option: Option) -> str:

@@ -64,9 +64,10 @@ class Option(NamedTuple):
     @property
     def choices(self) -> tuple[str, ...]:
         """Its values, if they are few and known."""
-        kinds = (self.kind, *typing.get_args(self.kind))
-        found = next((typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is Literal), ())
-        return tuple(map(str, found))
+        for kind in (self.kind, *typing.get_args(self.kind)):
+            if typing.get_origin(kind) is Literal:
+                return tuple(map(str, typing.get_args(kind)))
+        return ()
 
     @property
     def metavar(self) -> str:
@@ -90,43 +91,52 @@ def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> I
     """
     made = kind if values is None else type(values)
     made = typing.get_origin(made) or made
-    texts, hints = texts_of(made), typing.get_type_hints(made, include_extras=True)
+    texts = texts_of(made)
+    hints = typing.get_type_hints(made, include_extras=True)
     for field in dataclasses.fields(made):
-        found = typing.get_args(kind)[0] if isinstance(hints[field.name], typing.TypeVar) else hints[field.name]
-        found = typing.get_args(found)[0] if typing.get_origin(found) is typing.Annotated else found
-        if isinstance(found, typing.TypeVar):  # generic in the class of the config
-            found = next(iter(typing.get_args(kind)), None)
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        value = default if values is None else getattr(values, field.name)
-        classes = section_classes(found)
+        hint = hints[field.name]
+        is_positional = _is_positional(hint)
+        if typing.get_origin(hint) is typing.Annotated:
+            hint = _first_argument(hint)
+        if isinstance(hint, typing.TypeVar):  # generic in the class of the config
+            hint = _first_argument(kind)
+
+        if values is not None:
+            value = getattr(values, field.name)
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        else:
+            value = field.default
+
+        classes = section_classes(hint)
         if len(classes) > 1:
-            found = classes[0] if value is dataclasses.MISSING else type(value)
-        if dataclasses.is_dataclass(found):
+            hint = classes[0] if value is dataclasses.MISSING else type(value)
+        if dataclasses.is_dataclass(hint):
             prefix = '' if field.name == 'config' else f'{field.name}.'
-            for each_class in classes if every_class and len(classes) > 1 else (found,):
-                given = None if value is dataclasses.MISSING or each_class is not found else value
-                for each in options_of(each_class, given, every_class=every_class):
-                    yield each._replace(name=prefix + each.name)
-        elif not _is_positional(hints[field.name]) and not dataclasses.is_dataclass(
-            next(iter(typing.get_args(found)), None)
-        ):
-            yield Option(field.name, found, value, texts[field.name])
+            for section in classes if every_class else (hint,):
+                given = value if section is hint and value is not dataclasses.MISSING else None
+                for option in options_of(section, given, every_class=every_class):
+                    yield option._replace(name=prefix + option.name)
+        elif not (is_positional or dataclasses.is_dataclass(_first_argument(hint))):
+            yield Option(field.name, hint, value, texts[field.name])
+
+
+def _first_argument(kind: Any) -> Any:
+    return next(iter(typing.get_args(kind)), None)
 
 
 @functools.cache
 def texts_of(kind: type) -> dict[str, str]:
     """The comment at each field of a dataclass: after it, or in the lines above it."""
-    found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        if not dataclasses.is_dataclass(each):
-            continue
+    texts: dict[str, str] = {}
+    for base in filter(dataclasses.is_dataclass, reversed(kind.__mro__)):
         above: list[str] = []
-        for line in inspect.getsource(each).splitlines():
+        for line in inspect.getsource(base).splitlines():
             code, _, comment = (part.strip() for part in line.partition('# '))
             if match := re.match(r'(\w+): ', code):
-                found[match[1]] = comment or ' '.join(above)
+                texts[match[1]] = comment or ' '.join(above)
             above = [*above, comment] if not code and comment else []
-    return {field.name: found.get(field.name, '') for field in dataclasses.fields(kind)}
+    return {field.name: texts.get(field.name, '') for field in dataclasses.fields(kind)}
 
 
 def short_help(prog: str, description: str, options: Any, values: Any = None) -> str:
@@ -139,33 +149,39 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
     for theme, names in THEMES.items():
         if theme == 'data' or prog.split()[1] not in _ONLY_DATA:
             themes[theme] = [name for name in names if name in every and name not in left_out]
+
     about = textwrap.wrap(' '.join(description.split()), width, break_on_hyphens=False)
     others = [(name.upper(), text) for name, text in _positionals(options)]
     words = ' '.join([prog, *(name for name, _ in others)])
     lines = [f'usage: {words} [--field value ...]', '', *about]
-    lines += ['', *(f'  {name:{_NAME - 2}}{text}' for name, text in others)] if others else []
+    if others:
+        lines += ['', *(f'  {name:{_NAME - 2}}{text}' for name, text in others)]
     for theme, names in themes.items():
         if names:
             lines += ['', f'{theme}:', *(line for name in names for line in _lines(every[name], width))]
-    hidden = len(every) - sum(map(len, themes.values()))
-    if hidden:
+    if hidden := len(every) - sum(map(len, themes.values())):
         lines += ['', f'{prog} --help-all lists {hidden} more fields.']
     return '\n'.join(lines)
 
 
 def _lines(option: Option, width: int) -> list[str]:
     """An option, the first clause of its text, and its value."""
+    text = option.text
+    if not option.choices:
+        text = text.partition('; ')[0]  # what follows is about special values
+    if re.match('[A-Z][a-z]* ', text):  # a sentence above a field, not GB or True
+        text = text[0].lower() + text[1:]
+    text = text.rstrip('.')
+    if option.kind is bool:
+        text = f'do not {text}' if option.value else text
+    elif option.value not in (dataclasses.MISSING, None, ()):
+        text += f' ({option.value})'
+
     name = f'  {option.flag} {option.metavar}'.rstrip()
-    value = '' if option.value in (dataclasses.MISSING, None, ()) or option.kind is bool else f' ({option.value})'
-    text = option.text if option.choices else option.text.partition('; ')[0]  # what follows is about special values
-    # This is a sentence above a field, not GB or True:
-    text = re.sub(r'^[A-Z](?=[a-z]* )', lambda first: first[0].lower(), text)
-    if option.value is True and option.kind is bool:
-        text = f'do not {text}'
-    text = textwrap.wrap(text.rstrip('.') + value, width - _NAME) or ['']
+    lines = textwrap.wrap(text, width - _NAME) or ['']
     if len(name) >= _NAME:
-        text = ['', *text]
-    return [f'{name:{_NAME}}{text[0]}'.rstrip(), *(' ' * _NAME + line for line in text[1:])]
+        lines = ['', *lines]
+    return [f'{name:{_NAME}}{lines[0]}'.rstrip(), *(' ' * _NAME + line for line in lines[1:])]
 
 
 def _positionals(options: Any) -> Iterator[tuple[str, str]]:
@@ -180,7 +196,8 @@ def _is_positional(hint: Any) -> bool:
 
 
 def _metavar(kind: Any) -> str:
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    parts = typing.get_args(kind)
     if origin is tuple:
         return f'{_metavar(parts[0])} ...'
     if origin in (typing.Union, types.UnionType):

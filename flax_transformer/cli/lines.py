@@ -1,12 +1,9 @@
 """Lines into and out of the commands: whole and in order, whatever their bytes and whatever interrupts."""
 
 import codecs
-import contextlib
 import json
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,7 +49,8 @@ def chunks(
         num_bytes += len(raw)
         if len(chunk) == size or num_bytes >= CHUNK_BYTES:
             yield chunk
-            chunk, num_bytes = [], 0
+            chunk = []
+            num_bytes = 0
     if chunk:
         yield chunk
 
@@ -72,9 +70,9 @@ class LineWriter:
             if resume:
                 raise UserError('--resume continues a file: give it as --output')
             return
+        if path.is_dir():
+            raise UserError(f'{path} is a folder; give --output a file')
         if not resume and path.exists() and path.stat().st_size:
-            if path.is_dir():
-                raise UserError(f'{path} is a folder; give --output a file')
             to_resume = '' if resume is None else '--resume to continue after its last line, or '
             raise UserError(f'{path} is not empty; give {to_resume}another --output')
         self._file = path.open('a+b')
@@ -90,44 +88,21 @@ class LineWriter:
             self._file.close()
 
     def write(self, lines: list[str]) -> None:
-        """Writes all of the lines even if Ctrl-C comes meanwhile; a second Ctrl-C does not wait."""
-        with _uninterrupted():
-            # A file's name may have bytes that are not UTF-8.
-            self._file.write(''.join(line + '\n' for line in lines).encode('utf-8', 'backslashreplace'))
-            self._file.flush()
+        """Writes whole lines, so that a reader has them before the next are made."""
+        # A file's name may have bytes that are not UTF-8.
+        self._file.write(''.join(line + '\n' for line in lines).encode('utf-8', 'backslashreplace'))
+        self._file.flush()
 
 
 def _whole_lines(file: BinaryIO) -> tuple[int, int]:
     """The number of lines that end in a line feed, and where the last of them ends."""
-    count = end = position = 0
+    count = end = 0
     file.seek(0)
-    while block := file.read(1 << 20):
-        if last := block.rfind(b'\n') + 1:
-            end = position + last
-        count += block.count(b'\n')
-        position += len(block)
+    for line in file:
+        if line.endswith(b'\n'):
+            count += 1
+            end += len(line)
     return count, end
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Makes the first Ctrl-C wait until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-
-    def wait(number: int, _: object) -> None:
-        came.append(number)
-        signal.signal(number, before)
-
-    before = signal.signal(signal.SIGINT, wait)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        signal.raise_signal(signal.SIGINT)
 
 
 def to_json(record: dict[str, Any]) -> str:

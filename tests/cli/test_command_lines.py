@@ -1,9 +1,7 @@
 """The commands that translate and score, as a person calls them: whole lines, whatever interrupts."""
 
-import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -195,19 +193,6 @@ def test_a_reader_that_leaves_ends_the_command_quietly_and_nothing_superfluous_w
     training = {'grain', 'optax', 'tensorflow_datasets', 'tensorboardX', 'num2words', 'pyarrow'}
     others = {'sacrebleu', 'matplotlib', 'sentencex', 'pandas', 'scipy', 'IPython', 'tensorflow', 'torch', 'requests'}
     assert not (training | others) & modules
-
-
-def test_a_write_is_not_interrupted_but_by_a_second_ctrl_c(tmp_path: Path) -> None:
-    class Slow(io.BytesIO):
-        def write(self, content: bytes) -> int:
-            os.kill(os.getpid(), signal.SIGINT)
-            return super().write(content)
-
-    with LineWriter(None) as writer:
-        writer._file = Slow()
-        with pytest.raises(KeyboardInterrupt):
-            writer.write(['a', 'b'])
-        assert writer._file.getvalue() == b'a\nb\n'
 
 
 def test_a_name_that_is_no_utf8_is_escaped_and_loses_no_line(tmp_path) -> None:
