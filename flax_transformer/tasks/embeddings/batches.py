@@ -25,10 +25,16 @@ class TrainingBatches(grain.IterDataset):
 
     def __init__(self, config: EmbeddingsConfig, chunks: Chunks, fingerprint: str, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = config.data.train, fingerprint
-        self._chunks, self._seed, self._own_rows = chunks, config.seed, own_rows
+        self.name = config.data.train
+        self.fingerprint = fingerprint
+        self._chunks = chunks
+        self._seed = config.seed
+        self._own_rows = own_rows
         self._rows = config.training.blocks_per_step
-        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+        # The order of the epoch that was asked for last.
+        self._epoch = -1
+        self._order = np.empty(0, np.int64)
 
     def chunk_at(self, number: int) -> int:
         """Which chunk is read at a position of the endless order."""
@@ -61,24 +67,35 @@ class BatchIterator(grain.DatasetIterator):
 
     def __init__(self, batches: TrainingBatches, rows: int) -> None:
         super().__init__()
-        self._batches, self._rows = batches, rows
-        self._chunk = self._row = 0
-        self._read: NamedTuple | None = None  # the rows of the chunk
+        self._batches = batches
+        self._rows = rows
+        self._move_to(chunk=0, row=0)
+
+    def _move_to(self, *, chunk: int, row: int) -> None:
+        self._chunk = chunk
+        self._row = row
+        self._chunk_rows: NamedTuple | None = None  # read when the next batch is asked for
 
     def __next__(self) -> NamedTuple:
-        parts, missing = [], self._rows
+        parts = []
+        missing = self._rows
+
         while missing:
-            read = self._read = self._batches.read(self._chunk) if self._read is None else self._read
-            part = type(read)(*(x[self._row : self._row + missing] for x in read))
+            if self._chunk_rows is None:
+                self._chunk_rows = self._batches.read(self._chunk)
+            rows = self._chunk_rows
+            part = type(rows)(*(x[self._row : self._row + missing] for x in rows))
             parts.append(part)
             missing -= len(part[0])
             self._row += len(part[0])
-            if self._row >= len(read[0]):
-                self._chunk, self._row, self._read = self._chunk + 1, 0, None
-        return self._batches.own(type(parts[0])(*map(np.concatenate, zip(*parts, strict=True))))
+            if self._row >= len(rows[0]):
+                self._move_to(chunk=self._chunk + 1, row=0)
+
+        batch = type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
+        return self._batches.own(batch)
 
     def get_state(self) -> dict[str, int]:
         return {'chunk': self._chunk, 'row': self._row}
 
     def set_state(self, state: dict[str, int]) -> None:
-        self._chunk, self._row, self._read = int(state['chunk']), int(state['row']), None
+        self._move_to(chunk=int(state['chunk']), row=int(state['row']))

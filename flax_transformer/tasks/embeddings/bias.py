@@ -59,11 +59,13 @@ def association(
             raise UserError(
                 f'the vocabulary has {len(known)} of the words {", ".join(given)}; expected at least {least}'
             )
+
     first, second, for_words, against = (vectors.units[vectors.ids_of(words)].astype(np.float64) for words in lists)
     both = np.concatenate([first, second])
     s = (both @ for_words.T).mean(axis=1) - (both @ against.T).mean(axis=1)
     if np.ptp(s) < 1e-7:  # rounding of float32 cosines
         raise UserError('every target is as near to the attributes; expected targets that differ')
+
     count = len(first)
     effect = (s[:count].mean() - s[count:].mean()) / s.std(ddof=1)
     return Association(float(effect), _share_above(s, count, samples, seed), tuple(map(len, lists)))
@@ -105,8 +107,10 @@ def remaining_bias(
     order = was_biased.argsort()
     chosen = np.concatenate([order[:count], order[-count:]])
     matrix = vectors.units[vectors.ids_of(words)]
+
     side = np.repeat([False, True], count)
     right = (_two_clusters(matrix[chosen].astype(np.float64)) == side).mean()
+
     cosines = matrix[chosen] @ matrix.T
     cosines[np.arange(len(chosen)), chosen] = -np.inf
     k = min(_NEIGHBORS, (len(words) - 1) // 2)  # all of few words would be the same for each
@@ -122,7 +126,7 @@ def _two_clusters(points: np.ndarray) -> np.ndarray:
 
     centered = points - points.mean(axis=0)
     is_second = centered @ np.linalg.svd(centered, full_matrices=False)[2][0] > 0
-    centers = [points[is_second == each].mean(axis=0) for each in (False, True)]
+    centers = [points[~is_second].mean(axis=0), points[is_second].mean(axis=0)]
     return kmeans2(points, np.stack(centers), iter=50, minit='matrix')[1]
 
 
@@ -173,8 +177,7 @@ def equalize(first: np.ndarray, second: np.ndarray, direction: np.ndarray) -> tu
     sizes = [np.linalg.norm(offset) for offset in offsets]
     if min(sizes) < 1e-9:
         raise UserError('the two vectors do not differ along the direction; expected a pair that does')
-    one, other = (rest + length * offset / size for offset, size in zip(offsets, sizes, strict=True))
-    return one, other
+    return rest + length * offsets[0] / sizes[0], rest + length * offsets[1] / sizes[1]
 
 
 class Debiased(NamedTuple):
@@ -205,6 +208,6 @@ def debiased(
     is_neutral = np.array([word not in specific and word not in kept for word in vectors.words])
     matrix[is_neutral] = normalized(neutralize(matrix[is_neutral], direction))
     for pair in pairs:
-        one, other = vectors.ids_of(pair)
-        matrix[one], matrix[other] = equalize(matrix[one], matrix[other], direction)
+        rows = vectors.ids_of(pair)
+        matrix[rows] = equalize(*matrix[rows], direction)
     return Debiased(WordVectors(vectors.words, matrix), int(is_neutral.sum()), len(pairs))

@@ -25,30 +25,54 @@ class Paths(NamedTuple):
 
 
 def paths_of(counts: np.ndarray) -> Paths:
-    """The paths of words with descending counts [V], V at least 2."""
+    """The paths of words with descending counts [V], V at least 2, in a Huffman tree."""
     size = len(counts)
-    weights = np.concatenate([counts[::-1].astype(np.int64), np.zeros(size - 1, np.int64)])
-    parent, branch = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.int8)
-    weight, leaf, node = weights.tolist(), 0, size  # leaves and inner nodes are each sorted, lightest first
+    root = 2 * size - 2
+    parent, branch = _huffman_tree(counts)
+
+    # All paths climb one node at a time, from the words to the root.
+    here = np.arange(size)[::-1]
+    nodes: list[np.ndarray] = []
+    signs: list[np.ndarray] = []
+    while (here != root).any():
+        is_below = here != root
+        signs.append(np.where(is_below, branch[here], NO_NODE))
+        here = np.where(is_below, parent[here], here)
+        nodes.append(np.where(is_below, here - size, 0))
+
+    # Read from the root down, a short path begins with its padding; a stable sort moves that to the end.
+    downward_nodes = np.stack(nodes[::-1], axis=1).astype(np.int32)
+    downward_signs = np.stack(signs[::-1], axis=1).astype(np.int8)
+    order = np.argsort(downward_signs == NO_NODE, axis=1, kind='stable')
+    return Paths(
+        np.take_along_axis(downward_nodes, order, axis=1),
+        np.take_along_axis(downward_signs, order, axis=1),
+    )
+
+
+def _huffman_tree(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The parent of each node and its branch there, 0 or 1, [2 V - 1]: the words, rarest first, then inner nodes."""
+    size = len(counts)
+    weights = [*counts[::-1].astype(np.int64).tolist(), *[0] * (size - 1)]
+    parent = np.zeros(2 * size - 1, np.int64)
+    branch = np.zeros(2 * size - 1, np.int8)
+
+    # Leaves and inner nodes are each in ascending order of weight, so the lightest node is the next of one of them.
+    leaf = 0
+    inner = size
     for made in range(size, 2 * size - 1):
         for side in (1, 0):
-            if leaf < size and (node >= made or weight[leaf] <= weight[node]):
-                lightest, leaf = leaf, leaf + 1
+            if leaf < size and (inner >= made or weights[leaf] <= weights[inner]):
+                lightest = leaf
+                leaf += 1
             else:
-                lightest, node = node, node + 1
-            weight[made] += weight[lightest]
-            parent[lightest], branch[lightest] = made, side
-    here, nodes, signs = np.arange(size)[::-1], [], []
-    while (here != 2 * size - 2).any():
-        is_above = here != 2 * size - 2
-        signs.append(np.where(is_above, branch[here], NO_NODE))
-        here = np.where(is_above, parent[here], here)
-        nodes.append(np.where(is_above, here - size, 0))
-    # Collected from the words up: reversed, a path begins with what is beyond the root, which moves to its end.
-    nodes, signs = np.stack(nodes[::-1], axis=1), np.stack(signs[::-1], axis=1)
-    order = np.argsort(signs == NO_NODE, axis=1, kind='stable')
-    nodes, signs = (np.take_along_axis(x, order, axis=1) for x in (nodes, signs))
-    return Paths(nodes.astype(np.int32), signs.astype(np.int8))
+                lightest = inner
+                inner += 1
+            weights[made] += weights[lightest]
+            parent[lightest] = made
+            branch[lightest] = side
+
+    return parent, branch
 
 
 CHUNK = 1 << 16  # consecutive ids of the corpus that are read together
@@ -103,7 +127,8 @@ class BlockMaker:
 
     def __init__(self, vocabulary: Vocabulary, model: EmbeddingsModelConfig, *, block_size: int, sample: float) -> None:
         self._keep = keep_probabilities(vocabulary.counts, sample)
-        self._window, self._size = model.window, block_size
+        self._window = model.window
+        self._size = block_size
         self._is_tree = model.output == 'hierarchical_softmax'
         if self._is_tree:
             self._paths = paths_of(vocabulary.counts)
@@ -112,18 +137,26 @@ class BlockMaker:
 
     def __call__(self, ids: np.ndarray, generator: np.random.Generator) -> TextBlocks:
         """The blocks of ids, with END_OF_LINE after each line; the last block may be empty toward its end."""
-        window, size = self._window, self._size
+        window = self._window
+        size = self._size
         line = np.cumsum(ids == END_OF_LINE, dtype=np.int32)
         is_kept = generator.random(len(ids), np.float32) < np.where(ids == END_OF_LINE, -1.0, self._keep[ids])
-        ids, line = ids[is_kept], line[is_kept]
-        # A word's neighbors must be in its line.
-        first, last = np.searchsorted(line, line, 'left'), np.searchsorted(line, line, 'right') - 1
-        index, reach = np.arange(len(ids)), generator.integers(1, window, len(ids), endpoint=True)
+        ids = ids[is_kept]
+        line = line[is_kept]
+
+        # A word's neighbors are in its own line.
+        index = np.arange(len(ids))
+        before = index - np.searchsorted(line, line, 'left')
+        after = np.searchsorted(line, line, 'right') - 1 - index
+        reach = generator.integers(1, window, len(ids), endpoint=True)
+
         rows = -(-len(ids) // size)
-        blocks = lambda x: np.pad(x, (0, rows * size - len(x))).astype(np.int8).reshape(rows, size)
-        padded = np.pad(ids, (window, rows * size - len(ids) + window))
+        missing = rows * size - len(ids)
+        left = np.pad(np.minimum(reach, before), (0, missing)).astype(np.int8).reshape(rows, size)
+        right = np.pad(np.minimum(reach, after), (0, missing)).astype(np.int8).reshape(rows, size)
+        padded = np.pad(ids, (window, missing + window))
         words = np.lib.stride_tricks.sliding_window_view(padded, size + 2 * window)[::size][:rows]
-        left, right = blocks(np.minimum(reach, index - first)), blocks(np.minimum(reach, last - index))
+
         if self._is_tree:
             own = words[:, window : window + size]
             return PathBlocks(words, left, right, self._paths.nodes[own], self._paths.signs[own])
@@ -136,7 +169,9 @@ class TextChunks:
 
     def __init__(self, ids: np.ndarray, make: BlockMaker, *, chunk: int = CHUNK) -> None:
         """`ids` has END_OF_LINE after each line; it may be on disk."""
-        self._ids, self.make, self._chunk = ids, make, chunk
+        self._ids = ids
+        self.make = make
+        self._chunk = chunk
 
     def __len__(self) -> int:
         return -(-len(self._ids) // self._chunk)

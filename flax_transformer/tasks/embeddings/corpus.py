@@ -45,7 +45,8 @@ class Vocabulary:
     @classmethod
     def of(cls, counts: Mapping[str, int], *, min_count: int, size: int) -> 'Vocabulary':
         """The words that occur at least `min_count` times, at most `size` of them; equally frequent ones by name."""
-        kept = sorted((w for w, n in counts.items() if n >= min_count), key=lambda word: (-counts[word], word))[:size]
+        frequent = [(-count, word) for word, count in counts.items() if count >= min_count]
+        kept = [word for _, word in sorted(frequent)[:size]]
         return cls(kept, (counts[word] for word in kept))
 
     def __len__(self) -> int:
@@ -70,7 +71,8 @@ class Vocabulary:
             if rest:
                 raise ValueError('expected a line break at its end')
             rows = [line.rsplit(' ', 1) for line in lines]
-            words, counts = [word for word, _ in rows], [int(count) for _, count in rows]
+            words = [word for word, _ in rows]
+            counts = [int(count) for _, count in rows]
             if len(set(words)) < max(len(words), 2):
                 raise ValueError('expected two or more words, each once')
             if min(counts) < 1 or sum(counts) > _MOST_COUNT:
@@ -78,7 +80,8 @@ class Vocabulary:
             return cls(words, counts)
 
 
-IDS_FILE, DESCRIPTION_FILE = 'corpus.ids', 'corpus.json'
+IDS_FILE = 'corpus.ids'
+DESCRIPTION_FILE = 'corpus.json'
 END_OF_LINE = -1
 _UNKNOWN = -2
 _PIECE = 1 << 22  # ids held at once
@@ -114,11 +117,13 @@ def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[
 
 def encode(files: Sequence[Path], vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
     """The ids of a text that fits in memory, as corpus.ids has them."""
-    known, found = vocabulary.ids, []
+    known = vocabulary.ids
+    text: list[int] = []
     for words in lines_of_words(files, config):
         ids = [known[word] for word in words if word in known]
-        found += [*ids, END_OF_LINE] if ids else []
-    return np.array(found, np.int32)
+        if ids:
+            text += [*ids, END_OF_LINE]
+    return np.array(text, np.int32)
 
 
 def prepare_corpus(
@@ -138,14 +143,17 @@ def prepare_corpus(
             dict(zip(words, counts.tolist(), strict=True)), min_count=config.min_count, size=vocab_size
         )
         _check_enough(vocabulary, files, counts, config)
+
         # Indexed by a number of the pass; END_OF_LINE, -1, is the last.
         ids = np.array([*(vocabulary.ids.get(word, _UNKNOWN) for word in words), END_OF_LINE], np.int32)
         with written_whole(folder / IDS_FILE) as out:
             num_lines = sum(_write_known(ids, _pieces(raw), out))
     finally:
         raw.unlink(missing_ok=True)
+
     file = folder / IDS_FILE
-    corpus = Corpus(file, num_lines, num_words, file.stat().st_size // 4 - num_lines, sha256_of(file), listed(files))
+    num_known = file.stat().st_size // 4 - num_lines
+    corpus = Corpus(file, num_lines, num_words, num_known, sha256_of(file), listed(files))
     describe(corpus)
     return corpus, vocabulary
 
@@ -157,15 +165,15 @@ def describe(corpus: Corpus) -> None:
 
 def is_as_noted(file: Path, noted: Any) -> bool:
     """Whether a file has the size and SHA-256 that were noted; the size first, as a sparse file takes hours to hash."""
-    is_size = isinstance(noted, list) and noted[:1] == [file.stat().st_size]
-    return is_size and noted[1:] == [sha256_of(file)]
+    has_size = isinstance(noted, list) and noted[:1] == [file.stat().st_size]
+    return has_size and noted[1:] == [sha256_of(file)]
 
 
 def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus | None:
     """The corpus that `prepare_corpus` wrote from these files; None if it is missing or damaged, or they changed."""
     try:
-        found = parse_json(read_limited(folder / DESCRIPTION_FILE))
-        corpus = Corpus(**{**found, 'file': folder / IDS_FILE})
+        description = parse_json(read_limited(folder / DESCRIPTION_FILE))
+        corpus = Corpus(**{**description, 'file': folder / IDS_FILE})
         is_whole = is_as_noted(corpus.file, [4 * (corpus.num_known + corpus.num_lines), corpus.digest])
         is_whole = is_whole and corpus.ids.min() >= END_OF_LINE and corpus.ids.max() < vocab_size
         return corpus if is_whole and unchanged(corpus.sources, files) is not None else None
@@ -177,7 +185,8 @@ def _write_numbers(files: Sequence[Path], config: WordsConfig, out: Path) -> tup
     """Writes each line's words as numbers, then END_OF_LINE; returns the words by number, and how many were read."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
-    total, piece = 0, []
+    total = 0
+    piece: list[int] = []
     with naming(out), out.open('wb') as opened:
         for words in lines_of_words(files, config):
             piece += [*map(numbers.__getitem__, words), END_OF_LINE]
@@ -199,11 +208,13 @@ def _write_known(ids: np.ndarray, pieces: Iterable[np.ndarray], out: BinaryIO) -
     """Writes the ids of numbers, without unknown words and empty lines; yields the lines of each piece."""
     last = END_OF_LINE
     for piece in pieces:
-        found = ids[piece]
-        found = found[found != _UNKNOWN]
-        is_end = found == END_OF_LINE
-        kept = found[~(is_end & np.concatenate([[last == END_OF_LINE], is_end[:-1]]))] if len(found) else found
-        last = kept[-1] if len(kept) else last
+        known = ids[piece]
+        known = known[known != _UNKNOWN]
+        is_end = known == END_OF_LINE
+        follows_end = np.concatenate([[last == END_OF_LINE], is_end])[: len(known)]
+        kept = known[~(is_end & follows_end)]
+        if len(kept):
+            last = kept[-1]
         out.write(kept.tobytes())
         yield int((kept == END_OF_LINE).sum())
 

@@ -1,5 +1,7 @@
-"""English words for measuring and removing the bias of gender: after Bolukbasi et al. 2016, appendix C, and Caliskan et
-al. 2017; single words in lower case."""
+"""English words for measuring and removing the bias of gender; single words in lower case.
+
+From Bolukbasi et al. 2016, appendix C, and Caliskan et al. 2017.
+"""
 
 import json
 from pathlib import Path

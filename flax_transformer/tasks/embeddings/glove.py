@@ -41,7 +41,10 @@ class PairChunks:
 
     def __init__(self, pairs: np.ndarray, *, block_size: int, segment: int = _SEGMENT, chunk: int = CHUNK) -> None:
         """`pairs` [n] of PAIR, sorted by words; it may be on disk."""
-        self._pairs, self._size, self._segment, self._chunk = pairs, block_size, segment, chunk
+        self._pairs = pairs
+        self._size = block_size
+        self._segment = segment
+        self._chunk = chunk
 
     def __len__(self) -> int:
         return -(-len(self._pairs) // (self._segment * self._chunk))
@@ -50,10 +53,11 @@ class PairChunks:
         """Every len(self)-th segment, from `chunk` on, with the pairs shuffled and cut into rows."""
         starts = np.arange(chunk, -(-len(self._pairs) // self._segment), len(self)) * self._segment
         indices = (starts[:, None] + np.arange(self._segment)).ravel()
-        found = self._pairs[indices[indices < len(self._pairs)]]
-        rows = -(-len(found) // self._size)
+        pairs = self._pairs[indices[indices < len(self._pairs)]]
+
+        rows = -(-len(pairs) // self._size)
         padded = np.zeros(rows * self._size, PAIR)
-        padded[: len(found)] = found[generator.permutation(len(found))]
+        padded[: len(pairs)] = pairs[generator.permutation(len(pairs))]
         return Pairs(*(np.ascontiguousarray(padded[name]).reshape(rows, self._size) for name in PAIR.names))
 
 
@@ -81,9 +85,11 @@ def update_block(
 ) -> tuple[Params, Params, Sums]:
     """Tables and AdaGrad's sums of squared gradients after the updates of a block [P], and its sums."""
     ids = jnp.concatenate([pairs.first, pairs.second])
-    inputs, outputs = rows_of(params['input'], ids), rows_of(params['output'], ids)
+    inputs = rows_of(params['input'], ids)
+    outputs = rows_of(params['output'], ids)
     gradients, sums = _gradients(inputs, outputs, pairs, x_max)
     ids, gradients = share((ids, gradients))
+
     is_finite = jnp.isfinite(gradients['input']).all() & jnp.isfinite(gradients['output']).all()
     for name, gradient in gradients.items():
         gradient = jnp.where(is_finite, gradient, 0.0)
@@ -101,27 +107,35 @@ def sums_of_block(params: Params, pairs: Pairs, x_max: float) -> Sums:
 
 def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float) -> tuple[Params, Sums]:
     """The gradients of rows [2 P, D + 1] of both tables, and the sums (equation 8).
-    Each pair counts in both orders, one word's input with the other's output; two of the same have but one."""
+
+    Each pair counts in both orders, one word's input with the other's output; two of the same have but one.
+    """
     size = len(pairs.first)
     swapped = jnp.concatenate([outputs[size:], outputs[:size]])
     scores = (inputs[:, :-1] * swapped[:, :-1]).sum(axis=1) + inputs[:, -1] + swapped[:, -1]
     count = jnp.concatenate([pairs.count, jnp.where(pairs.first == pairs.second, 0.0, pairs.count)])
     weight = jnp.minimum(count / x_max, 1.0) ** _EXPONENT
     difference = jnp.where(count > 0, scores - jnp.log(jnp.maximum(count, 1e-30)), 0.0)
+
     error = (weight * difference)[:, None]
-    with_bias = lambda vectors: jnp.concatenate([vectors[:, :-1], jnp.ones_like(vectors[:, :1])], axis=1)
-    of_swapped = error * with_bias(inputs)
+    grad_swapped = error * _with_one_for_bias(inputs)
     gradients = {
-        'input': error * with_bias(swapped),
-        'output': jnp.concatenate([of_swapped[size:], of_swapped[:size]]),
+        'input': error * _with_one_for_bias(swapped),
+        'output': jnp.concatenate([grad_swapped[size:], grad_swapped[:size]]),
     }
     loss = 0.5 * (weight * difference * difference).sum()
     return gradients, {'loss': loss, 'pairs': (count > 0).sum().astype(jnp.float32)}
 
 
+def _with_one_for_bias(vectors: jax.Array) -> jax.Array:
+    """Vectors [P, D + 1] whose last column, the other word's bias, is 1: the gradient of a score by a row."""
+    return jnp.concatenate([vectors[:, :-1], jnp.ones_like(vectors[:, :1])], axis=1)
+
+
 PAIR = np.dtype([('first', '<i4'), ('second', '<i4'), ('count', '<f4')])
 _ENTRY = np.dtype([('key', '<i8'), ('count', '<f8')])
-_DISTANCE_BITS, _ID_BITS = 7, 28  # EmbeddingsModelConfig allows windows up to 100 and 2^28 words
+_DISTANCE_BITS = 7  # EmbeddingsModelConfig allows windows up to 100
+_ID_BITS = 28  # and vocabularies of up to 2^28 words
 _PIECE = 1 << 20  # ids that are thinned at once
 _MOST = 1 << 24  # occurrences held at once, 8 bytes each and as many again to sort them
 
@@ -141,19 +155,23 @@ def count_pairs(
     try:
         if keep is not None:
             ids = _thinned(ids, keep, seed, folder / 'ids')
-        runs, step = [], max(most // window, 1)
+
+        runs = []
+        step = max(most // window, 1)
         for first in range(0, len(ids), step):
             file = folder / str(first)
             with naming(file), file.open('wb') as opened:  # `tofile` does not say why it failed
                 opened.write(_run(ids[first : first + step + window], window, step).tobytes())
             if file.stat().st_size:  # an empty file cannot be mapped
                 runs.append(np.memmap(file, _ENTRY, mode='r'))
+
         with written_whole(out) as opened:
             total = 0
             for keys, counts in _merged(runs, most):
                 pairs = np.empty(len(keys), PAIR)
-                pairs['first'], pairs['second'] = first, second = keys >> _ID_BITS, keys & (2**_ID_BITS - 1)
-                pairs['count'] = np.where(first == second, 2 * counts, counts)
+                pairs['first'] = keys >> _ID_BITS
+                pairs['second'] = keys & (2**_ID_BITS - 1)
+                pairs['count'] = np.where(pairs['first'] == pairs['second'], 2 * counts, counts)
                 opened.write(pairs.tobytes())
                 total += len(pairs)
         return total
@@ -168,7 +186,9 @@ def _thinned(ids: np.ndarray, keep: np.ndarray, seed: int, file: Path) -> np.nda
             piece = np.asarray(ids[first : first + _PIECE])
             drawn = np.random.default_rng([seed, number]).random(len(piece), np.float32)
             out.write(piece[(piece == END_OF_LINE) | (drawn < keep[piece])].tobytes())
-    return np.memmap(file, np.int32, mode='r') if file.stat().st_size else ids[:0]  # an empty file cannot be mapped
+    if not file.stat().st_size:  # an empty file cannot be mapped
+        return ids[:0]
+    return np.memmap(file, np.int32, mode='r')
 
 
 def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:
@@ -176,9 +196,12 @@ def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:
     line = np.cumsum(ids == END_OF_LINE, dtype=np.int32)
     parts = []
     for distance in range(1, min(window, len(ids) - 1) + 1):
-        here, there = ids[:-distance][:step], ids[distance:][:step]
-        is_pair = (line[:-distance][:step] == line[distance:][:step]) & (here != END_OF_LINE) & (there != END_OF_LINE)
-        here, there = here[is_pair].astype(np.int64), there[is_pair].astype(np.int64)
+        here = ids[:-distance][:step]
+        there = ids[distance:][:step]
+        is_same_line = line[:-distance][:step] == line[distance:][:step]
+        is_pair = is_same_line & (here != END_OF_LINE) & (there != END_OF_LINE)
+        here = here[is_pair].astype(np.int64)
+        there = there[is_pair].astype(np.int64)
         # The distance is sorted with the words: sorting numbers is several times faster than an argsort.
         key = np.minimum(here, there) << _ID_BITS | np.maximum(here, there)
         parts.append(key << _DISTANCE_BITS | distance)
@@ -189,10 +212,11 @@ def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:
 def _summed(keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Sorted keys, each once, with the sums of their counts."""
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    found = np.empty(len(starts), _ENTRY)
-    found['key'] = keys[starts]
-    found['count'] = np.add.reduceat(counts, starts) if len(starts) else 0.0
-    return found
+    entries = np.empty(len(starts), _ENTRY)
+    entries['key'] = keys[starts]
+    if len(starts):
+        entries['count'] = np.add.reduceat(counts, starts)
+    return entries
 
 
 def _merged(runs: list[np.ndarray], most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -200,10 +224,12 @@ def _merged(runs: list[np.ndarray], most: int) -> Iterator[tuple[np.ndarray, np.
     total = sum(map(len, runs))
     if not total:
         return
+
     # Ends of ranges of keys that hold about `most` entries each, from a sample of every run.
     sample = np.sort(np.concatenate([run['key'][:: max(most // 1024, 1)] for run in runs]))
     ranges = -(-total // most)
     ends = np.unique(sample[np.linspace(0, len(sample) - 1, ranges + 1).astype(int)[1:-1]]).tolist()
+
     begun = [0] * len(runs)
     for end in [*ends, np.iinfo(np.int64).max]:
         parts = []

@@ -59,7 +59,8 @@ def nearest_by_product(
       minus: [Q, M, D], likewise.
       others: as `nearest_by_sum`.
     """
-    above, below = ((1 + _cosines(vectors, units)) / 2 for vectors in (plus, minus))
+    above = (1 + _cosines(plus, units)) / 2
+    below = (1 + _cosines(minus, units)) / 2
     return _best(above.prod(axis=1) / (below.prod(axis=1) + EPSILON), excluded, among, count)
 
 
@@ -107,7 +108,8 @@ class WordVectors:
 
         Raises UserError if a word occurs twice, or if a number is not finite.
         """
-        self.words, self.matrix = tuple(words), np.asarray(matrix, np.float32)
+        self.words = tuple(words)
+        self.matrix = np.asarray(matrix, np.float32)
         if self.matrix.ndim != 2 or len(self.words) != len(self.matrix) or not self.matrix.size:
             raise UserError(f'got {len(self.words)} words and a matrix {self.matrix.shape}; expected [words, width]')
         self._ids = {word: number for number, word in enumerate(self.words)}
@@ -161,10 +163,10 @@ class WordVectors:
     @cached_property
     def by_spelling(self) -> dict[str, list[int]]:
         """The ids of the words that are the same in upper case, in order."""
-        found: dict[str, list[int]] = {}
+        ids: dict[str, list[int]] = {}
         for number, word in enumerate(self.words):
-            found.setdefault(word.upper(), []).append(number)
-        return found
+            ids.setdefault(word.upper(), []).append(number)
+        return ids
 
     def __len__(self) -> int:
         return len(self.words)
@@ -178,8 +180,7 @@ class WordVectors:
     def id_of(self, word: str) -> int:
         """The row of a word. Raises UserError, which names the nearest by spelling, for an unknown one."""
         if word not in self._ids:
-            known = f'the vocabulary of {len(self):,} words'
-            raise UserError(f'{word!r} is not in {known}.{nearest(word, self.words)}')
+            raise UserError(f'{word!r} is not in the vocabulary of {len(self):,} words.{nearest(word, self.words)}')
         return self._ids[word]
 
     def ids_of(self, words: Iterable[str]) -> np.ndarray:
@@ -188,8 +189,8 @@ class WordVectors:
 
     def similarity(self, first: str, second: str) -> float:
         """The cosine of two words' vectors; 0 if one is all zeros."""
-        one, other = self.units[self.ids_of([first, second])].astype(np.float64)
-        return float(one @ other)
+        rows = self.units[self.ids_of([first, second])].astype(np.float64)
+        return float(rows[0] @ rows[1])
 
     def neighbours(self, word: str | np.ndarray, *, count: int = 10, among: int | None = None) -> list[Neighbour]:
         """The words of highest cosine with a word, which is not among them, or with any vector [D].
@@ -224,14 +225,18 @@ class WordVectors:
         among: int | None = None,
     ) -> list[Neighbour]:
         """The words nearest to the words `plus` and farthest from the words `minus`, by the method of `analogy`."""
-        plus_ids, minus_ids = self.ids_of(plus), self.ids_of(minus)
+        plus_ids = self.ids_of(plus)
+        minus_ids = self.ids_of(minus)
         excluded = np.concatenate([plus_ids, minus_ids])[None]
         if method == 'add':
             query = self.units[plus_ids].sum(axis=0) - self.units[minus_ids].sum(axis=0)
             return self._named(*self._nearest(query[None], excluded, count, among))
+
         count, among = self._limits(count, among, excluded)
-        parts = (self.units[ids][None] for ids in (plus_ids, minus_ids))
-        return self._named(*nearest_by_product(self._units, *parts, excluded, among, count=count))
+        scores, ids = nearest_by_product(
+            self._units, self.units[plus_ids][None], self.units[minus_ids][None], excluded, among, count=count
+        )
+        return self._named(scores, ids)
 
     def answers(self, questions: np.ndarray, *, among: int | None = None) -> np.ndarray:
         """The best word's id [N] for analogies [N, 3] of ids a, b, c, by 3CosAdd.
@@ -240,14 +245,15 @@ class WordVectors:
         """
         same = [[i for word in row for i in self.by_spelling[self.words[word].upper()]] for row in questions.tolist()]
         excluded = np.array([*zip(*zip_longest(*same, fillvalue=len(self)), strict=True)], np.int32)
-        found = []
+
+        answers = []
         for start in range(0, len(questions), _CHUNK):
             # One shape, compiled once.
             chosen = np.resize(np.arange(len(questions))[start : start + _CHUNK], min(len(questions), _CHUNK))
             a, b, c = self.units[questions[chosen].T]
             _, ids = self._nearest(b - a + c, excluded[chosen], 1, among)
-            found.append(np.asarray(ids)[: len(questions) - start, 0])
-        return np.concatenate(found) if found else np.zeros(0, np.int32)
+            answers.append(np.asarray(ids)[: len(questions) - start, 0])
+        return np.concatenate(answers) if answers else np.zeros(0, np.int32)
 
     def _nearest(
         self, queries: np.ndarray, excluded: np.ndarray, count: int, among: int | None

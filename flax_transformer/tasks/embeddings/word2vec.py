@@ -72,15 +72,18 @@ def neighbors(block: Blocks, window: int) -> jax.Array:
 
 def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
     """The updates in which each word of the block predicts its neighbors, and the sums."""
-    window, size = config.window, block.left.shape[0]
-    is_neighbor = neighbors(block, window)
+    size = block.left.shape[0]
+    is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
-    words, predicted = block.words[window : window + size], jnp.concatenate([block.words, block.negatives])
-    inputs, outputs = rows_of(params['input'], words), rows_of(params['output'], predicted)
+
+    words = block.words[config.window : config.window + size]
+    predicted = jnp.concatenate([block.words, block.negatives])
+    inputs = rows_of(params['input'], words)
+    outputs = rows_of(params['output'], predicted)
+
     shared = config.negatives / len(block.negatives)
-    weights = jnp.concatenate(
-        [is_neighbor, jnp.broadcast_to(shared * pairs[:, None], (size, len(block.negatives)))], axis=1
-    )
+    negative_weights = jnp.broadcast_to(shared * pairs[:, None], (size, len(block.negatives)))
+    weights = jnp.concatenate([is_neighbor, negative_weights], axis=1)
     is_true = (jnp.arange(len(predicted)) < len(block.words)).astype(jnp.float32)
     gradient, loss = logistic(inputs @ outputs.T, is_true[None, :], weights)
     updates = {
@@ -92,23 +95,28 @@ def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: Embeddings
 
 def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
     """The updates in which the mean of its neighbors predicts each word of the block, and the sums."""
-    window, size = config.window, block.left.shape[0]
-    is_neighbor = neighbors(block, window)
+    size = block.left.shape[0]
+    is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
     has_any = jnp.minimum(pairs, 1.0)
-    predicted = jnp.concatenate([block.words[window : window + size], block.negatives])
-    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], predicted)
+
+    words = block.words[config.window : config.window + size]
+    predicted = jnp.concatenate([words, block.negatives])
+    inputs = rows_of(params['input'], block.words)
+    outputs = rows_of(params['output'], predicted)
     means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
+
     true, false = outputs[:size], outputs[size:]
-    of_true, loss_true = logistic((means * true).sum(axis=1), 1.0, has_any)
+    grad_true, loss_true = logistic((means * true).sum(axis=1), 1.0, has_any)
     weights = jnp.broadcast_to(has_any[:, None] * (config.negatives / len(block.negatives)), (size, len(false)))
-    of_false, loss_false = logistic(means @ false.T, 0.0, weights)
-    of_means = of_true[:, None] * true + of_false @ false
-    of_outputs = jnp.concatenate([of_true[:, None] * means, of_false.T @ means])
+    grad_false, loss_false = logistic(means @ false.T, 0.0, weights)
+    grad_means = grad_true[:, None] * true + grad_false @ false
+    grad_outputs = jnp.concatenate([grad_true[:, None] * means, grad_false.T @ means])
+
     # Each neighbor gets, as in word2vec's code, the whole gradient of the mean, not its share.
     updates = {
-        'input': RowUpdate(block.words, rate * (is_neighbor.T @ of_means)),
-        'output': RowUpdate(predicted, rate * of_outputs),
+        'input': RowUpdate(block.words, rate * (is_neighbor.T @ grad_means)),
+        'output': RowUpdate(predicted, rate * grad_outputs),
     }
     loss = loss_true + loss_false
     return finite(updates, loss), sums_of(loss, is_neighbor, has_any.sum())
@@ -135,6 +143,7 @@ def sums_of(loss: jax.Array, is_neighbor: jax.Array, predictions: jax.Array) -> 
 
 
 def finite(updates: Updates, loss: jax.Array) -> Updates:
+    """The updates, or zeros where the loss is not finite."""
     return {name: RowUpdate(ids, jnp.where(jnp.isfinite(loss), delta, 0.0)) for name, (ids, delta) in updates.items()}
 
 
@@ -147,16 +156,21 @@ def skip_gram_tree(
     offsets = [offset for offset in range(2 * config.window + 1) if offset != config.window]
     columns = jnp.arange(size)[:, None] + jnp.array(offsets)[None, :]
     is_neighbor = jnp.take_along_axis(neighbors(block, config.window), columns, axis=1)  # [L, 2 * window]
-    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
+
+    inputs = rows_of(params['input'], block.words)
+    outputs = rows_of(params['output'], block.nodes)
     around = inputs[columns]
     weights = (block.signs != NO_NODE).astype(jnp.float32)[:, :, None] * is_neighbor[:, None, :]
-    gradient, loss = tree_logistic(jnp.einsum('LPD,LWD->LPW', outputs, around), block.signs[:, :, None], weights)
-    of_around = jnp.einsum('LPW,LPD->LWD', gradient, outputs)
-    of_inputs = jnp.zeros_like(inputs)
+    scores = jnp.einsum('LPD,LWD->LPW', outputs, around)
+    gradient, loss = tree_logistic(scores, block.signs[:, :, None], weights)
+
+    grad_around = jnp.einsum('LPW,LPD->LWD', gradient, outputs)
+    grad_inputs = jnp.zeros_like(inputs)
     for number, offset in enumerate(offsets):
-        of_inputs = of_inputs.at[offset : offset + size].add(of_around[:, number])
-    of_outputs = jnp.einsum('LPW,LWD->LPD', gradient, around)
-    return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, is_neighbor.sum())
+        grad_inputs = grad_inputs.at[offset : offset + size].add(grad_around[:, number])
+    grad_outputs = jnp.einsum('LPW,LWD->LPD', gradient, around)
+    updates = _tree_updates(block, rate * grad_inputs, rate * grad_outputs, loss)
+    return updates, sums_of(loss, is_neighbor, is_neighbor.sum())
 
 
 def cbow_tree(
@@ -166,15 +180,19 @@ def cbow_tree(
     is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
     has_any = jnp.minimum(pairs, 1.0)
-    inputs, outputs = rows_of(params['input'], block.words), rows_of(params['output'], block.nodes)
+
+    inputs = rows_of(params['input'], block.words)
+    outputs = rows_of(params['output'], block.nodes)
     means = is_neighbor @ inputs / jnp.maximum(pairs, 1.0)[:, None]
     weights = (block.signs != NO_NODE) * has_any[:, None]
     gradient, loss = tree_logistic(jnp.einsum('LPD,LD->LP', outputs, means), block.signs, weights)
-    of_inputs = is_neighbor.T @ jnp.einsum('LP,LPD->LD', gradient, outputs)
-    of_outputs = gradient[:, :, None] * means[:, None, :]
-    return _updates(block, rate * of_inputs, rate * of_outputs, loss), sums_of(loss, is_neighbor, has_any.sum())
+
+    grad_inputs = is_neighbor.T @ jnp.einsum('LP,LPD->LD', gradient, outputs)
+    grad_outputs = gradient[:, :, None] * means[:, None, :]
+    updates = _tree_updates(block, rate * grad_inputs, rate * grad_outputs, loss)
+    return updates, sums_of(loss, is_neighbor, has_any.sum())
 
 
-def _updates(block: PathBlocks, of_inputs: jax.Array, of_outputs: jax.Array, loss: jax.Array) -> Updates:
-    of_nodes = RowUpdate(block.nodes.reshape(-1), of_outputs.reshape(-1, of_outputs.shape[-1]))
-    return finite({'input': RowUpdate(block.words, of_inputs), 'output': of_nodes}, loss)
+def _tree_updates(block: PathBlocks, inputs: jax.Array, outputs: jax.Array, loss: jax.Array) -> Updates:
+    nodes = RowUpdate(block.nodes.reshape(-1), outputs.reshape(-1, outputs.shape[-1]))
+    return finite({'input': RowUpdate(block.words, inputs), 'output': nodes}, loss)
