@@ -1,7 +1,8 @@
 """How good a translator is: scores, the loss per target token, and whether the search or the model is at fault.
 
 If the model scores the reference higher than what the search returned, the search missed it. If it scores its own
-output higher, no search could have helped. The reference is scored as the tokenizer spells it."""
+output higher, no search could have helped. The reference is scored as the tokenizer spells it.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -49,11 +50,12 @@ def evaluate_translation(
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
-    """Returns what `evaluate_loss` does, unsmoothed, under the mean of several models, but without targets' tags."""
+    """`evaluate_loss`, unsmoothed, under the mean of several models, but without targets' tags."""
     kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
     scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
-    tokens = sum(one.num_tokens - (translator.first_id is not None) for one in scored)
-    nll = -sum(one.log_prob for one in scored) / max(tokens, 1)
+    num_given = 0 if translator.first_id is None else 1  # a target's tag is given, not predicted
+    tokens = sum(target.num_tokens - num_given for target in scored)
+    nll = -sum(target.log_prob for target in scored) / max(tokens, 1)
     return {'nll': nll, 'perplexity': math.exp(nll), 'target_tokens': float(tokens)}
 
 
@@ -65,10 +67,12 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
+
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss=loss))
-    replicated, key = devices.put(params, devices.replicated), jax.random.key(0)
+    replicated = devices.put(params, devices.replicated)
+    key = jax.random.key(0)
     batches = loss_batches(
         [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
     )
@@ -129,7 +133,9 @@ def _report(
     width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation], metric: Any
 ) -> WidthReport:
     """What the search at one width did, given its translations, the references with their scores, and the BLEU."""
-    faults, num_right, num_left_out = [], 0, 0
+    faults = []
+    num_right = 0
+    num_left_out = 0
     for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
         if ours.split or not source.strip():
             num_left_out += 1
@@ -185,10 +191,11 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
 def table(reports: Sequence[WidthReport]) -> str:
     """The reports as a table, a line each, and BLEU's signature."""
     lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
-    signatures = dict.fromkeys(one.bleu_signature for one in reports)
-    for one in reports:
+    for report in reports:
         lines.append(
-            f'{one.beam_width:4}{one.bleu:8.2f}{one.length_ratio:14.3f}{one.mean_score:12.4f}{one.num_right:8,}'
-            f'{one.num_search_faults:22,}{one.num_model_faults:14,}'
+            f'{report.beam_width:4}{report.bleu:8.2f}{report.length_ratio:14.3f}{report.mean_score:12.4f}'
+            f'{report.num_right:8,}{report.num_search_faults:22,}{report.num_model_faults:14,}'
         )
-    return '\n'.join([*lines, *(f'  BLEU {signature}' for signature in signatures if signature)])
+    signatures = dict.fromkeys(report.bleu_signature for report in reports)
+    lines += [f'  BLEU {signature}' for signature in signatures if signature]
+    return '\n'.join(lines)

@@ -1,6 +1,7 @@
 """Inside a translator: attention as pictures and as text, and the tree of a beam search.
 
-Pictures need matplotlib (extra `plots`)."""
+Pictures need matplotlib (extra `plots`).
+"""
 
 import unicodedata
 from collections.abc import Sequence
@@ -66,10 +67,16 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
 def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
     """The map of one layer, of one head or averaged over heads; both are counted from 0, layer -1 is the last."""
     weights = attention.weights[layer]
-    picture = weights.mean(axis=0) if head is None else weights[head]
-    which = ',\nmean of heads' if head is None else f',\nhead {range(len(weights))[head] + 1}'
+    if head is None:
+        picture = weights.mean(axis=0)
+        heads = 'mean of heads'
+    else:
+        picture = weights[head]
+        heads = f'head {range(len(weights))[head] + 1}'
+
     title = f'attention of decoder layer {range(len(attention.weights))[layer] + 1}'
-    title += which if len(weights) > 1 else ''  # an RNN has one
+    if len(weights) > 1:  # an RNN has one
+        title += f',\n{heads}'
     return plot_map(picture, attention.source, attention.target, title=title)
 
 
@@ -118,25 +125,40 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
     ▁b   ██ ░░░░
     </s> ▒▒ ████
     """
-    source, target = list(map(_printable, source)), list(map(_printable, target))
+    source = list(map(_printable, source))
+    target = list(map(_printable, target))
     label = min(max(map(_columns, target)), max(width // 4, 1))
     room = width - label
-    longest = max(map(_columns, source))
-    # The longest names for which there is room.
-    most = next((n for n in range(longest, 1, -1) if sum(1 + min(_columns(name), n) for name in source) <= room), 1)
+
+    most = _longest_name(source, room)
     gap = ' ' if most > 1 or 2 * len(source) <= room else ''
-    widths = [min(_columns(name), most) for name in source]
-    shown = len(source) if (1 + len(gap)) * len(source) <= room or most > 1 else max(room - 2, 0)
+    is_room_for_all = most > 1 or (1 + len(gap)) * len(source) <= room
+    shown = len(source) if is_room_for_all else max(room - 2, 0)
     rest = '' if shown == len(source) else '…'
+    widths = [min(_columns(name), most) for name in source[:shown]]
+
     space = gap or ' '  # separates the label from the first column
-    lines = [
-        ' ' * label + space + gap.join(_fit(name, n) for name, n in zip(source[:shown], widths, strict=False)) + rest
-    ]
+    names = gap.join(map(_fit, source[:shown], widths))
+    lines = [' ' * label + space + names + rest]
     for name, row in zip(target, weights, strict=True):
-        shades = [next(shade for least, shade in SHADES if weight >= least or not least) for weight in row[:shown]]
-        cells = [shade * n for shade, n in zip(shades, widths, strict=False)]
+        cells = [_shade(weight) * columns for weight, columns in zip(row[:shown], widths, strict=True)]
         lines.append(_fit(name, label) + space + gap.join(cells))
     return '\n'.join(line.rstrip() for line in lines)
+
+
+def _longest_name(names: Sequence[str], room: int) -> int:
+    """The most columns of a name with which all names, and a space before each, fit into the room; at least 1."""
+    for most in range(max(map(_columns, names)), 1, -1):
+        if sum(1 + min(_columns(name), most) for name in names) <= room:
+            return most
+    return 1
+
+
+def _shade(weight: float) -> str:
+    for least, shade in SHADES:
+        if weight >= least:
+            return shade
+    return SHADES[-1][1]
 
 
 def _printable(piece: str) -> str:
@@ -155,11 +177,13 @@ def _columns_of(character: str) -> int:
 
 def _fit(text: str, width: int) -> str:
     """The text cut or padded to this many columns."""
-    kept, columns = '', 0
+    kept = ''
+    columns = 0
     for character in text:
         if columns + _columns_of(character) > width:
             break
-        kept, columns = kept + character, columns + _columns_of(character)
+        kept += character
+        columns += _columns_of(character)
     return kept + ' ' * (width - columns)
 
 
@@ -178,7 +202,7 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
 
     Raises UserError for a search that is not one plain beam over one model.
     """
-    decoding, programs = translator.decoding, translator.programs
+    decoding = translator.decoding
     if decoding.search != 'beam' or decoding.groups > 1 or decoding.coverage_penalty or len(translator.models) > 1:
         raise UserError(
             f'a tree of the search: got search={decoding.search!r}, groups={decoding.groups}, coverage_penalty='
@@ -186,12 +210,13 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
             'that penalty, over one model'
         )
     (ids,) = translator.tokenizer.encode([line], target_language=decoding.target_language)
-    programs.check_lengths('line', [line], [ids])
+    translator.programs.check_lengths('line', [line], [ids])
+
     steps: list[np.ndarray] = []  # [W, V] log-probabilities of each step
-    found = _search(translator, jnp.asarray([ids]), steps)
-    best = np.asarray(found.tokens[0, 0, : int(found.lengths[0, 0])]).tolist()
-    eos_id = translator.tokenizer.eos_id
-    nodes = _grow(steps, width=decoding.beam_width, eos_id=eos_id, dropped=dropped)
+    hypotheses = _search(translator, jnp.asarray([ids]), steps)
+    best = np.asarray(hypotheses.tokens[0, 0, : int(hypotheses.lengths[0, 0])]).tolist()
+    nodes = _grow(steps, width=decoding.beam_width, eos_id=translator.tokenizer.eos_id, dropped=dropped)
+
     last = -1
     for token in best:
         last = next(i for i, node in enumerate(nodes) if node[:2] == (token, last))
@@ -201,7 +226,8 @@ def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTre
 
 def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
     """The hypotheses of one source, as the translator finds them; fills `steps`."""
-    model, programs = translator.model, translator.programs
+    model = translator.model
+    programs = translator.programs
 
     def record(log_probs: jax.Array, history: History) -> jax.Array:
         """Changes nothing, and appends the log-probabilities of each step."""
@@ -220,12 +246,13 @@ def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) 
             max_positions=programs.max_positions,
         )
         problem = problem._replace(transforms=[*problem.transforms, record])
-        step, state = partial(model.apply, variables, method='decode'), model.apply(variables, source, method='start')
+        step = partial(model.apply, variables, method='decode')
+        state = model.apply(variables, source, method='start')
         return beam_search(step, state, problem, width=translator.decoding.beam_width)
 
-    found = search({'params': translator.weights}, source)
+    hypotheses = search({'params': translator.weights}, source)
     jax.effects_barrier()
-    return found
+    return hypotheses
 
 
 def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int) -> list[tuple[int, int, float, bool]]:
@@ -235,10 +262,15 @@ def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int)
     for log_probs in steps:
         totals = np.stack([total + log_probs[row] for row, (_, total) in enumerate(live)])
         order = np.argsort(-totals, axis=None, kind='stable')[: 2 * width]
-        parents, live, num_dropped = live, [], 0
+        parents = live
+        live = []
+        num_dropped = 0
         for rank, (row, token) in enumerate(zip(*np.unravel_index(order, totals.shape), strict=True)):
             # Greedy search ends with the first choice; a beam sets a hypothesis that ends aside, and goes on.
-            is_kept = rank == 0 if width == 1 else token == eos_id or len(live) < width
+            if width == 1:
+                is_kept = rank == 0
+            else:
+                is_kept = token == eos_id or len(live) < width
             num_dropped += not is_kept
             if not is_kept and num_dropped > dropped:
                 continue

@@ -138,13 +138,17 @@ class Scores:
         else:
             lines.append('BLEU is not defined here: it counts four tokens in a row, and no translation has as many')
             lines.append(f'  {self.bleu_signature}')
-        lines += [f'  {self.bleu_note}'] if self.bleu_note else []
+        if self.bleu_note:
+            lines.append(f'  {self.bleu_note}')
         for name, value, signature in (
             ('chrF', self.chrf, self.chrf_signature),
             ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
             ('TER', self.ter, self.ter_signature),
         ):
-            lines += [NO_TER] if value is None else [f'{name} {value:.2f}', f'  {signature}']
+            if value is None:
+                lines.append(NO_TER)
+            else:
+                lines += [f'{name} {value:.2f}', f'  {signature}']
         lines += self._length_table()
         lines.append(f'length ratio: {self.length_ratio:.3f}; truncated: {self.num_truncated} lines')
         if self.length_warning:
@@ -158,9 +162,10 @@ class Scores:
         name = f'source {self.length_unit}'
         width = len(name)
         rows = [f'{name}   lines{title}    chrF  length ratio']
-        for one in self.by_length:
-            bleu = f'{one.bleu:8.2f}' if self.has_four_words else ''
-            rows.append(f'{one.words:<{width}}{one.num_lines:8,}{bleu}{one.chrf:8.2f}{one.length_ratio:14.3f}')
+        for bucket in self.by_length:
+            bleu = f'{bucket.bleu:8.2f}' if self.has_four_words else ''
+            scores = f'{bleu}{bucket.chrf:8.2f}{bucket.length_ratio:14.3f}'
+            rows.append(f'{bucket.words:<{width}}{bucket.num_lines:8,}{scores}')
         return rows
 
     @property
@@ -168,11 +173,10 @@ class Scores:
         """A warning if the translations are at least a tenth shorter or longer than the references; else empty."""
         if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
             return ''
-        cause = (
-            'too short: a wide beam, a low length penalty or a cap may cut them'
-            if self.length_ratio <= 0.9
-            else 'too long: look for repetition, or for a length penalty that rewards it'
-        )
+        if self.length_ratio <= 0.9:
+            cause = 'too short: a wide beam, a low length penalty or a cap may cut them'
+        else:
+            cause = 'too long: look for repetition, or for a length penalty that rewards it'
         return f'warning: the translations are {cause}'
 
 
@@ -193,15 +197,19 @@ def score(
     for theirs in references:
         if len(translations) != len(theirs):
             raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
+
     ours = list(translations)
-    results, found = {}, {'ter': None, 'ter_signature': ''}
+    results = {}
+    fields = {'ter': None, 'ter_signature': ''}
     for name, metric in make_metrics(tokens, ours, *references).items():
         results[name] = metric.corpus_score(ours, references)
-        found |= {name: results[name].score, f'{name}_signature': str(metric.get_signature())}
+        fields[name] = results[name].score
+        fields[f'{name}_signature'] = str(metric.get_signature())
+
     bleu = results['bleu']
     same = sum(line in theirs for line, *theirs in zip(ours, *references, strict=True))
     return Scores(
-        **found,
+        **fields,
         bleu_details=bleu.format(score_only=False).partition('= ')[2].partition(' ')[2],
         exact=same / max(len(ours), 1),
         length_ratio=bleu.sys_len / max(bleu.ref_len, 1),
@@ -224,32 +232,43 @@ def make_metrics(tokens: ScoreTokens = SPACED, *sides: Sequence[str | None]) -> 
     # TER's support for Chinese characters only works along with its normalization.
     ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
-    found = {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2)}
-    count = len if tokens.is_asian else lambda line: line.count(' ') + 1
-    is_long = any(count(line or '') > MOST_TER_WORDS for side in sides for line in side)
-    return found if is_long else found | {'ter': ter}
+    metrics = {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2)}
+
+    def num_words(line: str) -> int:
+        return len(line) if tokens.is_asian else line.count(' ') + 1
+
+    if not any(num_words(line or '') > MOST_TER_WORDS for side in sides for line in side):
+        metrics['ter'] = ter
+    return metrics
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:
     """The references as a list of sets; one set may be given as its lines."""
-    is_one = not references or isinstance(references[0], str)
-    return [list(references)] if is_one else [list(one) for one in references]
+    if not references or isinstance(references[0], str):
+        return [list(references)]
+    return [list(lines) for lines in references]
 
 
 def _by_length(
     ours: list[str], references: list[list[str]], sources: Sequence[str], tokens: ScoreTokens
 ) -> tuple[BucketScores, ...]:
+    """The scores of each bucket that has a line, shortest first."""
     metrics = make_metrics(tokens)
-    count = count_unspaced if is_unspaced(sources) else lambda line: len(line.split())
-    counts = [count(source) for source in sources]
-    out = []
+    if is_unspaced(sources):
+        lengths = [count_unspaced(source) for source in sources]
+    else:
+        lengths = [len(source.split()) for source in sources]
+
+    buckets = []
     for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
-        chosen = [i for i, count in enumerate(counts) if low <= count and (high is None or count <= high)]
+        chosen = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
         if not chosen:
             continue
-        lines, theirs = [ours[i] for i in chosen], [[one[i] for i in chosen] for one in references]
-        bleu, chrf = (metrics[name].corpus_score(lines, theirs) for name in ('bleu', 'chrf'))
+        lines = [ours[i] for i in chosen]
+        theirs = [[column[i] for i in chosen] for column in references]
+        bleu = metrics['bleu'].corpus_score(lines, theirs)
+        chrf = metrics['chrf'].corpus_score(lines, theirs)
         name = f'{low} or more' if high is None else f'{low}-{high}'
         ratio = bleu.sys_len / max(bleu.ref_len, 1)
-        out.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
-    return tuple(out)
+        buckets.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
+    return tuple(buckets)

@@ -24,15 +24,20 @@ class TranslationValidation(Validation):
 
     def __init__(self, config: Config, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._config, self._tokenizer, self._sets = config, prepared.tokenizer, prepared.validation
-        sets = self._sets
-        training = config.training
-        count = sum(len(each.pairs) for each in sets) if training.evaluate_bleu is None else training.evaluate_bleu
-        self._scored = interleaved(sets, count)
-        self._samples = interleaved(sets, training.sample_translations)
+        self._config = config
+        self._tokenizer = prepared.tokenizer
+        self._sets = prepared.validation
+
+        count = config.training.evaluate_bleu
+        if count is None:
+            count = sum(len(validation_set.pairs) for validation_set in self._sets)
+        self._scored = interleaved(self._sets, count)
+        self._samples = interleaved(self._sets, config.training.sample_translations)
         self.predicts = bool(self._scored or self._samples)
+
         self._programs: Programs | None = None
-        self._can_draw, self._is_explained = training.draw_attention, False
+        self._can_draw = config.training.draw_attention
+        self._is_explained = False
 
     def batches(self) -> Sequence[Batch]:
         config = self._config
@@ -53,71 +58,97 @@ class TranslationValidation(Validation):
 
     def _translate_and_score(self, step: int, params: Params, reporter: Reporter) -> dict[str, Any]:
         translations = self._translate(params)
-        for number, (each, i) in enumerate(self._samples, start=1):
-            line, translation = each.pairs.sources[i], translations[each.name, i]
-            reporter.sample(step, number, source=line, reference=each.pairs.targets[i], translation=translation)
+        for number, (validation_set, i) in enumerate(self._samples, start=1):
+            line = validation_set.pairs.sources[i]
+            reference = validation_set.pairs.targets[i]
+            translation = translations[validation_set.name, i]
+            reporter.sample(step, number, source=line, reference=reference, translation=translation)
             if number == 1 and self._can_draw:
-                self._draw(params, step, each, line, translation, reporter)
+                self._draw(params, step, validation_set, line, translation, reporter)
+
         scores = self._score(translations)
         if scores and not self._is_explained:
             self._is_explained = True
-            notes = dict.fromkeys(note_on(each.tokens, each.pairs.targets) for each in self._sets)
-            for text in (f'BLEU is {scores["bleu_signature"]}', *filter(None, notes)):
-                reporter.say(text)
+            self._explain(scores, reporter)
         return scores
 
-    def _translate(self, params: Params) -> Translated:
-        found = {}
-        for each in self._sets:
-            chosen = sorted({i for one, i in (*self._scored, *self._samples) if one is each})
-            if chosen:
-                done = self._translator_of(params, each)([each.pairs.sources[i] for i in chosen])
-                found |= {(each.name, i): one.text for i, one in zip(chosen, done, strict=True)}
-        return found
+    def _explain(self, scores: dict[str, Any], reporter: Reporter) -> None:
+        reporter.say(f'BLEU is {scores["bleu_signature"]}')
+        notes = [note_on(validation_set.tokens, validation_set.pairs.targets) for validation_set in self._sets]
+        for note in dict.fromkeys(filter(None, notes)):
+            reporter.say(note)
 
-    def _translator_of(self, params: Params, each: ValidationSet) -> Translator:
+    def _translate(self, params: Params) -> Translated:
+        translated: Translated = {}
+        for validation_set in self._sets:
+            chosen = sorted({i for owner, i in (*self._scored, *self._samples) if owner is validation_set})
+            if not chosen:
+                continue
+            translator = self._translator_of(params, validation_set)
+            translations = translator([validation_set.pairs.sources[i] for i in chosen])
+            for i, translation in zip(chosen, translations, strict=True):
+                translated[validation_set.name, i] = translation.text
+        return translated
+
+    def _translator_of(self, params: Params, validation_set: ValidationSet) -> Translator:
         """The run's translator, compiled once, with these parameters and the target language of a set."""
         config = self._config
         translator = Translator(
             config.model,
             params,
             self._tokenizer,
-            replace(config.decoding, target_language=each.tag),
+            replace(config.decoding, target_language=validation_set.tag),
             parallel=config.parallel,
-            source_language=each.source_language,
-            target_language=each.target_language,
+            source_language=validation_set.source_language,
+            target_language=validation_set.target_language,
             programs=self._programs,
         )
         self._programs = translator.programs
         return translator
 
     def _draw(
-        self, params: Params, step: int, each: ValidationSet, line: str, translation: str, reporter: Reporter
+        self,
+        params: Params,
+        step: int,
+        validation_set: ValidationSet,
+        line: str,
+        translation: str,
+        reporter: Reporter,
     ) -> None:
         """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
         from flax_transformer.tasks.translation.inspection import attention_png
 
+        translator = self._translator_of(params, validation_set)
         try:
-            reporter.picture(step, 'attention', attention_png(self._translator_of(params, each), line, translation))
+            reporter.picture(step, 'attention', attention_png(translator, line, translation))
         except ImportError:
             reporter.say(f'no pictures of attention: matplotlib is not installed: {install_command("plots")}')
             self._can_draw = False
 
     def _score(self, translations: Translated) -> dict[str, Any]:
         """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
-        scores, signatures = {}, {}
-        for each in self._sets:
-            chosen = [i for one, i in self._scored if one is each]
-            if chosen:
-                metric, lines = make_metrics(each.tokens)['bleu'], [translations[each.name, i] for i in chosen]
-                scores[each.name] = metric.corpus_score(lines, [[each.pairs.targets[i] for i in chosen]]).score
-                signatures[each.name] = str(metric.get_signature())
-        if not scores:
+        bleu: dict[str, float] = {}
+        signatures: dict[str, str] = {}
+        for validation_set in self._sets:
+            name = validation_set.name
+            chosen = [i for owner, i in self._scored if owner is validation_set]
+            if not chosen:
+                continue
+            metric = make_metrics(validation_set.tokens)['bleu']
+            lines = [translations[name, i] for i in chosen]
+            references = [validation_set.pairs.targets[i] for i in chosen]
+            bleu[name] = metric.corpus_score(lines, [references]).score
+            signatures[name] = str(metric.get_signature())
+        if not bleu:
             return {}
-        shared = set(signatures.values())
-        return {
-            'bleu': sum(scores.values()) / len(scores),
-            **({f'bleu/{name}': score for name, score in scores.items()} if len(scores) > 1 else {}),
-            'bleu_sentences': len(self._scored),
-            'bleu_signature': shared.pop() if len(shared) == 1 else '; '.join(map(' '.join, signatures.items())),
-        }
+
+        scores: dict[str, Any] = {'bleu': sum(bleu.values()) / len(bleu)}
+        if len(bleu) > 1:
+            scores |= {f'bleu/{name}': score for name, score in bleu.items()}
+        scores['bleu_sentences'] = len(self._scored)
+        different = set(signatures.values())
+        if len(different) == 1:
+            scores['bleu_signature'] = different.pop()
+        else:
+            scores['bleu_signature'] = '; '.join(f'{name} {signature}' for name, signature in signatures.items())
+        return scores
