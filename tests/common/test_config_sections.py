@@ -52,7 +52,6 @@ def test_minus_one_is_refused_for_every_number(section, field):
     with pytest.raises(UserError, match=names(field)) as caught:
         section(**{field: -1})
     assert '-1' in str(caught.value)
-    assert 'expected' in str(caught.value) or 'ask for' in str(caught.value) or 'no effect' in str(caught.value)
 
 
 @pytest.mark.parametrize(('section', 'field'), fields_of(float))
@@ -91,92 +90,86 @@ ONE, WEIGHED = CorpusConfig('a', 'x'), CorpusConfig('a', 'x', weight=1.0)
 FRENCH = CorpusConfig('b', 'y', target_language='fr')
 
 
+OUT_OF_RANGE = {
+    TransformerConfig: {'dropout_rate': 1.0, 'norm_epsilon': 0.0, 'pad_id': 37_000},
+    TokenizerConfig: {'character_coverage': 1.01},
+    DataConfig: {'source_language': '', 'train': '', 'numbers_below': 61_999, 'bpe_dropout': 1.0},
+    CheckConfig: {'copy': 1.5, 'max_length_ratio': 1.0},
+    OptimizerConfig: {'learning_rate': 0.0, 'beta1': 1.0, 'ema_decay': 1.0, 'epsilon': 0.0, 'clip_norm': 0.0},
+    TrainingConfig: {'label_smoothing': 1.0},
+    DecodingConfig: {'max_source_tokens': 7, 'temperature': 0.0, 'top_p': 0.0, 'min_p': 1.0, 'seed': 2**31},
+}
+
+
 @pytest.mark.parametrize(
-    ('section', 'values', 'expected'),
+    ('section', 'field', 'value'),
+    [(section, *pair) for section, values in OUT_OF_RANGE.items() for pair in values.items()],
+)
+def test_a_value_out_of_range_is_refused_by_name(section, field, value):
+    with pytest.raises(UserError, match=f'{field}={value}' if value else names(field)):
+        section(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ('section', 'values', 'other'),
     [
-        (TransformerConfig, {'d_model': 512, 'num_heads': 7}, r'd_model=512 is not divisible by num_heads=7.*head_dim'),
-        (TransformerConfig, {'d_model': 15, 'num_heads': 5}, r'd_model=15.*even'),
-        (TransformerConfig, {'dropout_rate': 1.0}, r'dropout_rate=1.0'),
-        (TransformerConfig, {'norm_epsilon': 0.0}, r'norm_epsilon=0.0'),
-        (TransformerConfig, {'positions': 'learnt'}, r"positions='learnt'.*Did you mean learned"),
-        (TransformerConfig, {'pad_id': 37_000}, r'pad_id=37000.*36999'),
-        (TransformerConfig, {'target_vocab_size': 9}, r"target_vocab_size=9: tie_embeddings='all'"),
-        (TransformerConfig, {'target_vocab_size': 9, 'tie_embeddings': 'none', 'pad_id': 9}, r'pad_id=9.*target_vo.*8'),
-        (TransformerConfig, {'pad_id': 1}, r'pad_id and eos_id are both 1'),
-        (TokenizerConfig, {'character_coverage': 1.01}, r'character_coverage=1.01'),
-        (TokenizerConfig, {'character_coverage': 0.5}, r'character_coverage=0.5'),
-        (DataConfig, {'source_language': ''}, r'source_language is empty'),
-        (DataConfig, {'train': ''}, r'train is empty'),
-        (DataConfig, {'numbers_below': 61_999}, r'numbers_below=61999.*62000'),
-        (DataConfig, {'train': 'x', 'mixture': (ONE,)}, r"train='x' has no effect with a mixture"),
-        (DataConfig, {'mixture': (CorpusConfig('test', 'x'),)}, r"'test' is the name of the test set"),
-        (DataConfig, {'bpe_dropout': 1.0}, r'bpe_dropout=1.0'),
-        (DataConfig, {'mixture_temperature': 0.5}, r'mixture_temperature=0.5: expected at least 1'),
-        (DataConfig, {'mixture': (ONE,) * 2}, r'mixture: expected names that differ, got a, a'),
-        (DataConfig, {'mixture': (WEIGHED, FRENCH)}, r'mixture: a have a weight and the others none'),
-        (
-            DataConfig,
-            {'mixture': (WEIGHED,), 'mixture_temperature': 2.0},
-            r'mixture_temperature=2.0 .* corpora have weights',
-        ),
-        (DataConfig, {'mixture': (ONE, FRENCH)}, r'target languages de, fr.*set language_tags'),
-        (
-            DataConfig,
-            {'mixture': (FRENCH,), 'language_tags': True},
-            r"target_language='de' is no target of the corpora, fr",
-        ),
-        (CorpusConfig, {'name': '', 'train': 'x'}, r'name is empty'),
-        (CorpusConfig, {'name': 'a', 'train': ''}, r'train is empty'),
-        (CorpusConfig, {'name': 'a', 'train': 'x', 'weight': 0.0}, r'weight=0.0: expected more than 0'),
-        (CheckConfig, {'copy': 1.5}, r'copy=1.5: expected at most 1'),
-        (CheckConfig, {'max_length_ratio': 1.0}, r'max_length_ratio=1.0: expected more than 1'),
-        (OptimizerConfig, {'learning_rate': 0.0}, r'learning_rate=0.0'),
-        (OptimizerConfig, {'warmup_steps': 0}, r'warmup_steps=0.*noam'),
-        (OptimizerConfig, {'beta1': 1.0}, r'beta1=1.0'),
-        (OptimizerConfig, {'ema_decay': 1.0}, r'ema_decay=1.0'),
-        (OptimizerConfig, {'epsilon': 0.0}, r'epsilon=0.0'),
-        (OptimizerConfig, {'weight_decay': 0.1}, r"weight_decay=0.1 has no effect with name='adam'"),
-        (OptimizerConfig, {'clip_norm': 0.0}, r'clip_norm=0.0'),
-        (OptimizerConfig, {'freeze': ('encoder/.*', '*')}, r"freeze='\*': expected a regular expression"),
-        (OptimizerConfig, {'schedule_steps': 9}, r"schedule_steps=9 has no effect with schedule='noam'"),
-        (OptimizerConfig, {'schedule_steps': 0, 'schedule': 'cosine'}, r'schedule_steps=0'),
-        (
-            Config,
-            {'optimizer': OptimizerConfig(schedule='linear', schedule_steps=9), 'training': TrainingConfig(steps=10)},
-            r'schedule_steps=9: expected at least training.steps=10',
-        ),
-        (TrainingConfig, {'label_smoothing': 1.0}, r'label_smoothing=1.0'),
-        (TrainingConfig, {'best_by': 'bleu'}, r"best_by='bleu': nothing is translated with evaluate_bleu=0"),
-        (TrainingConfig, {'average_last': 3, 'keep_last': 2}, r'average_last=3: expected 1 to keep_last=2'),
-        (DecodingConfig, {'max_source_tokens': 7}, r'max_source_tokens=7'),
-        (DecodingConfig, {'banned_ids': (3, -1)}, r'banned_ids=\(3, -1\): expected ids of at least 0'),
-        (DecodingConfig, {'banned_ids': 3}, r'banned_ids=3: expected tuple\[int, \.\.\.\]'),
-        (DecodingConfig, {'beam_width': 4, 'groups': 3}, r'beam_width=4 is not divisible by groups=3'),
-        (DecodingConfig, {'beam_width': 4, 'n_best': 5}, r'n_best=5: expected at most beam_width=4'),
-        (DecodingConfig, {'search': 'sample', 'n_best': 2}, r'n_best=2: expected at most samples=1'),
-        (DecodingConfig, {'beam_width': 1, 'mbr': 'bleu'}, r"mbr='bleu'.*beam_width of at least 2"),
-        (DecodingConfig, {'temperature': 0.0}, r'temperature=0.0: expected at least 1e-9'),
-        (DecodingConfig, {'top_p': 0.0}, r'top_p=0.0'),
-        (DecodingConfig, {'min_p': 1.0}, r'min_p=1.0'),
-        (DecodingConfig, {'seed': 2**31}, r'seed=2147483648'),
-        (Config, {'training': TrainingConfig(tokens_per_step=1000)}, r'tokens_per_step=1000.*target_length=128.*1024'),
-        (
-            Config,
-            {'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')},
-            r'training.patience=3 has no effect without a validation set',
-        ),
-        (
-            Config,
-            {'training': TrainingConfig(r_drop_alpha=2.0), 'model': TransformerConfig(dropout_rate=0.0)},
-            r'training.r_drop_alpha=2.0 has no effect without dropout',
-        ),
-        (Config, {'tokenizer': TokenizerConfig(unk_id=1)}, r'unk_id=1'),
-        (Config, {'model': TransformerConfig(positions='learned', max_length=127)}, r'max_length=127.*306'),
+        (TransformerConfig, {'d_model': 512, 'num_heads': 7}, 'num_heads'),
+        (TransformerConfig, {'d_model': 15, 'num_heads': 5}, 'even'),
+        (TransformerConfig, {'positions': 'learnt'}, 'learned'),
+        (TransformerConfig, {'target_vocab_size': 9}, 'tie_embeddings'),
+        (TransformerConfig, {'pad_id': 9, 'target_vocab_size': 9, 'tie_embeddings': 'none'}, 'target_vocab_size'),
+        (TransformerConfig, {'pad_id': 1}, 'eos_id'),
+        (DataConfig, {'train': 'x', 'mixture': (ONE,)}, 'mixture'),
+        (DataConfig, {'mixture': (CorpusConfig('test', 'x'),)}, "'test'"),
+        (DataConfig, {'mixture_temperature': 0.5}, 'at least 1'),
+        (DataConfig, {'mixture': (ONE,) * 2}, 'a, a'),
+        (DataConfig, {'mixture': (WEIGHED, FRENCH)}, 'weight'),
+        (DataConfig, {'mixture_temperature': 2.0, 'mixture': (WEIGHED,)}, 'weights'),
+        (DataConfig, {'mixture': (ONE, FRENCH)}, 'language_tags'),
+        (DataConfig, {'target_language': 'de', 'mixture': (FRENCH,), 'language_tags': True}, 'fr'),
+        (CorpusConfig, {'name': '', 'train': 'x'}, 'empty'),
+        (CorpusConfig, {'train': '', 'name': 'a'}, 'empty'),
+        (CorpusConfig, {'weight': 0.0, 'name': 'a', 'train': 'x'}, 'more than 0'),
+        (OptimizerConfig, {'warmup_steps': 0}, 'noam'),
+        (OptimizerConfig, {'weight_decay': 0.1}, 'adam'),
+        (OptimizerConfig, {'freeze': ('encoder/.*', '*')}, 'regular expression'),
+        (OptimizerConfig, {'schedule_steps': 9}, 'noam'),
+        (OptimizerConfig, {'schedule_steps': 0, 'schedule': 'cosine'}, '0'),
+        (TrainingConfig, {'best_by': 'bleu'}, 'evaluate_bleu'),
+        (TrainingConfig, {'average_last': 3, 'keep_last': 2}, 'keep_last=2'),
+        (DecodingConfig, {'banned_ids': (3, -1)}, '-1'),
+        (DecodingConfig, {'banned_ids': 3}, 'tuple'),
+        (DecodingConfig, {'beam_width': 4, 'groups': 3}, 'groups'),
+        (DecodingConfig, {'n_best': 5, 'beam_width': 4}, 'beam_width'),
+        (DecodingConfig, {'n_best': 2, 'search': 'sample'}, 'samples'),
+        (DecodingConfig, {'mbr': 'bleu', 'beam_width': 1}, 'beam_width'),
     ],
 )
-def test_bad_value_is_refused_by_name(section, values, expected):
-    with pytest.raises(UserError, match=expected):
+def test_values_that_do_not_fit_each_other_are_refused_by_name(section, values, other):
+    with pytest.raises(UserError, match=rf'{names(next(iter(values)))}.*{re.escape(other)}'):
         section(**values)
+
+
+@pytest.mark.parametrize(
+    ('sections', 'words'),
+    [
+        (
+            {'optimizer': OptimizerConfig(schedule='linear', schedule_steps=9), 'training': TrainingConfig(steps=10)},
+            'schedule_steps=9.*training.steps=10',
+        ),
+        ({'training': TrainingConfig(tokens_per_step=1000)}, 'tokens_per_step=1000.*target_length=128.*1024'),
+        ({'training': TrainingConfig(patience=3), 'data': DataConfig(validation='')}, 'patience=3.*validation'),
+        (
+            {'training': TrainingConfig(r_drop_alpha=2.0), 'model': TransformerConfig(dropout_rate=0.0)},
+            'r_drop_alpha=2.0.*dropout',
+        ),
+        ({'tokenizer': TokenizerConfig(unk_id=1)}, 'unk_id=1'),
+        ({'model': TransformerConfig(positions='learned', max_length=127)}, 'max_length=127.*306'),
+    ],
+)
+def test_sections_that_do_not_fit_each_other_are_refused_by_name(sections, words):
+    with pytest.raises(UserError, match=words):
+        Config(**sections)
 
 
 def test_training_takes_its_first_three_fields_without_names_and_no_more():
@@ -254,29 +247,30 @@ def test_changed_fields_sees_every_field(changed):
 
 @pytest.mark.parametrize('version', [3, 1, '2', None, 2.0])
 def test_schema_that_this_version_cannot_read_is_refused_by_name(version):
-    expected = re.escape(f'schema_version={version!r}') + r': this version of flax_transformer reads 2; '
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match=re.escape(f'schema_version={version!r}')):
         from_json(json.dumps({'schema_version': version}), Config)
     with pytest.raises(UserError, match='schema_version'):
         from_json('{}', Config)
 
 
 @pytest.mark.parametrize(
-    ('values', 'expected'),
+    ('field', 'value'),
     [
-        ({'model': {'d_model': '512'}}, r"model\.d_model='512': expected int"),
-        ({'model': {'d_model': True}}, r'model\.d_model=True: expected int'),
-        ({'model': {'head_dim': 'x'}}, r"model\.head_dim='x': expected int \| None"),
-        ({'model': {'dropout_rate': '0.1'}}, r"model\.dropout_rate='0\.1': expected float"),
-        ({'model': {'norm_first': 1}}, r'model\.norm_first=1: expected bool'),
-        ({'model': {'activation': 3}}, r'model\.activation=3: expected one of relu, gelu, swish'),
-        ({'optimizer': {'clip_norm': 'none'}}, r"optimizer\.clip_norm='none': expected float \| None"),
-        ({'model': 5}, r'model: got 5, expected a table'),
+        ('model.d_model', '512'),
+        ('model.d_model', True),
+        ('model.head_dim', 'x'),
+        ('model.dropout_rate', '0.1'),
+        ('model.norm_first', 1),
+        ('model.activation', 3),
+        ('optimizer.clip_norm', 'none'),
     ],
 )
-def test_wrong_type_is_refused_by_name(values, expected):
-    with pytest.raises(UserError, match=expected):
-        from_json(json.dumps({'schema_version': 2, 'task': 'translation', **values}), Config)
+def test_wrong_type_is_refused_by_name(field, value):
+    section, name = field.split('.')
+    with pytest.raises(UserError, match=re.escape(f'{field}={value!r}')):
+        from_json(json.dumps({'schema_version': 2, 'task': 'translation', section: {name: value}}), Config)
+    with pytest.raises(UserError, match=f'{section}.*5'):
+        from_json(json.dumps({'schema_version': 2, 'task': 'translation', section: 5}), Config)
 
 
 def test_whole_number_is_taken_for_a_real_one():
@@ -290,19 +284,19 @@ def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
         with pytest.raises(ValueError, match="attention='cudnn'"):
             TransformerConfig(attention='cudnn', **changes)
     for score in ('dot', 'additive'):
-        with pytest.raises(ValueError, match=f"scaled dot products only: attention_score='{score}'.*'plain'"):
+        with pytest.raises(ValueError, match=f"attention_score='{score}'"):
             TransformerConfig(attention='cudnn', attention_score=score)
 
 
 @pytest.mark.parametrize('name', ['batch', 'instance'])
 def test_norms_over_positions_are_refused_in_a_decoder(name):
     assert TransformerConfig(encoder_norm=name).norm_of_encoder == name
-    with pytest.raises(ValueError, match=f"norm='{name}' .* see later ones.*encoder_norm='{name}' is possible"):
+    with pytest.raises(ValueError, match=f"encoder_norm='{name}'"):
         TransformerConfig(norm=name)
 
 
 def test_group_norm_needs_whole_groups():
     assert TransformerConfig(norm='group').norm_of_encoder == 'group'
     for changes in ({'norm': 'group'}, {'encoder_norm': 'group'}):
-        with pytest.raises(ValueError, match='d_model=24 is not divisible by 16'):
+        with pytest.raises(ValueError, match='d_model=24'):
             TransformerConfig(d_model=24, **changes)
