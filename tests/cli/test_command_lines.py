@@ -61,7 +61,7 @@ def test_files_alignments_and_notes(copy_run, call, folder) -> None:
         'are both' in call('translate', copy_run, '--input', folder / 'out', '--output', folder / 'out', '--resume')[2]
     )
     (folder / 'links').unlink()
-    assert 'out is not empty; give --resume' in call('translate', copy_run, *options)[2]
+    assert 'out is not empty' in call('translate', copy_run, *options)[2]
 
 
 def test_an_interrupted_file_is_continued_behind_its_last_whole_line(copy_run, call, folder) -> None:
@@ -109,7 +109,7 @@ def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> Non
         assert word in out
     code, out, _ = call('compare', folder / 'other', folder / 'in', *files, '--json')
     assert [json.loads(line)['metric'] for line in out.splitlines()] == ['BLEU', 'chrF2', 'chrF2++', 'TER']
-    assert 'got 1 systems, expected two' in call('compare', copy_run)[2]
+    assert 'got 1 systems' in call('compare', copy_run)[2]
     own_set = 'test.in'  # the run's, whichever of the two it is
     for names in ((copy_run, folder / 'other'), (folder / 'other', copy_run)):
         assert own_set in call('compare', *names, '--data.root', folder)[2]

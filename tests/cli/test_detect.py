@@ -84,9 +84,9 @@ def test_several_files_are_named_and_a_broken_one_is_one_message(
 @pytest.mark.parametrize(
     ('arguments', 'stream', 'message'),
     [
-        ((), b'', 'got no recording; expected recordings, or - alone'),
+        ((), b'', 'got no recording'),
         (('-', 'a.wav'), b'', 'expected recordings, or - alone'),
-        (('-',), b'RIFF\x00\x00\x00\x00WAVE', 'starts as a WAV file does; expected raw samples'),
+        (('-',), b'RIFF\x00\x00\x00\x00WAVE', 'starts as a WAV file does'),
     ],
 )
 def test_mistakes_are_one_message(call: Call, arguments: tuple[str, ...], stream: bytes, message: str) -> None:

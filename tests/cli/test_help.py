@@ -192,5 +192,5 @@ def test_completion_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['completion', 'bsh']) == 2
-    assert "got 'bsh', expected one of bash, zsh, fish" in capsys.readouterr().err
+    assert "got 'bsh'" in capsys.readouterr().err
     assert 'bash-completion' in output_of(capsys, 'completion', '--help')

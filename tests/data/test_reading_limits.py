@@ -107,7 +107,7 @@ def member(kind: bytes, size: int = 0, name: str = 'x.wav') -> bytes:
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        (member(b'x', 4 << 30), 'a header of 4,294,967,296 bytes; expected at most'),
+        (member(b'x', 4 << 30), 'a header of 4,294,967,296 bytes'),
         (member(b'L', -512), 'a header of -512 bytes'),
         (member(b'0', -512), 'a member of -512 bytes'),
         (member(b'x') * 5000, 'maximum recursion depth'),

@@ -202,9 +202,9 @@ def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
     ('spoil', 'expected'),
     [
         (lambda f: (f / 'config.json').unlink(), r'config\.json is missing'),
-        (lambda f: (f / 'vocab.json').unlink(), r'has no vocab\.json; expected the files of a Marian tokenizer'),
+        (lambda f: (f / 'vocab.json').unlink(), r'has no vocab\.json'),
         (lambda f: [(f / n).unlink() for n in ('source.spm', 'target.spm')], r'has no source\.spm, target\.spm'),
-        (lambda f: (f / 'model.safetensors').unlink(), r'has no weights; expected model\.safetensors or pytorch_model'),
+        (lambda f: (f / 'model.safetensors').unlink(), r'has no weights'),
         (
             lambda f: change(f, 'config.json', model_type='t5'),
             r"'t5'; expected one of \"marian\" \(Marian\), \"m2m_100\"",

@@ -114,7 +114,7 @@ def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple
     found = export_loader.load(folders[1])(lines, required)
     assert [tuple(ids) for _, ids, _ in found] == [each.token_ids for each in expected]
     assert [a.token_ids == b.token_ids for a, b in zip(plain, expected, strict=True)] == [False, True, True, True]
-    with pytest.raises(ValueError, match='takes no phrases; export it with --phrases'):
+    with pytest.raises(ValueError, match='takes no phrases'):
         export_loader.load(folders[0])(['one'], [['zwei']])
     with pytest.raises(ValueError, match='expected at most 16'):
         export_loader.load(folders[1])(['no'], [['no ' * 30]])
@@ -253,9 +253,9 @@ def test_an_ensemble_and_a_model_that_is_not_ours_are_refused(tiny: Translator, 
     with pytest.raises(UserError, match='ensemble of 2 models'):
         export_run(Translator([config, config], (params, params), tiny.tokenizer), tmp_path / 'out')
     other = Translator(nn.Dense(20), {}, tiny.tokenizer)
-    with pytest.raises(UserError, match='a Dense cannot be exported; expected a model of this package'):
+    with pytest.raises(UserError, match='a Dense cannot be exported'):
         export_run(other, tmp_path / 'out')
-    with pytest.raises(UserError, match='CTranslate2 cannot do this: a Dense; expected a Transformer'):
+    with pytest.raises(UserError, match='CTranslate2 cannot do this: a Dense'):
         CTranslate2Translator.of(other)
 
 

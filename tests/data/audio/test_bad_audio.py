@@ -29,26 +29,26 @@ def with_nan(count: int) -> np.ndarray:
 
 
 REFUSED = {
-    'empty': (lambda: b'', 'the file is empty; expected a recording'),
+    'empty': (lambda: b'', 'the file is empty'),
     'text': (lambda: b'Dear user,\n' * 9, "(Format not recognised; it starts with b'Dear')"),
-    'only RIFF': (lambda: wav_bytes(TONE)[:12], 'the WAV file ends before its samples; expected a whole file'),
+    'only RIFF': (lambda: wav_bytes(TONE)[:12], 'ends before'),
     'cut in the header': (lambda: wav_bytes(TONE)[:30], 'its chunk fmt is too short'),
-    'no samples': (lambda: wav_bytes(TONE[:0]), 'holds no samples; expected a recording'),
+    'no samples': (lambda: wav_bytes(TONE[:0]), 'holds no samples'),
     'samples before fmt': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT),
-        'does not say how its samples are coded; expected a chunk named fmt before them',
+        'does not say how its samples are coded',
     ),
     'no channels': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', b'\1\0' + bytes(14)) + chunk(b'data', bytes(100))),
-        'the WAV file has 0 channels of 0 bits; expected 8, 16, 24 or 32 bits a sample',
+        '0 channels',
     ),
-    '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels of 40 bits; expected 8, 16, 24 or 32 bits'),
-    'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz; expected 1,000 to 768,000'),
-    'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite; expected floats'),
+    '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels of 40 bits'),
+    'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz'),
+    'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite'),
     'beyond float32': (lambda: wav_bytes(np.full(5, 1e300), width=8, is_float=True), '5 samples are NaN or infinite'),
     'five hours': (
         lambda: wav_bytes(TONE[:1], rate=1000, width=1, declared=18_000_001) + bytes(18_000_000),
-        'lasts 5.0 hours; expected at most 4: cut it into parts',
+        'lasts 5.0 hours',
     ),
 }  # fmt: skip
 
@@ -68,14 +68,14 @@ def test_what_cannot_be_read_is_refused_in_one_line(case: str) -> None:
 CLIPPED = np.clip(4 * TONE, -1, 1)
 FLAGGED = {
     'one sample': (lambda: wav_bytes(TONE[5:6]), 1, 'shorter than 20 ms'),
-    'silence': (lambda: wav_bytes(np.zeros(4000)), 4000, 'silent: nothing above -80 dB of full scale'),
+    'silence': (lambda: wav_bytes(np.zeros(4000)), 4000, 'silent'),
     'opposite channels': (lambda: wav_bytes(np.stack([TONE, -TONE], axis=1), width=4), 4000, 'silent: '),
-    'clipped': (lambda: wav_bytes(CLIPPED), 4000, 'clipped: more than 0.1 % of the samples are at full scale'),
+    'clipped': (lambda: wav_bytes(CLIPPED), 4000, 'clipped'),
     'floats too loud': (lambda: wav_bytes(90 * TONE, width=4, is_float=True), 4000, 'scaled down: '),
     'stereo near the end of float32': (
         lambda: wav_bytes(np.full((4000, 2), 3e38), width=4, is_float=True), 4000, 'scaled down: '
     ),
-    'cut off': (lambda: wav_bytes(TONE)[:-1001], 3499, 'cut off or damaged: the header promises more samples'),
+    'cut off': (lambda: wav_bytes(TONE)[:-1001], 3499, 'cut off'),
     '96 kHz, 24 bits, 5.1': (
         lambda: wav_bytes(np.stack([tone(0.5, 96_000)] * 6, axis=1), 96_000, width=3), 4000, 'mixed down from 6 chan'
     ),
@@ -104,9 +104,9 @@ def test_a_sound_recording_has_no_remarks() -> None:
     ('make', 'message'),
     [
         (lambda path: None, r'a.wav does not exist'),
-        (Path.mkdir, r'a.wav is a folder, expected a regular file'),
-        (os.mkfifo, r'a.wav is a FIFO, expected a regular file'),
-        (lambda path: path.symlink_to('/dev/zero'), r'a.wav is a device, expected a regular file'),
+        (Path.mkdir, r'a.wav is a folder'),
+        (os.mkfifo, r'a.wav is a FIFO'),
+        (lambda path: path.symlink_to('/dev/zero'), r'a.wav is a device'),
     ],
 )
 @pytest.mark.parametrize('read_it', [lambda file: read_audio(file, 8000), read_header])

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import tarfile
 import time
 from pathlib import Path
@@ -139,9 +140,7 @@ def test_a_compressed_archive_of_too_much_names_the_remedy(tmp_path: Path, monke
     (tmp_path / 'index.tsv').write_text(TABLE)
     write_tar(tmp_path / 'a.tar.gz', mode='w:gz')
     monkeypatch.setattr(archive, 'MOST_UNPACKED', 5 * len(clip(ROWS[0][0])))
-    with pytest.raises(
-        UserError, match=r'a.tar.gz is compressed, and its recordings take more than .* tar -xf .*a.tar.gz -C'
-    ):
+    with pytest.raises(UserError, match=r'tar -xf .*a.tar.gz'):
         read('index.tsv#digit', tmp_path)
     read('index.tsv?split=test#digit', tmp_path)  # what is not selected is not held
 
@@ -162,15 +161,11 @@ def test_all_broken_files_are_named_up_to_ten(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         read('index.tsv#digit', tmp_path)
     first, *lines = str(caught.value).split('\n')
-    assert first == '12 of 18 recordings cannot be used; correct or remove them:'
+    assert '12 of 18' in first
     assert len(lines) == 11
     place = f'{tmp_path}/index.tsv'
-    assert lines[0] == f'{place}:8: {tmp_path}/b_empty.wav: the file is empty; expected a recording'
-    assert lines[1].startswith(f'{place}:9: {tmp_path}/c_text.wav: is not audio that can be read')
-    assert lines[2] == (
-        f'{place}:10: {tmp_path}/d_cut.wav is cut off: it holds 0.44 seconds, and its header promises 0.50'
-    )
-    assert lines[3].startswith(f'{place}:11: missing_0.wav is not there, nor is there an archive (.tar, ')
+    for number, name in enumerate(('b_empty', 'c_text', 'd_cut', 'missing_0')):
+        assert re.match(rf'{place}:{number + 8}: .*\b{name}\.wav\b', lines[number])
     assert lines[10] == 'and 2 more'
 
 
@@ -180,9 +175,7 @@ def test_a_missing_file_names_the_archives(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'index.tsv:8: no.wav is neither there nor in a.tar'):
         read('index.tsv#digit', tmp_path)
     write_tar(tmp_path / 'b.tar.gz', mode='w:gz')
-    with pytest.raises(
-        UserError, match=r'no.wav is not there, and .* has several archives, expected one: a.tar, b.tar.gz'
-    ):
+    with pytest.raises(UserError, match=r'several archives.*a.tar, b.tar.gz'):
         read('index.tsv#digit', tmp_path)
 
 
@@ -199,20 +192,20 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('content', 'spec', 'message'),
     [
-        (TABLE, 'index.tsv', r'split; expected one of text, .*; or name it after #, as in index.tsv#digit'),
-        (TABLE, 'index.tsv#digits', r'got the columns file, .*; expected digits Did you mean digit\?'),
-        (TABLE.replace('file', 'wav'), 'index.tsv#digit', r'index.tsv:1: got the columns wav, .*; expected one of'),
-        (TABLE, 'index.tsv?splitt=test#digit', r"no column is named 'splitt'; .* Did you mean split\?"),
-        (TABLE, 'index.tsv?split=dev#digit', r"split=dev leaves no recording; the column has 'test', 'train'$"),
-        (TABLE, 'index.tsv?split#digit', r"got the condition 'split'; expected COLUMN=VALUE or COLUMN!=VALUE"),
-        (TABLE.replace('speaker', 'digit'), 'index.tsv#digit', r'index.tsv:1: 2 columns are named digit; expected one'),
-        (HEADER + '.\t1\tann\ttest\n', 'index.tsv#digit', r'index.tsv:2: . is a folder, expected a recording'),
-        (TABLE + 'a.wav\n', 'index.tsv#digit', r'index.tsv:8: got 1 cells; expected 4, as in the header'),
-        ('', 'index.tsv#digit', r'index.tsv:1: got the columns \(none\); expected one of path'),
-        (HEADER, 'index.tsv#digit', r'index.tsv lists no recordings; expected at least one'),
-        (TABLE, 'other.tsv#digit', r'other.tsv does not exist; relative paths start at'),
+        (TABLE, 'index.tsv', 'index.tsv#digit'),
+        (TABLE, 'index.tsv#digits', r'Did you mean digit\?'),
+        (TABLE.replace('file', 'wav'), 'index.tsv#digit', r'index.tsv:1: got the columns wav'),
+        (TABLE, 'index.tsv?splitt=test#digit', r"'splitt'.* Did you mean split\?"),
+        (TABLE, 'index.tsv?split=dev#digit', r"split=dev .*'test', 'train'"),
+        (TABLE, 'index.tsv?split#digit', r"got the condition 'split'"),
+        (TABLE.replace('speaker', 'digit'), 'index.tsv#digit', r'index.tsv:1: 2 columns are named digit'),
+        (HEADER + '.\t1\tann\ttest\n', 'index.tsv#digit', r'index.tsv:2: . is a folder'),
+        (TABLE + 'a.wav\n', 'index.tsv#digit', r'index.tsv:8: got 1 cells'),
+        ('', 'index.tsv#digit', r'index.tsv:1: got the columns \(none\)'),
+        (HEADER, 'index.tsv#digit', r'index.tsv lists no recordings'),
+        (TABLE, 'other.tsv#digit', r'other.tsv does not exist'),
         (TABLE, 'index.csv', r'index.csv does not exist'),
-        (TABLE, 'empty', 'empty has no recordings in it or below; expected WORD'),
+        (TABLE, 'empty', 'empty has no recordings in it or below'),
     ],
 )  # fmt: skip
 def test_a_manifest_without_what_it_needs_is_refused(content: str, spec: str, message: str, tmp_path: Path) -> None:
@@ -226,7 +219,7 @@ def test_a_manifest_without_what_it_needs_is_refused(content: str, spec: str, me
     ('content', 'message'),
     [
         (b'{"path": "a.wav"\n', r'1 of 1 rows cannot be used.*\n.*index.jsonl:1: expected a JSON object'),
-        (b'[]\n{}\n', r'index.jsonl:2: got the columns \(none\); expected one of path, file'),
+        (b'[]\n{}\n', r'index.jsonl:2: got the columns \(none\)'),
         (b'{"path": "\xe4.wav"}\n', r'index.jsonl, line 1: byte 0xe4 is not valid UTF-8'),
     ],
 )  # fmt: skip
@@ -239,11 +232,11 @@ def test_json_lines_that_are_none_are_refused(content: bytes, message: str, tmp_
 @pytest.mark.parametrize(
     ('second', 'message'),
     [
-        ({}, 'got the columns path; expected text'),
-        ({'text': None}, 'text is null; expected a string'),
-        ({'path': None, 'text': 'x'}, r'got the columns text; expected one of path, .*'),
-        ({'text': float('nan')}, 'text is NaN; expected a string'),
-        ({'text': ['x']}, r'text is \["x"\]; expected a string'),
+        ({}, 'got the columns path'),
+        ({'text': None}, 'text is null'),
+        ({'path': None, 'text': 'x'}, r'got the columns text'),
+        ({'text': float('nan')}, 'text is NaN'),
+        ({'text': ['x']}, r'text is \["x"\]'),
     ],
 )
 @pytest.mark.parametrize('is_first', [False, True])
@@ -252,7 +245,7 @@ def test_each_row_needs_a_text(second: dict, message: str, is_first: bool, tmp_p
     rows = [{'path': 'a.wav', 'text': ''}, {'path': 'a.wav', **second}]
     (tmp_path / 'index.jsonl').write_text('\n'.join(map(json.dumps, rows[::-1] if is_first else rows)))
     with pytest.raises(
-        UserError, match=rf'1 of 2 (recordings|rows) .*\n.*index.jsonl:{1 if is_first else 2}: {message}$'
+        UserError, match=rf'1 of 2 (recordings|rows) .*\n.*index.jsonl:{1 if is_first else 2}: {message}'
     ):
         read('index.jsonl', tmp_path)
 
@@ -262,9 +255,7 @@ def test_recordings_that_are_listed_again_are_said_once(tmp_path: Path) -> None:
     (tmp_path / 'index.tsv').write_text(TABLE + TABLE.removeprefix(HEADER))
     utterances, said = read('index.tsv#digit', tmp_path)
     assert len(utterances) == 12
-    assert said[1] == (
-        f'index.tsv#digit: 6 recordings are listed again (the first: {tmp_path}/index.tsv:8 as {tmp_path}/index.tsv:2)'
-    )
+    assert re.search(r' 6 .* again .*/index.tsv:8 as .*/index.tsv:2', said[1])
 
 
 def test_remarks_are_said_once_with_their_number(tmp_path: Path) -> None:
@@ -273,12 +264,10 @@ def test_remarks_are_said_once_with_their_number(tmp_path: Path) -> None:
     utterances, _ = read('index.tsv#digit', tmp_path)
     said: list[str] = []
     assert len(read_all(utterances, 16_000, say=said.append)) == 6
-    place = f'(the first: {tmp_path}/index.tsv:5)'
-    assert sorted(said) == [
-        f'1 of 6 recordings: mixed down from 2 channels {place}',
-        f'1 of 6 recordings: silent: nothing above -80 dB of full scale {place}',
-        '6 of 6 recordings: resampled from 8,000 to 16,000 Hz',
-    ]
+    mixed, silent, resampled = sorted(said)
+    assert re.match('1 of 6 .*2 channels.*index.tsv:5', mixed)
+    assert re.match('1 of 6 .*silent.*index.tsv:5', silent)
+    assert re.match('6 of 6 .*16,000 Hz', resampled)
 
 
 def test_recordings_that_have_gone_since_are_named(tmp_path: Path) -> None:
@@ -307,6 +296,6 @@ def test_a_fifo_is_named_and_a_wide_table_is_read_soon(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / 'a.wav')
     (tmp_path / 'm.tsv').write_text('path\ttext\t' + '\t'.join(map(str, range(20_000))) + '\na.wav\tx' + '\t' * 20_000)
     began = time.process_time()
-    with pytest.raises(UserError, match=r'a.wav is a FIFO, expected a regular file'):
+    with pytest.raises(UserError, match=r'a.wav is a FIFO'):
         read('m.tsv', tmp_path)
     assert time.process_time() - began < 3
