@@ -12,8 +12,8 @@ from flax_transformer.data.audit.alignment import length_byte
 from flax_transformer.data.audit.characters import DIGIT, LAST, LETTER, Text, bits_of_characters, lay_out
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import SideModel
-from flax_transformer.data.audit.repeats import NO_KEY, exact_keys, keys_of
 from flax_transformer.data.bitext.corpus import Records
+from flax_transformer.data.repeats import NO_KEY, exact_keys, keys_of
 from flax_transformer.text.tokenizer import Tokenizer
 
 _SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios

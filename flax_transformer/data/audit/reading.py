@@ -16,11 +16,11 @@ from flax_transformer.data.audit.chunks import Facts, Model, PairFacts, inspect,
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.kinds import REJECTED
 from flax_transformer.data.audit.language import is_language, language_of_side
-from flax_transformer.data.audit.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 from flax_transformer.data.audit.report import EXAMPLES, Example
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.named_corpora import NumberWords
+from flax_transformer.data.repeats import NO_KEY, contradictions, repeated_pairs, shared_pairs
 
 HEAD = 65_536  # first pairs, which teach what the corpus is like
 MADE = 1  # chunks read of a corpus that is made: generating all of it takes longer than its check is worth

@@ -11,8 +11,8 @@ import numpy as np
 from flax_transformer.common.errors import nearest
 from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
-from flax_transformer.data.audit.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
 from flax_transformer.data.audit.report import Finding, Report, findings_of, sorted_report
+from flax_transformer.data.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS
 from flax_transformer.tasks.classification.reading import Examples, read_examples

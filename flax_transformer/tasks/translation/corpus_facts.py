@@ -11,10 +11,10 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.language import is_known, is_language, language_of_side
-from flax_transformer.data.audit.repeats import NO_KEY, keys_of
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
+from flax_transformer.data.repeats import NO_KEY, keys_of
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 

@@ -7,8 +7,8 @@ from clean_corpus import clean_corpus
 from flax_transformer.data.audit import alignment, characters, language
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
 from flax_transformer.data.audit.chunks import inspect, learn, numbers_differ, numbers_of
-from flax_transformer.data.audit.repeats import contradictions, exact_keys, key, keys_of, repeated_pairs, shared_pairs
 from flax_transformer.data.bitext.corpus import Records
+from flax_transformer.data.repeats import contradictions, exact_keys, key, keys_of, repeated_pairs, shared_pairs
 
 
 def lengths_and_ends(pairs: int, seed: int = 0, noise: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
