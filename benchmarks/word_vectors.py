@@ -22,7 +22,7 @@ from measuring import missing, run
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import lines_of_words
+from flax_transformer.tasks.embeddings.corpus import Text, lines_of_words
 from flax_transformer.tasks.embeddings.evaluate import benchmark_files, score, total_of
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vectors import WordVectors
@@ -36,7 +36,7 @@ def write_tokens(config: EmbeddingsConfig, file: Path) -> Path:
     if not file.exists():
         files = matching_files(config.data.train, data_root(config.data.root))
         with file.open('w', encoding='utf-8') as out:
-            for words in lines_of_words(files, config.tokenizer):
+            for words in lines_of_words(Text(files), config.tokenizer):
                 out.write(' '.join(words) + '\n')
     return file
 

@@ -296,13 +296,13 @@ def make_words(folder: Path) -> None:
 
     from flax_transformer.data.vector_files import write_vectors
     from flax_transformer.tasks.embeddings.config import WordsConfig
-    from flax_transformer.tasks.embeddings.corpus import prepare_corpus
+    from flax_transformer.tasks.embeddings.corpus import Text, prepare_corpus
 
     folder.mkdir()
     for name in ('v.bin', 'v.txt', 'v.txt.gz', 'v.txt.zst', 'v.bin.xz'):
         write_vectors(folder / name, ['a', 'b', 'c'], np.eye(3, 4, dtype=np.float32))
     (folder / 'text.tsv').write_text('a b c\tb\nc c\ta\n' * 9)
-    _, vocabulary = prepare_corpus([folder / 'text.tsv'], WordsConfig(min_count=1), folder, vocab_size=9)
+    _, vocabulary = prepare_corpus(Text([folder / 'text.tsv']), WordsConfig(min_count=1), folder, vocab_size=9)
     vocabulary.save(folder / 'vocabulary.txt')
 
 

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
 
 def _sets(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str | None], list[str], list[str]]]:
     """The languages of each set, as `quality.calibrate` takes them, its sources and references."""
-    from flax_transformer.data.bitext.sources import read_corpus
+    from flax_transformer.data.bitext.sources import read_validation
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.engine.runs.trust import is_remembered, remember
 
@@ -65,5 +65,5 @@ def _sets(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str | No
     if not chosen:
         raise UserError(f'{run} has no validation set (data.validation is empty); give --source and --reference')
     languages = [{'source_language': each.source_language, 'target_language': data.tag_of(each)} for each in chosen]
-    every = [read_corpus(corpus.validation, data, corpus.languages) for corpus in chosen]
+    every = [read_validation(corpus, data) for corpus in chosen]
     return [(named, pairs.sources, pairs.targets) for named, pairs in zip(languages, every, strict=True)]

@@ -16,7 +16,10 @@ from flax_transformer.common.config_json import section_classes
 
 # Fields of configs in the short help; each command shows those that it has, after its own options.
 THEMES = {
-    'data': ('data.train', 'data.validation', 'data.test', 'data.source_language', 'data.target_language', 'data.root'),
+    'data': (
+        *('data.train', 'data.validation', 'data.held_out', 'data.test'),
+        *('data.source_language', 'data.target_language', 'data.root'),
+    ),
     'model': (
         *('model.vocab_size', 'model.d_model', 'model.num_heads', 'model.d_ff', 'model.num_encoder_layers'),
         *('model.num_decoder_layers', 'model.dropout_rate', 'model.cell', 'model.hidden_size'),
@@ -37,7 +40,7 @@ THEMES = {
 }
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}  # left out where a whole config is taken
 _ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern
-_ONLY_TO_TRAIN = {'data.train', 'data.validation'}  # left out elsewhere
+_ONLY_TO_TRAIN = {'data.train', 'data.validation', 'data.held_out'}  # left out elsewhere
 _HELP = ('-h', '--help')
 _ALL = '--help-all'
 _NAME = 34  # columns; the text of a longer one begins on the next line

@@ -6,6 +6,7 @@ Two different texts share a hash with a probability of 2^-64: among 5 million li
 import hashlib
 import unicodedata
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def key(line: str) -> bytes:
     return hashlib.blake2b(' '.join(words).encode('utf-8', 'replace'), digest_size=8).digest() if words else bytes(8)
 
 
-def keys_of(lines: list[str]) -> np.ndarray:
+def keys_of(lines: Iterable[str]) -> np.ndarray:
     """[lines] uint64, NO_KEY for blank ones."""
     return np.frombuffer(b''.join(map(key, lines)), np.uint64)
 

@@ -208,7 +208,8 @@ class TaskConfig:
     @property
     def has_validation(self) -> bool:
         """Whether there is a validation set: unless a section `data` says that there is none."""
-        return bool(getattr(getattr(self, 'data', None), 'validation', True))
+        data = getattr(self, 'data', None)
+        return bool(getattr(data, 'validation', True) or getattr(data, 'held_out', 0))
 
     @property
     def engine(self) -> EngineConfig:

@@ -16,7 +16,7 @@ from flax_transformer.data.audit.reading import CorpusFacts, find_overlaps, read
 from flax_transformer.data.audit.report import EXAMPLES, Example, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.sources import form_of, open_corpus, read_corpus
+from flax_transformer.data.bitext.sources import form_of, open_corpus, open_training, read_corpus
 from flax_transformer.data.named_files import data_root
 
 
@@ -45,10 +45,12 @@ def open_all(data: DataConfig) -> Iterator[CorpusFacts]:
     """The corpora, opened, with nothing read yet."""
     for part in data.corpora:
         languages = (part.source_language, part.target_language)
-        yield CorpusFacts(part.name, 'train', open_corpus(part.train, data, languages), languages)
+        train, held_out = open_training(part, data)
+        yield CorpusFacts(part.name, 'train', train, languages)
         if part.has_validation:
             name = f'{part.name} validation' if data.mixture else 'validation'
-            yield CorpusFacts(name, 'validation', _open_held_out(part.validation, data, languages), languages)
+            validation = held_out or _open_held_out(part.validation, data, languages)
+            yield CorpusFacts(name, 'validation', validation, languages)
     if data.has_test:
         languages = (data.source_language, data.target_language)
         yield CorpusFacts('test', 'test', _open_held_out(data.test, data, languages), languages)

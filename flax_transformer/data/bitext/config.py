@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, setting
+from flax_transformer.data.held_out import check_held_out
 
 DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
 
@@ -20,7 +21,8 @@ class CorpusConfig:
 
     name: str  # shown in metrics
     train: str  # DataConfig lists its forms
-    validation: str = ''  # likewise; empty: none
+    validation: str = ''  # in the same forms; empty: none
+    held_out: int = 0  # training pairs taken out for validation, instead of a set of its own
     weight: float | None = None  # share of training sentences relative to the others; None: by size
     source_language: str | None = None  # None: data.source_language
     target_language: str | None = None  # None: data.target_language
@@ -30,6 +32,7 @@ class CorpusConfig:
         for name in ('name', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')
         check_range(self, 'weight', above=0)
+        check_held_out(self.held_out, self._own_validation)
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -38,8 +41,12 @@ class CorpusConfig:
 
     @property
     def has_validation(self) -> bool:
-        """False if empty, or if the generated default is paired with real text."""
-        return bool(self.validation) and (is_made(self.train) or not is_made(self.validation))
+        return bool(self.held_out or self._own_validation)
+
+    @property
+    def _own_validation(self) -> str:
+        """The validation set by name; empty also if it is the generated default, and the training text is real."""
+        return self.validation if is_made(self.train) or not is_made(self.validation) else ''
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class DataConfig:
     target_language: str = 'de'  # the language to translate into; likewise
     train: str = DEFAULT_TRAIN  # what to train on, such as folder/train.{lang}.gz or pairs.tsv
     validation: str = DEFAULT_VALIDATION  # what the best checkpoint is chosen by; empty: none
+    held_out: int = 0  # training pairs taken out for validation, instead of a set of its own; equal ones together
     test: str = setting('number_words:test', 'resumable')  # what `evaluate` scores; empty: none
     # BLEU's tokenizer, by sacreBLEU's names; auto: its choice for the target language, 13a for most.
     bleu_tokenizer: Literal[
@@ -111,7 +119,7 @@ class DataConfig:
         check(temperature >= 1, f'mixture_temperature={temperature}: expected at least 1, which mixes by size')
         names = [corpus.name for corpus in self.mixture]
         check('test' not in names, "mixture: 'test' is the name of the test set in reports; give the corpus another")
-        for name, default in (('train', DEFAULT_TRAIN), ('validation', DEFAULT_VALIDATION)):
+        for name, default in (('train', DEFAULT_TRAIN), ('validation', DEFAULT_VALIDATION), ('held_out', 0)):
             value = getattr(self, name)
             check(not names or value == default, f'{name}={value!r} has no effect with a mixture; leave it out')
         check(len(set(names)) == len(names), f'mixture: expected names that differ, got {", ".join(names)}')
@@ -139,7 +147,7 @@ class DataConfig:
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
         """What is trained on: the mixture, or `train` alone. Their languages are filled in."""
-        corpora = self.mixture or (CorpusConfig('train', self.train, self.validation),)
+        corpora = self.mixture or (CorpusConfig('train', self.train, self.validation, self.held_out),)
         return tuple(
             replace(
                 corpus,

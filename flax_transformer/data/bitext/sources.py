@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
+from flax_transformer.data.bitext.split import split
 from flax_transformer.data.bitext.text_files import AlignedFiles, JsonLines, TsvFiles, read_references
 from flax_transformer.data.lines import content_suffix
 from flax_transformer.data.named_files import (
@@ -77,6 +78,19 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         'file, tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and '
         'paths of several references)'
     )
+
+
+def open_training(corpus: CorpusConfig, config: DataConfig) -> tuple[Corpus, Corpus | None]:
+    """The corpus to train on, and what is held out of it, if anything is; its text is read once to choose that."""
+    whole = open_corpus(corpus.train, config, corpus.languages)
+    return split(whole, corpus.held_out) if corpus.held_out else (whole, None)
+
+
+def read_validation(corpus: CorpusConfig, config: DataConfig, held_out: Corpus | None = None) -> Pairs:
+    """The validation pairs of a corpus that has some; `held_out` is what `open_training` returned, if known."""
+    if not corpus.held_out:
+        return read_corpus(corpus.validation, config, corpus.languages)
+    return (held_out or open_training(corpus, config)[1]).read()
 
 
 def form_of(name: str, root: Path) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -86,7 +87,8 @@ class ClassificationDataConfig:
     """
 
     train: str = 'train.tsv'  # a file, a folder with a folder for each label, tfds:NAME:SPLIT or opinions:SPLIT
-    validation: str = ''  # empty: none
+    validation: str = ''  # what the best checkpoint is chosen by; empty: none
+    held_out: int = 0  # training texts taken out for validation, instead of a set of its own; equal ones together
     test: str = ''  # what `evaluate` reads; empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
@@ -94,6 +96,7 @@ class ClassificationDataConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        check_held_out(self.held_out, self.validation)
         check(bool(self.train), 'train is empty: expected a file of labeled texts')
         check_positive(self, 'max_length')
 

@@ -12,10 +12,11 @@ from flax_transformer.common.errors import nearest
 from flax_transformer.data.audit import characters
 from flax_transformer.data.audit.characters import bits_of_characters, lay_out
 from flax_transformer.data.audit.report import Finding, Report, findings_of, sorted_report
+from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS
-from flax_transformer.tasks.classification.reading import Examples, read_examples
+from flax_transformer.tasks.classification.reading import Examples, chosen, read_examples
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
@@ -33,7 +34,12 @@ class LabelledExample:
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
     """The examples of those corpora, of `names`, that the config has."""
-    return {name: read_examples(source, data) for name in names if (source := getattr(data, name))}
+    corpora = {name: read_examples(source, data) for name in names if (source := getattr(data, name))}
+    if data.held_out:
+        whole = corpora['train']
+        is_held_out = held_out_rows(data.train, data.held_out, whole.texts, labels=whole.labels)
+        corpora |= {'train': chosen(whole, ~is_held_out), 'validation': chosen(whole, is_held_out)}
+    return corpora
 
 
 def report_of(config: ClassificationConfig, workdir: Path | None, **_: Any) -> Report:

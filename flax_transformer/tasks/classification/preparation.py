@@ -108,7 +108,7 @@ def encode(
     chosen = [i for i, text in enumerate(ids) if text]
     slots, count = config.data.max_length, len(examples.texts)
     too_long = sum(len(text) > slots for text in ids)
-    source = getattr(config.data, name)
+    source = getattr(config.data, name) or f'{config.data.train}, held out'
     say(f'{source}: {len(chosen):,} of {count:,} texts')
     if len(chosen) < count:
         say(f'  left out: {count - len(chosen):,} texts without a word')

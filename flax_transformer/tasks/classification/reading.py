@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, lines_of, utf8_fault
@@ -61,6 +63,12 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     if not found.texts:
         raise UserError(f'{source} is empty; expected at least one labeled text')
     return found if set(found.types) != {_TEXT} else found._replace(types=None)
+
+
+def chosen(examples: Examples, is_chosen: np.ndarray) -> Examples:
+    """The examples that are marked, [examples] bool."""
+    rows = np.flatnonzero(is_chosen)
+    return Examples(*(column and [column[i] for i in rows] for column in examples))
 
 
 def test_files(data: ClassificationDataConfig) -> Iterable[Path]:

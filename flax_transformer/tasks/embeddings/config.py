@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
 
 
@@ -64,7 +65,8 @@ class TextConfig:
     """
 
     train: str = 'train.txt'  # the text to learn from
-    validation: str = ''  # empty: none
+    validation: str = ''  # what the best checkpoint is chosen by; empty: none
+    held_out: int = 0  # training lines taken out for validation, instead of a set of its own; equal ones together
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # A word with more than this share of all occurrences is left out at random, the more often the more frequent it
@@ -73,6 +75,7 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        check_held_out(self.held_out, self.validation)
         check(bool(self.train), 'train is empty: expected a text file')
         check_range(self, 'sample', least=0, below=1)
 
@@ -130,9 +133,9 @@ class EmbeddingsConfig(TaskConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(
-            self.model.method != 'glove' or not self.data.validation,
-            f"data.validation={self.data.validation!r} has no effect with model.method='glove': counts of another text "
-            'are not comparable; leave it out',
+            self.model.method != 'glove' or not self.has_validation,
+            "data.validation and data.held_out have no effect with model.method='glove': counts of another text are "
+            'not comparable; leave them out',
         )
 
     @property

@@ -5,6 +5,7 @@ corpus.json   the text files and their checksums, and the digest of corpus.ids
 """
 
 import hashlib
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,11 @@ from flax_transformer.common.files import (
     written_whole,
 )
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.lines import each_line, listed, unchanged
-from flax_transformer.tasks.embeddings.config import WordsConfig
+from flax_transformer.data.named_files import data_root, matching_files
+from flax_transformer.data.repeats import keys_of
+from flax_transformer.tasks.embeddings.config import TextConfig, WordsConfig
 
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 
@@ -108,26 +112,49 @@ def words_of(line: str, config: WordsConfig) -> list[str]:
     return line.split() if config.pattern == r'\S+' else re.findall(config.pattern, line)
 
 
-def lines_of_words(files: Sequence[Path], config: WordsConfig) -> Iterator[list[str]]:
-    """The words of each line. Raises UserError for bytes that are not UTF-8, with the line."""
-    for file in files:
-        for line in each_line(file):
-            yield words_of(line, config)
+class Text(NamedTuple):
+    """Files, one after the other, or some of their lines."""
+
+    files: Sequence[Path]
+    is_own: np.ndarray | None = None  # [lines] bool; None: all
+
+    def lines(self) -> Iterator[str]:
+        """Raises UserError for bytes that are not UTF-8, with the line."""
+        lines = itertools.chain.from_iterable(map(each_line, self.files))
+        return lines if self.is_own is None else itertools.compress(lines, self.is_own)
 
 
-def encode(files: Sequence[Path], vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
+def texts_of(data: TextConfig) -> dict[str, Text]:
+    """The text to train on and, unless there is none, that for validation. Raises UserError for missing files."""
+    root = data_root(data.root)
+    train = Text(matching_files(data.train, root))
+    if data.held_out:
+        is_held_out = held_out_rows(data.train, data.held_out, keys_of(train.lines()))
+        return {'train': train._replace(is_own=~is_held_out), 'validation': train._replace(is_own=is_held_out)}
+    if data.validation:
+        return {'train': train, 'validation': Text(matching_files(data.validation, root))}
+    return {'train': train}
+
+
+def lines_of_words(text: Text, config: WordsConfig) -> Iterator[list[str]]:
+    """The words of each line."""
+    for line in text.lines():
+        yield words_of(line, config)
+
+
+def encode(text: Text, vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
     """The ids of a text that fits in memory, as corpus.ids has them."""
     known = vocabulary.ids
-    text: list[int] = []
-    for words in lines_of_words(files, config):
+    written: list[int] = []
+    for words in lines_of_words(text, config):
         ids = [known[word] for word in words if word in known]
         if ids:
-            text += [*ids, END_OF_LINE]
-    return np.array(text, np.int32)
+            written += [*ids, END_OF_LINE]
+    return np.array(written, np.int32)
 
 
 def prepare_corpus(
-    files: Sequence[Path], config: WordsConfig, folder: Path, *, vocab_size: int, known: Vocabulary | None = None
+    text: Text, config: WordsConfig, folder: Path, *, vocab_size: int, known: Vocabulary | None = None
 ) -> tuple[Corpus, Vocabulary]:
     """Writes a text as ids into a folder; returns it and its vocabulary.
 
@@ -135,14 +162,14 @@ def prepare_corpus(
     """
     raw = own_partial(folder / IDS_FILE)
     try:
-        words, num_words = _write_numbers(files, config, raw)
+        words, num_words = _write_numbers(text, config, raw)
         counts = np.zeros(len(words), np.int64)
         for piece in _pieces(raw):
             counts += np.bincount(piece[piece >= 0], minlength=len(words))
         vocabulary = known or Vocabulary.of(
             dict(zip(words, counts.tolist(), strict=True)), min_count=config.min_count, size=vocab_size
         )
-        _check_enough(vocabulary, files, counts, config)
+        _check_enough(vocabulary, text.files, counts, config)
 
         # Indexed by a number of the pass; END_OF_LINE, -1, is the last.
         ids = np.array([*(vocabulary.ids.get(word, _UNKNOWN) for word in words), END_OF_LINE], np.int32)
@@ -153,7 +180,7 @@ def prepare_corpus(
 
     file = folder / IDS_FILE
     num_known = file.stat().st_size // 4 - num_lines
-    corpus = Corpus(file, num_lines, num_words, num_known, sha256_of(file), listed(files))
+    corpus = Corpus(file, num_lines, num_words, num_known, sha256_of(file), listed(text.files))
     describe(corpus)
     return corpus, vocabulary
 
@@ -181,14 +208,14 @@ def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus 
         return None
 
 
-def _write_numbers(files: Sequence[Path], config: WordsConfig, out: Path) -> tuple[list[str], int]:
+def _write_numbers(text: Text, config: WordsConfig, out: Path) -> tuple[list[str], int]:
     """Writes each line's words as numbers, then END_OF_LINE; returns the words by number, and how many were read."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     total = 0
     piece: list[int] = []
     with naming(out), out.open('wb') as opened:
-        for words in lines_of_words(files, config):
+        for words in lines_of_words(text, config):
             piece += [*map(numbers.__getitem__, words), END_OF_LINE]
             total += len(words)
             if len(piece) >= _PIECE:

@@ -6,9 +6,8 @@ from typing import Any
 
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Example, Finding, Report, findings_of, sorted_report
-from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import Vocabulary, lines_of_words
+from flax_transformer.tasks.embeddings.corpus import Text, Vocabulary, lines_of_words, texts_of
 from flax_transformer.tasks.embeddings.run import Run
 
 _WARNED = 0.1  # share from which on a kind is a warning
@@ -61,23 +60,20 @@ def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Repor
     """What is wrong with the config's texts; `workdir` is a run, whose vocabulary is then used."""
     known = None if workdir is None else Run(workdir).read_vocabulary()
     findings, read = [], {}
-    for name in ('train', 'validation'):
-        if source := getattr(config.data, name):
-            found, read[name], known = _audit(name, source, config, known)
-            findings += found
+    for name, text in texts_of(config.data).items():
+        found, read[name], known = _audit(name, text, config, known)
+        findings += found
     return sorted_report(findings, read, kinds=KINDS, unit='lines')
 
 
 def _audit(
-    name: str, source: str, config: EmbeddingsConfig, known: Vocabulary | None
+    name: str, text: Text, config: EmbeddingsConfig, known: Vocabulary | None
 ) -> tuple[list[Finding], int, Vocabulary]:
     """The findings of a text, how many lines it has, and the vocabulary: the one known, else its own."""
     counts: Counter[str] = Counter()
     seen: set[int] = set()
     alone, repeated, lines = [], [], 0
-    for number, words in enumerate(
-        lines_of_words(matching_files(source, data_root(config.data.root)), config.tokenizer), 1
-    ):
+    for number, words in enumerate(lines_of_words(text, config.tokenizer), 1):
         counts.update(words)
         lines = number
         if len(words) == 1:

@@ -7,7 +7,6 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
-from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.tasks.embeddings.batches import Chunks
 from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
@@ -20,6 +19,7 @@ from flax_transformer.tasks.embeddings.corpus import (
     is_as_noted,
     load_corpus,
     prepare_corpus,
+    texts_of,
 )
 from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
 from flax_transformer.tasks.embeddings.run import LoadedRun, Run
@@ -39,16 +39,15 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
     In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
     Raises UserError for anything the user can fix.
     """
-    root = data_root(config.data.root)
-    files = matching_files(config.data.train, root)
-    validation = matching_files(config.data.validation, root) if config.data.validation else []
+    texts = texts_of(config.data)
+    train, validation = texts['train'], texts.get('validation')
     vocabulary = run.read_vocabulary() if run.is_prepared() else start and start.vocabulary
-    corpus = load_corpus(run.path, files, len(vocabulary)) if run.is_prepared() else None
+    corpus = load_corpus(run.path, train.files, len(vocabulary)) if run.is_prepared() else None
     if corpus is None:
         run.path.mkdir(parents=True, exist_ok=True)
         run.pairs_file.unlink(missing_ok=True)
         corpus, vocabulary = prepare_corpus(
-            files, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=vocabulary
+            train, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=vocabulary
         )
     check_fits(len(vocabulary), config.model.vocab_size, 'words')
     _report(corpus, vocabulary, config)
@@ -59,7 +58,8 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
     if validation:
         ids = encode(validation, vocabulary, config.tokenizer)
         if not len(ids):
-            raise UserError(f'data.validation: {config.data.validation} has no word of the vocabulary; expected some')
+            name = config.data.validation or f'what is held out of {config.data.train}'
+            raise UserError(f'data.validation: {name} has no word of the vocabulary; expected some')
         held_out = make(ids, np.random.default_rng(0))
     return Prepared(vocabulary, corpus.digest, TextChunks(corpus.ids, make), held_out)
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig, num_frames
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -78,7 +79,8 @@ class SpeechDataConfig:
     """
 
     train: str = 'train.tsv'  # a manifest, a folder in LibriSpeech's layout, or tones:train
-    validation: str = ''  # empty: none
+    validation: str = ''  # what the best checkpoint is chosen by; empty: none
+    held_out: int = 0  # training recordings taken out for validation, instead of a set of its own; equal ones together
     test: str = ''  # what `evaluate` reads; empty: none
     # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
@@ -88,6 +90,7 @@ class SpeechDataConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        check_held_out(self.held_out, self.validation)
         check(bool(self.train), 'train is empty: expected recordings with transcripts')
         check_positive(self, 'num_lengths')
         check_range(self, 'max_seconds', above=0)

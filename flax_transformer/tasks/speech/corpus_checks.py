@@ -12,7 +12,7 @@ from flax_transformer.data.audit.kinds import QUOTED, table
 from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import fewest_frames
-from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus
+from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus, split
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.units import Units
 
@@ -23,7 +23,11 @@ Corpora = dict[str, Corpus]  # train, and perhaps the others
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
     """Those corpora, of `names`, that the config has."""
     data, rate = config.data, config.features.sample_rate
-    return {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
+    corpora = {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
+    if data.held_out:
+        train, validation = split(corpora['train'], data.held_out)
+        corpora |= {'train': train, 'validation': validation}
+    return corpora
 
 
 def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:

@@ -37,7 +37,7 @@ class Prepared(NamedTuple):
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
-    if config.data.validation:
+    if config.has_validation:
         jiwer()  # raises if it is missing
     corpora = read_corpora(config, CORPORA[:2] if run.is_prepared() else CORPORA, say=say)
     if run.is_prepared():

@@ -6,7 +6,7 @@ function of it and the seed.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.audio.manifest import Say, Utterance, open_audio, read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
+from flax_transformer.data.held_out import held_out_rows, repeated_or_empty
 from flax_transformer.data.named_files import data_root
 from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
 
@@ -38,6 +39,7 @@ class Corpus:
     name: str
     recordings: list[Recording]
     samples: Callable[[int], np.ndarray]  # a recording's samples, float32 [num_samples] in -1..1
+    files: Sequence[str] = ()  # where each was read; several may be segments of one
 
     @property
     def count(self) -> int:
@@ -49,6 +51,19 @@ class Corpus:
     def chosen(self, numbers: Sequence[int]) -> 'Corpus':
         """Some of the recordings, numbered anew."""
         return Corpus(self.name, [self.recordings[i] for i in numbers], lambda i: self.samples(numbers[i]))
+
+
+def split(corpus: Corpus, held_out: int) -> tuple[Corpus, Corpus]:
+    """The rest of a corpus, and `held_out` of its recordings, some of each text: segments of a file stay together.
+
+    Raises UserError if the corpus has fewer to give.
+    """
+    # Numbers, not names: the folder may be moved.
+    names = [str(number) for number in np.unique(corpus.files, return_inverse=True)[1]]
+    labels = repeated_or_empty([recording.text for recording in corpus.recordings])
+    is_held_out = held_out_rows(corpus.name, held_out, names, labels=labels)
+    rest, taken = (corpus.chosen(np.flatnonzero(rows).tolist()) for rows in (~is_held_out, is_held_out))
+    return rest, replace(taken, name=f'{corpus.name}, held out')
 
 
 def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> Corpus:
@@ -64,7 +79,7 @@ def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> 
         found = open_audio(utterances[index], rate) if held is None else held[index]
         return fitted(found, recordings[index].num_samples)
 
-    return Corpus(source, recordings, samples)
+    return Corpus(source, recordings, samples, [utterance.source.name for utterance in utterances])
 
 
 def test_files(data: SpeechDataConfig) -> Iterable[Path]:
@@ -92,7 +107,7 @@ def tones_corpus(name: str, rate: int) -> Corpus:
         for number, (key, line, seconds) in enumerate(pressed, start=1)
     ]
     held = [tone_samples(split, index, rate) for index in range(len(pressed))]
-    return Corpus(name, recordings, held.__getitem__)
+    return Corpus(name, recordings, held.__getitem__, [recording.place for recording in recordings])
 
 
 def fitted(samples: np.ndarray, count: int) -> np.ndarray:

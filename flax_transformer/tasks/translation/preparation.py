@@ -12,7 +12,7 @@ from flax_transformer.data.bitext import cache as data_cache
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.bitext.sources import open_training, read_validation
 from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten, tokenize
 from flax_transformer.data.lines import Listed, listed
 from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows
@@ -40,11 +40,18 @@ class ValidationSet(NamedTuple):
     source_language: str = 'en'
 
 
-def read_validation(data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say) -> ValidationSet:
-    """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on."""
-    name, tag = corpus.validation, data.tag_of(corpus)
+def validation_set(
+    data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say, held_out: Corpus | None = None
+) -> ValidationSet:
+    """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on.
+
+    Args:
+      held_out: what is held out of the corpus, if anything is.
+    """
+    name = held_out.name if held_out else corpus.validation
+    tag = data.tag_of(corpus)
     tokenizer = tokenizer.reading(corpus.source_language)
-    pairs = read_corpus(name, data, corpus.languages)
+    pairs = read_validation(corpus, data, held_out)
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
     tokenized = tokenize(pairs, tokenizer, target_language=tag)
     if not len(tokenized):
@@ -109,7 +116,7 @@ def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:
 
 def open_corpora(data: DataConfig) -> list[Corpus]:
     """The training corpora, opened. Raises UserError if one does not exist."""
-    return [open_corpus(corpus.train, data, corpus.languages) for corpus in data.corpora]
+    return [open_training(corpus, data)[0] for corpus in data.corpora]
 
 
 def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
@@ -146,15 +153,16 @@ def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
     """Reads and tokenizes everything, or finds it in `cache`; trains a tokenizer unless one is given."""
-    corpora = open_corpora(config.data)
+    parts = [open_training(corpus, config.data) for corpus in config.data.corpora]
+    corpora = [train for train, _ in parts]
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # First, so that an error in a validation set does not wait for a large corpus.
     validation, found = [], []
-    for corpus in config.data.corpora:
+    for corpus, (_, held_out) in zip(config.data.corpora, parts, strict=True):
         if corpus.has_validation:
-            validation.append(read_validation(config.data, corpus, tokenizer, say))
+            validation.append(validation_set(config.data, corpus, tokenizer, say, held_out))
         elif corpus.validation:
             say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):

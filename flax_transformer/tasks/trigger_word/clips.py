@@ -10,6 +10,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.audio.manifest import Say, read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
+from flax_transformer.data.held_out import held_out_rows, key_of, repeated_or_empty
 from flax_transformer.data.named_files import data_root
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
 
@@ -125,20 +126,46 @@ class Clips(NamedTuple):
     background: list[Clip]
 
 
+def specs_of(data: TriggerWordDataConfig, part: str) -> tuple[str, ...]:
+    """The manifests that a part is in, or is held out of."""
+    return data.train if part == 'validation' and data.held_out else getattr(data, part)
+
+
 def part_files(data: TriggerWordDataConfig, part: str) -> Iterator[Path]:
     """The files and folders that `read_part` opens, whether or not they exist."""
-    for spec in (*getattr(data, part), *getattr(data, f'{part}_background')):
+    for spec in (*specs_of(data, part), *getattr(data, f'{part}_background')):
         if not spec.startswith(PREFIX):
             yield from manifest_paths(spec, data_root(data.root))
 
 
 def read_part(config: TriggerWordConfig, part: str, *, say: Say) -> Clips:
     """The clips of `train`, `validation` or `test`. Raises UserError for what cannot be read."""
-    data, rate = config.data, config.features.sample_rate
-    specs = getattr(data, part)
-    triggers, others = by_trigger(read_clips(specs, data, rate, say=say), data.trigger, specs)
-    return Clips(triggers, others, read_clips(getattr(data, f'{part}_background'), data, rate, say=say))
+    return read_parts(config, [part], say=say)[part]
 
 
 def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
-    return {part: read_part(config, part, say=say) for part in parts if getattr(config.data, part)}
+    """The clips of those of `parts` that the config has. Raises UserError for what cannot be read."""
+    data, rate = config.data, config.features.sample_rate
+    needed = {*parts, 'train'} if data.held_out else parts
+    clips = {part: read_clips(specs, data, rate, say=say) for part in needed if (specs := getattr(data, part))}
+    if data.held_out:
+        clips['train'], clips['validation'] = split(clips['train'], data)
+    return {
+        part: Clips(
+            *by_trigger(own, data.trigger, specs_of(data, part)),
+            read_clips(getattr(data, f'{part}_background'), data, rate, say=say),
+        )
+        for part, own in ((part, clips[part]) for part in parts if part in clips)
+    }
+
+
+def split(clips: Sequence[Clip], data: TriggerWordDataConfig) -> tuple[list[Clip], list[Clip]]:
+    """The rest of the clips, and `data.held_out` of them, some of each text; clips of equal sound stay together.
+
+    Raises UserError if there are fewer to give.
+    """
+    sounds = np.array([key_of(clip.samples.tobytes()) for clip in clips], np.uint64)
+    labels = repeated_or_empty([clip.text for clip in clips])
+    is_held_out = held_out_rows(', '.join(data.train), data.held_out, sounds, labels=labels)
+    rest = [clip for clip, is_out in zip(clips, is_held_out, strict=True) if not is_out]
+    return rest, [clip for clip, is_out in zip(clips, is_held_out, strict=True) if is_out]

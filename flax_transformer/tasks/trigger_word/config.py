@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 
@@ -84,7 +85,8 @@ class TriggerWordDataConfig:
     trigger: str = 'rising'  # the text of the recordings that are to be found
     train: tuple[str, ...] = ('melodies:train',)  # manifests of recordings, each of one word
     train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is also generated
-    validation: tuple[str, ...] = ()  # empty: none
+    validation: tuple[str, ...] = ()  # what the best checkpoint is chosen by; empty: none
+    held_out: int = 0  # training recordings taken out for validation, instead of a set of its own; equal ones together
     validation_background: tuple[str, ...] = ()  # what validation scenes are mixed with
     test: tuple[str, ...] = ()  # what `evaluate` reads; empty: none
     test_background: tuple[str, ...] = ()  # further sounds without the word
@@ -95,9 +97,10 @@ class TriggerWordDataConfig:
         check_types(self)
         check(bool(self.trigger), 'trigger is empty: expected the text of the recordings to find')
         check(bool(self.train), 'train is empty: expected at least one manifest')
-        for part in ('validation', 'test'):
+        check_held_out(self.held_out, self.validation)
+        for part, is_set in (('validation', self.validation or self.held_out), ('test', self.test)):
             check(
-                bool(getattr(self, part)) or not getattr(self, f'{part}_background'),
+                bool(is_set) or not getattr(self, f'{part}_background'),
                 f'{part}_background has no effect without {part}',
             )
 

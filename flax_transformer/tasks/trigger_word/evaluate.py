@@ -37,13 +37,13 @@ class EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    from flax_transformer.tasks.trigger_word.clips import part_files, read_part
+    from flax_transformer.tasks.trigger_word.clips import part_files, read_part, specs_of
     from flax_transformer.tasks.trigger_word.detector import Detector
     from flax_transformer.tasks.trigger_word.run import Run
     from flax_transformer.tasks.trigger_word.scoring import score
 
     name = only_run(runs, 'detectors')
-    if not getattr(options.data, options.part):
+    if not specs_of(options.data, options.part):
         raise UserError(f'{name} has no {options.part} recordings (data.{options.part} is empty); name some')
     run = Run(split_reference(name)[0])
     check_named_files(

@@ -10,7 +10,7 @@ import pytest
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.embeddings import corpus as corpus_module
 from flax_transformer.tasks.embeddings.config import WordsConfig
-from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Vocabulary, encode, load_corpus, prepare_corpus
+from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Text, Vocabulary, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PAIR, count_pairs
 
 TEXT = 'the cat sat\nthe mat\n\nrare\nThe cat the\n'
@@ -20,7 +20,7 @@ TWICE = WordsConfig(min_count=2)
 def prepared(folder: Path, text: str | bytes = TEXT, config: WordsConfig = TWICE, size: int = 10):
     file = folder / 'text.txt'
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return prepare_corpus([file], config, folder, vocab_size=size)
+    return prepare_corpus(Text([file]), config, folder, vocab_size=size)
 
 
 def test_words_are_numbered_by_count_and_others_left_out(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_words_are_numbered_by_count_and_others_left_out(tmp_path: Path) -> None
     assert (vocabulary.words, vocabulary.counts.tolist()) == (('the', 'cat'), [3, 2])
     assert corpus.ids.tolist() == [0, 1, -1, 0, -1, 1, 0, -1]
     assert (corpus.num_lines, corpus.num_words, corpus.num_known) == (3, 9, 5)
-    np.testing.assert_array_equal(encode([tmp_path / 'text.txt'], vocabulary, TWICE), corpus.ids)
+    np.testing.assert_array_equal(encode(Text([tmp_path / 'text.txt']), vocabulary, TWICE), corpus.ids)
 
 
 def test_pieces_do_not_change_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
