@@ -1,10 +1,8 @@
 """`flax-transformer new MY_CONFIG.py --source FILE --target FILE`, or with --task any other task's data."""
 
-import contextlib
 import dataclasses
 import importlib
 import shlex
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +21,8 @@ from flax_transformer.tasks.translation.new_config import NewOptions
 
 __all__ = ['NewOptions', 'main']  # what shells complete
 DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
-two aligned text files. Some examples are held out for validation, in copies next to the config, unless others are
-given. A few training steps are measured here, so that model and steps fit the time you have (--minutes, --hours)."""
+two aligned text files. Some examples are held out for validation, unless others are given. A few training steps are
+measured here, so that model and steps fit the time you have (--minutes, --hours)."""
 HOUR = 3600.0
 _WIDTH = 120
 _FIRST = ('model', 'data')
@@ -39,19 +37,10 @@ def main(argv: list[str]) -> None:
     options = replace(parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default), task=task)
     file = Path(argv[0])
     _check(file, options)
-    with contextlib.ExitStack() as unless_done:
-        if not (folder := file.with_suffix('.data')).exists():
-            unless_done.callback(shutil.rmtree, folder, ignore_errors=True)  # else the same command would be refused
-        facts, candidates = own.propose(file, options)
-        fitted, *in_a_day = candidates[-1:]
-        if options.measure:
-            from flax_transformer.common.compilation_cache import use_compilation_cache
-            from flax_transformer.engine.devices.devices import prepare_devices
-
-            prepare_devices(1)
-            use_compilation_cache()
-            fitted, *in_a_day = fit(candidates, 60 * (options.minutes or 60 * (options.hours or 1)), 24 * HOUR)
-        unless_done.pop_all()
+    facts, candidates = own.propose(file, options)
+    fitted, *in_a_day = candidates[-1:]
+    if options.measure:
+        fitted, *in_a_day = _measured(candidates, options)
     comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
     name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
     docstring = (
@@ -66,6 +55,18 @@ def main(argv: list[str]) -> None:
     print('Next:')
     for line in _next(file, fitted.config):
         print(f'  flax-transformer {line}')
+
+
+def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
+    """What fits into the time that was given, and into a day."""
+    from flax_transformer.common.compilation_cache import use_compilation_cache
+    from flax_transformer.engine.devices.devices import prepare_devices
+
+    prepare_devices(1)
+    use_compilation_cache()
+    if options.minutes is not None:
+        return fit(candidates, 60 * options.minutes, 24 * HOUR)
+    return fit(candidates, HOUR * (options.hours or 1), 24 * HOUR)
 
 
 def _check(file: Path, options: Any) -> None:

@@ -3,10 +3,10 @@
 A task has this command if `new_config.py` in its folder, or its one file, has `NewOptions` and `propose`.
 """
 
-import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import tyro
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import write_whole
+from flax_transformer.data.audio.manifest import Utterance
+from flax_transformer.data.repeats import keys_of
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.tasks.find import make_trainer
 
@@ -93,25 +94,33 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
     """
     from flax_transformer.cost.step_cost import step_seconds
 
-    trainers = [make_trainer(each.base) for each in candidates]
+    trainers = [make_trainer(candidate.base) for candidate in candidates]
     flops = [trainer.task.flops_per_step or 1.0 for trainer in trainers]
-    measured = {0: step_seconds(trainers[0]) * candidates[0].work}
+    measured: dict[int, float] = {}  # seconds of a step, by the number of the candidate
 
-    def choose(time: float) -> int:
-        """The number of a candidate."""
-        return next(
-            (i for i in reversed(range(len(candidates))) if within(time, i).steps >= candidates[i].least_steps), 0
-        )
+    def measure(number: int) -> None:
+        if number not in measured:
+            measured[number] = step_seconds(trainers[number]) * candidates[number].work
 
-    def within(time: float, i: int) -> Candidate:
-        nearest = i if i in measured else max(measured)
-        seconds, each = measured[nearest] * flops[i] / flops[nearest], candidates[i]
-        steps = (time - START) / seconds - EVALUATIONS * each.evaluation
-        return replace(each, steps=min(max(int(steps), EVALUATIONS), round(each.more * each.steps)), seconds=seconds)
+    def within(time: float, number: int) -> Candidate:
+        """A candidate with the steps that fit into a time."""
+        candidate = candidates[number]
+        nearest = number if number in measured else max(measured)
+        seconds = measured[nearest] * flops[number] / flops[nearest]
+        steps = int((time - START) / seconds - EVALUATIONS * candidate.evaluation)
+        most = round(candidate.more * candidate.steps)
+        return replace(candidate, steps=min(max(steps, EVALUATIONS), most), seconds=seconds)
 
-    if (i := choose(times[0])) not in measured:
-        measured[i] = step_seconds(trainers[i]) * candidates[i].work
-    return [within(time, choose(time)) for time in times]
+    def largest(time: float) -> int:
+        """The number of the largest candidate that has its least steps in a time, else of the smallest."""
+        for number in reversed(range(len(candidates))):
+            if within(time, number).steps >= candidates[number].least_steps:
+                return number
+        return 0
+
+    measure(0)
+    measure(largest(times[0]))
+    return [within(time, largest(time)) for time in times]
 
 
 def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
@@ -141,47 +150,25 @@ def between(x: float, *points: tuple[float, float]) -> float:
     return float(np.exp(np.interp(np.log(x), *np.log(points).T)))
 
 
-def parts(
-    file: Path,
-    options: DataOptions,
-    suffix: str,
-    lines: Sequence[str],
-    *,
-    keys: Sequence[str],
-    groups: Sequence[str] = (),
-    head: str = '',
-) -> tuple[dict[str, str], str]:
-    """The fields of the section data, and a remark on the lines that were held out, unless --valid names others.
+def data_fields(file: Path, options: DataOptions, examples: Iterable[str]) -> tuple[dict[str, Any], str]:
+    """The fields of the section data, and a remark on what is held out of `examples`, unless --valid names others.
 
-    Raises UserError if there is a file in the way.
+    Raises UserError if there are too few different ones.
     """
-    root, remark = file.absolute().parent, ''
-    train, valid = (from_folder(name, root) for name in (options.data, options.valid))
-    if not options.valid:
-        folder, is_held_out = file.with_suffix('.data'), held_out(keys, groups)
-        train, valid = (f'{folder.name}/{part}{suffix}' for part in ('train', 'valid'))
-        if taken := [name for name in (train, valid) if (root / name).exists()]:
-            raise UserError(f'{root / taken[0]} exists; remove it, or name held-out data with --valid')
-        if not any(is_held_out):
-            raise UserError(
-                f'{options.data}: got {len({*keys})} different examples, too few to hold some out; give --valid'
-            )
-        folder.mkdir(exist_ok=True)
-        for name, is_valid in ((train, False), (valid, True)):
-            own = [line for line, is_out in zip(lines, is_held_out, strict=True) if is_out == is_valid]
-            write_whole(root / name, ''.join(f'{line}\n' for line in [*([head] if head else []), *own]))
-        remark = f'; {sum(is_held_out):,} are held out in {folder}'
-    test = from_folder(options.test, root)
-    return {'data.train': train, 'data.validation': valid, 'data.test': test, 'data.root': str(root)}, remark
+    root = file.absolute().parent
+    names = {'train': options.data, 'validation': options.valid, 'test': options.test}
+    fields = {f'data.{name}': from_folder(value, root) for name, value in names.items()} | {'data.root': str(root)}
+    if options.valid:
+        return fields, ''
+    different = len(np.unique(keys_of(examples)))
+    held_out = min(max(different // 10, min(20, different // 5)), HELD_OUT)
+    if not held_out:
+        raise UserError(f'{options.data}: got {different} different examples, too few to hold some out; give --valid')
+    return fields | {'data.held_out': held_out}, f'; {held_out:,} are held out for validation'
 
 
-def held_out(keys: Sequence[str], groups: Sequence[str] = ()) -> list[bool]:
-    """Whether each example is held out: one key in ten, or 20 if that is at most one in five; at most HELD_OUT keys.
-
-    Examples of equal key stay together, and each group, such as a label, gives its share. Chosen by a hash of the keys.
-    """
-    group_of = dict(zip(keys, groups or keys, strict=True))
-    count = min(max(len(group_of) // 10, min(20, len(group_of) // 5)), HELD_OUT)
-    order = sorted(group_of, key=lambda key: (groups and group_of[key], hashlib.sha256(key.encode()).digest()))
-    chosen = {order[int((i + 0.5) * len(order) / count)] for i in range(count)}
-    return [key in chosen for key in keys]
+def recording_fields(file: Path, options: DataOptions, recordings: Sequence[Utterance]) -> tuple[dict[str, Any], str]:
+    """The fields of a config about recordings, and a remark on those held out."""
+    fields, remark = data_fields(file, options, [recording.source.name for recording in recordings])
+    rate, _ = Counter(recording.rate for recording in recordings).most_common(1)[0]
+    return fields | {'features.sample_rate': min(rate, 16_000)}, remark

@@ -14,12 +14,12 @@ from flax_transformer.cli import main
 from flax_transformer.cli.new import config_text
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
-from flax_transformer.config import DataConfig, TransformerConfig
+from flax_transformer.config import TransformerConfig
 from flax_transformer.cost import step_cost
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.sources import read_corpus
+from flax_transformer.data.bitext.sources import read_validation
 from flax_transformer.tasks import new_config as shared
-from flax_transformer.tasks.new_config import fit, held_out
+from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, language_of
 from flax_transformer.tasks.translation.new_config import TABLE, candidates_for, row_for
 
@@ -53,14 +53,11 @@ def test_a_config_fits_its_files_and_holds_pairs_out(files: Path, capsys: pytest
     assert (config.data.source_language, config.data.target_language) == ('en', 'de')
     assert 300 < config.model.vocab_size < 10_000
     assert config.model.d_model == 192
-    everything = read_corpus(f'{files}/train.{{lang}}', DataConfig())
-    kept, out = (read_corpus(name, config.data) for name in (config.data.train, config.data.validation))
-    assert config.data.train == 'mine.data/train.{lang}.gz'
-    assert len(kept) + len(out) == 2000
-    assert len(out) == 200
-    both = lambda pairs: set(zip(pairs.sources, pairs.targets, strict=True))
-    assert both(kept) | both(out) == both(everything)
-    assert not both(kept) & both(out)
+    assert config.data.train == 'train.en.gz,train.de.gz'
+    assert config.data.held_out == 200
+    assert sorted(path.name for path in files.iterdir()) == [
+        *('mine.py', 'train.de', 'train.de.gz', 'train.en', 'train.en.gz')
+    ]
     assert main([*NEW, '--source', 'train.en', '--target', 'train.de']) == 2
     assert 'mine.py exists' in capsys.readouterr().err
 
@@ -85,14 +82,14 @@ def test_its_own_check_has_nothing_against_a_new_config(tmp_path: Path, monkeypa
     assert 'checked train (1,080), validation (120): 0 errors' in out
 
 
-def test_given_sets_are_named_and_nothing_is_copied(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_given_sets_are_named_and_nothing_is_held_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sides = {'source': 'train.en', 'target': 'train.de'}
     given = [f'--{kind}{side}={file}' for kind in ('', 'valid-', 'test-') for side, file in sides.items()]
     assert main([*NEW, *given, '--source-language', 'en-GB']) == 0
     data = load_config('mine.py').data
     assert data.source_language == 'en-GB'
     assert data.train == data.test == 'train.en,train.de'
-    assert not (files / 'mine.data').exists()
+    assert data.held_out == 0
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
 
 
@@ -105,7 +102,8 @@ def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Pat
     assert "flax-transformer train 'my own.py' --workdir 'runs/my own'\n" in out
     assert "flax-transformer train 'my own.py' --workdir" in Path('my own.py').read_text()
     config = load_config('my own.py')
-    assert len(read_corpus(config.data.validation, config.data)) == 1
+    (corpus,) = config.data.corpora
+    assert len(read_validation(corpus, config.data)) == 1
 
 
 def made(pairs: int) -> list[shared.Candidate]:
@@ -151,16 +149,15 @@ def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatc
     assert fit(made(29_000), 600, 3_600_000)[1].steps == endless.steps
 
 
-def test_held_out_examples_are_of_every_group_and_not_in_training() -> None:
-    keys = [f'{number % 90}' for number in range(100)]
-    groups = ['ab'[key < '4'] for key in keys]
-    marked = set(zip(groups, keys, held_out(keys, groups), strict=True))
-    assert sum(is_out for *_, is_out in marked) == 18
-    assert sum(held_out([*'abcde'] * 40)) == 40  # one key of five
+def test_one_example_in_ten_is_held_out_and_in_a_small_corpus_twenty(tmp_path: Path) -> None:
+    options = shared.DataOptions(data='x.tsv')
+    counts = [
+        shared.data_fields(tmp_path / 'my.py', options, map(str, range(count)))[0]['data.held_out']
+        for count in (5, 90, 400, 50_000)
+    ]
+    assert counts == [1, 18, 40, 1000]
     with pytest.raises(shared.UserError, match='got 2 different examples, too few to hold some out'):
-        shared.parts(Path('my.py'), shared.DataOptions(data='x.tsv'), '.tsv', [*'ab'] * 40, keys=[*'ab'] * 40)
-    assert {group for group, _, is_out in marked if is_out} == {'a', 'b'}
-    assert len(marked) == 90  # equal keys are on one side
+        shared.data_fields(tmp_path / 'my.py', options, [*'ab'] * 40)
 
 
 @pytest.fixture
@@ -226,6 +223,9 @@ def test_languages_come_from_names_then_from_text() -> None:
 
 BAD = {
     'nothing': ((), 'give --source and --target'),
+    'one sentence': (
+        *(('--source', 'same.en', '--target', 'same.de'), 'cannot hold out 4 of 40 examples, but 0 at most'),
+    ),
     'one side of validation': (
         ('--source', 'train.en', '--target', 'train.de', '--valid-source', 'train.en'),
         'got one of --valid-source and --valid-target',
@@ -244,6 +244,7 @@ def test_a_mistake_is_explained_and_leaves_nothing(argv: tuple[str, ...], messag
     (files / 'short').write_text('one\n')
     for side in WORDS:
         (files / f'few.{side}').write_text('one two three\n' * 9)
+        (files / f'same.{side}').write_text('one two three, the same words in many lines of a text\n' * 40)
     before = sorted(files.iterdir())
     name = 'nowhere/mine.py' if 'nowhere' in message else 'mine.py'
     assert main(['new', name, '--no-measure', *argv]) == 2

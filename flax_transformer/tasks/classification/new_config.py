@@ -8,7 +8,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.reading import read_examples
-from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, parts
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, data_fields
 
 LEAST = 20  # texts
 PASSES = 4  # rt_polarity's: naive Bayes, where training starts, needs few more
@@ -27,8 +27,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
             f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '
             'the label from column 2 and the text from column 1'
         )
-    lines = [f'{label}\t{text}' for label, text in zip(found.labels, texts, strict=True)]
-    data, held_out = parts(file, options, '.tsv', lines, keys=texts, groups=found.labels)
+    data, held_out = data_fields(file, options, texts)
     longest = np.quantile([len(text.split()) for text in texts], 0.995) * 1.5  # a token may be less than a word
     batch = min(64, max(8, len(texts) // 100))
     fields = data | {

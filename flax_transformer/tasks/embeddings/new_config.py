@@ -9,7 +9,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.embeddings.config import EmbeddingsTrainingConfig, WordsConfig
 from flax_transformer.tasks.embeddings.corpus import words_of
-from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, parts
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, data_fields
 
 LEAST = 10_000  # words
 KEPT = 0.6  # share of the words that sampling leaves, about
@@ -28,7 +28,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
             f'{options.data}: got {total:,} words in {len(lines):,} lines, expected at least {LEAST:,}, better some '
             'millions, with a sentence or paragraph on each line'
         )
-    data, held_out = parts(file, options, '.txt', lines, keys=lines)
+    data, held_out = data_fields(file, options, lines)
     del data['data.test']
     blocks = 2 ** round(np.log2(between(total, (10_000, 16), (12_700_000, 1024))))
     passes = round(between(total, (100_000, 40), (1_000_000, 15), (12_700_000, 5)))

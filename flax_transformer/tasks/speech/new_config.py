@@ -4,8 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between
-from flax_transformer.tasks.new_recordings import fields_for, read_recordings
+from flax_transformer.common.quiet import say
+from flax_transformer.data.audio.manifest import read_manifest
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, recording_fields
 
 LEAST = 10  # recordings
 FEW_WORDS, OFTEN = 50, 5  # so few words, each so often, are units; else characters
@@ -16,14 +17,14 @@ NewOptions = DataOptions
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for recordings; holds out some if no others are given. Raises UserError."""
-    found = read_recordings(options)
+    found = read_manifest(options.data, Path('.'), say=say)
     words = Counter(word for each in found for word in each.text.lower().split())
     if len(found) < LEAST or not words:
         raise UserError(
             f'{options.data}: got {len(found):,} recordings with {len(words):,} different words, expected at least '
             f'{LEAST} recordings with what is said in them'
         )
-    data, held_out = fields_for(file, options, found)
+    data, held_out = recording_fields(file, options, found)
     seconds, longest = sum(each.seconds for each in found), max(each.seconds for each in found)
     has_few_words = len(words) <= FEW_WORDS and words.total() >= OFTEN * len(words)
     is_one_word = all(len(each.text.split()) == 1 for each in found)

@@ -1,6 +1,5 @@
 """What a config needs to know about two aligned files."""
 
-import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -9,12 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import written_whole
 from flax_transformer.data.audit.language import is_known, is_language, language_of_side
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.text_files import AlignedFiles
-from flax_transformer.data.lines import SUFFIXES, compressing, content_suffix
-from flax_transformer.data.repeats import NO_KEY, keys_of
+from flax_transformer.data.lines import content_suffix
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
@@ -110,48 +107,3 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
             size = max(least, int(size * 0.8))
     lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
     return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
-
-
-def hold_out(source: Path, target: Path, folder: Path, languages: tuple[str, str], count: int) -> tuple[str, str]:
-    """Copies the pairs into `folder`, `count` of them as validation; returns the names of both corpora.
-
-    Pairs are chosen by their text, among those with no side that occurs twice, so that training sees none; if there
-    are too few, among all, so that a repeated pair is on one side only. Raises UserError if there is a file in the
-    way.
-    """
-    corpus = AlignedFiles(f'{source},{target}', [(source, target)])
-    is_held_out = _choose(corpus, count)
-    suffix = source.suffix if source.suffix in SUFFIXES else ''
-    names = [f'{name}.{language}{suffix}' for name in ('train', 'valid') for language in languages]
-    if taken := [name for name in names if (folder / name).exists()]:
-        raise UserError(f'{folder / taken[0]} exists; remove it, or give --valid-source and --valid-target')
-    folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        whole = [stack.enter_context(written_whole(folder / name)) for name in names]
-        files = [stack.enter_context(compressing(file, suffix)) for file in whole]
-        chosen = iter(is_held_out)
-        for pairs in corpus.pairs():
-            for pair in zip(pairs.sources, pairs.targets, strict=True):
-                own = files[2:] if next(chosen) else files[:2]
-                for file, line in zip(own, pair, strict=True):
-                    file.write(line.encode() + b'\n')
-    return tuple(str(folder / f'{name}.{{lang}}{suffix}') for name in ('train', 'valid'))
-
-
-def _choose(corpus: AlignedFiles, count: int) -> np.ndarray:
-    """[pairs] bool: whether a pair is held out."""
-    keys: list[list[np.ndarray]] = [[], [], []]  # sources, targets, and both: 24 bytes a pair
-    for pairs in corpus.pairs():
-        both = map('\t'.join, zip(pairs.sources, pairs.targets, strict=True))
-        for found, lines in zip(keys, (pairs.sources, pairs.targets, list(both)), strict=True):
-            found.append(keys_of(lines))
-    sources, targets, both = map(np.concatenate, keys)
-    candidates = _occur_once(sources) & _occur_once(targets)
-    if candidates.sum() < count:
-        candidates = both != NO_KEY
-    return candidates & (both <= np.sort(both[candidates])[:count].max(initial=0))
-
-
-def _occur_once(keys: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return counts[inverse] == 1

@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, DataConfig
+from flax_transformer.data.bitext.sources import open_training
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.tasks.translation.corpus_facts import (
     Facts,
     Pieces,
     fit_vocabulary,
-    hold_out,
     language_of,
     read_facts,
 )
@@ -108,12 +109,15 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     row = row_for(facts.pairs - held_out)
     pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
     data = _data(file, options, languages, held_out)
+    if held_out:
+        checked = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
+        open_training(checked.corpora[0], checked)  # raises if the text repeats itself too much
     files = f'{options.source.name} and {options.target.name}'
     found = [f'{files}: {facts.pairs:,} pairs {"-".join(languages)}']
     for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
         found.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if held_out:
-        found.append(f'  {held_out:,} validation pairs are held out in {file.with_suffix(".data")}')
+        found.append(f'  {held_out:,} of the pairs are held out for validation')
     candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
     if pieces.vocab_size < row.pieces:
         found.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
@@ -123,7 +127,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
 
 
 def candidates_for(
-    facts: Facts, pieces: Pieces, row: Row, data: dict[str, str], *, held_out: int = 0
+    facts: Facts, pieces: Pieces, row: Row, data: dict[str, Any], *, held_out: int = 0
 ) -> list[Candidate]:
     """Models from the narrowest to that of the table."""
     long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
@@ -169,16 +173,19 @@ def _check(file: Path, options: NewOptions) -> None:
                 raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
-def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, str]:
-    """The fields of the section data; holds out validation pairs if none are given."""
+def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, Any]:
+    """The fields of the section data."""
     root = file.absolute().parent
-    name = lambda *paths: ','.join(shared.from_folder(path, root) for path in paths if path)
-    train, validation = name(options.source, options.target), name(options.valid_source, options.valid_target)
-    if held_out:
-        folder = file.absolute().with_suffix('.data')
-        held_out_names = hold_out(options.source, options.target, folder, languages, held_out)
-        train, validation = (str(Path(part).relative_to(root)) for part in held_out_names)
-    test = name(options.test_source, options.test_target)
-    fields = {'source_language': languages[0], 'target_language': languages[1], 'train': train}
-    fields |= {'validation': validation, 'test': test, 'root': str(root)}
-    return {f'data.{name}': value for name, value in fields.items()}
+
+    def name(*paths: Path | None) -> str:
+        return ','.join(shared.from_folder(path, root) for path in paths if path)
+
+    return {
+        'data.source_language': languages[0],
+        'data.target_language': languages[1],
+        'data.train': name(options.source, options.target),
+        'data.validation': name(options.valid_source, options.valid_target) or DEFAULT_VALIDATION,
+        'data.held_out': held_out,
+        'data.test': name(options.test_source, options.test_target),
+        'data.root': str(root),
+    }

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal
-from flax_transformer.tasks.new_recordings import fields_for, read_recordings
+from flax_transformer.common.quiet import say
+from flax_transformer.data.audio.manifest import read_manifest
+from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
 
 LEAST = 10  # recordings of the word, and of others
 STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
@@ -20,7 +21,7 @@ class NewOptions(DataOptions):
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for recordings, each of one word; holds out some if no others are given. Raises UserError."""
-    found = read_recordings(options)
+    found = read_manifest(options.data, Path('.'), say=say)
     counts = Counter(each.text for each in found)
     own, others = counts[options.word], counts.total() - counts[options.word]
     if min(own, others) < LEAST:
@@ -29,7 +30,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
             f'{options.data}: got {own:,} recordings of --word {options.word!r} and {others:,} others, expected at '
             f'least {LEAST} of each, better a hundred; there are {shown}.{nearest(options.word, list(counts))}'
         )
-    data, held_out = fields_for(file, options, found)
+    data, held_out = recording_fields(file, options, found)
     lists = {name: (value,) if value else () for name, value in data.items() if name.split('.')[1] in _LISTS}
     nothing = {f'data.{name}_background': () for name in _LISTS}
     fields = data | lists | nothing | {'data.trigger': options.word}
