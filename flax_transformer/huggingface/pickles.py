@@ -9,7 +9,6 @@ import io
 import math
 import mmap
 import pickle
-import pickletools
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -39,13 +38,6 @@ _TENSOR = ('torch._utils', '_rebuild_tensor_v2')
 _PARAMETER = ('torch._utils', '_rebuild_parameter')
 _LEGACY_START = [0x1950A86A20F9469CFC6C, 1001]  # a magic number and a version, before torch 1.6
 _MOST_SHARED = 8  # tensors may total this many times the file's size: tied tables share a storage
-# All that a state dict takes. Others could hash a key of nested tuples, which takes for ever, or take memory for bytes
-# that are not there.
-_OPCODES = """
-PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 LONG4 BINFLOAT BINSTRING SHORT_BINSTRING
-BINUNICODE SHORT_BINUNICODE BINUNICODE8 EMPTY_LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT
-SETITEM SETITEMS BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL BINPERSID REDUCE BUILD
-"""
 
 
 class Storage(NamedTuple):
@@ -184,7 +176,7 @@ def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
 def load(stream: BinaryIO) -> Any:
     """The value of the next pickle in a stream; a tensor is a `View`.
 
-    Raises UserError if it holds anything but dictionaries, lists, tuples, strings, numbers and tensors.
+    Raises UserError if it names anything but what a state dict is made of.
     """
     return _Unpickler(stream, encoding='latin-1').load()
 
@@ -201,7 +193,7 @@ class _Stub(NamedTuple):
     name: str
 
     def __call__(self, *arguments: Any) -> Any:
-        if self == _ORDERED_DICT and not arguments:
+        if self == _ORDERED_DICT:
             return _Names()
         if self == _TENSOR:
             storage, offset, shape, strides = arguments[:4]
@@ -211,18 +203,8 @@ class _Stub(NamedTuple):
         raise ValueError('the pickle calls what is no function of a state dict')
 
 
-class _Opcodes(dict):
-    def __missing__(self, number: int) -> Any:
-        name = pickletools.code2op[chr(number)].name
-        raise UserError(f'the pickle has the opcode {name}; expected a state dict, tensors and nothing else')
-
-
 class _Unpickler(pickle._Unpickler):
     """Python's pure-Python unpickler; the C one takes gigabytes for a large memo index."""
-
-    dispatch = _Opcodes(
-        {code[0]: pickle._Unpickler.dispatch[code[0]] for code in map(vars(pickle).get, _OPCODES.split())}
-    )
 
     def find_class(self, module: str, name: str) -> _Stub:
         if (module, name) in (_ORDERED_DICT, _TENSOR, _PARAMETER) or (module == 'torch' and name in _STORAGES):
@@ -246,8 +228,7 @@ class _Unpickler(pickle._Unpickler):
         """Drops any object's state; an OrderedDict's is only module versions."""
         self.stack.pop()
 
-    dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
-    dispatch[pickle.BUILD[0]] = load_build
+    dispatch = pickle._Unpickler.dispatch | {pickle.EMPTY_DICT[0]: load_empty_dictionary, pickle.BUILD[0]: load_build}
 
 
 def _of_type(wanted: type, value: Any) -> Any:

@@ -5,8 +5,6 @@ the sums of all devices with psum. Batches are trees of [rows, ...]; rows are sp
 """
 
 import contextlib
-import importlib.metadata
-import importlib.util
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,7 +30,6 @@ from flax_transformer.engine.devices.sharding import (
 )
 
 _EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
-_PACKAGES = {'cuda': ('jax_cuda12_plugin', 'jax_cuda13_plugin'), 'tpu': ('libtpu',)}  # an extra brings one of them
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
 NO_MESH = Mesh(np.empty((), object), ())
 
@@ -235,17 +232,7 @@ def _remedy(names: list[str]) -> str:
     extra = next((_EXTRAS[name] for name in names if name in _EXTRAS), None)
     if extra is None:
         return "install that platform's plugin for JAX"
-    if any(_is_usable(package) for package in _PACKAGES[extra]):
-        return 'look for the device and its driver: what JAX needs is installed'
-    return f'install what it needs: {install_command(extra)}'
-
-
-def _is_usable(package: str) -> bool:
-    """Whether a package of an extra is installed and, if it is a plugin, of jaxlib's version: JAX uses no other."""
-    if importlib.util.find_spec(package) is None:
-        return False
-    version = importlib.metadata.version
-    return package not in _PACKAGES['cuda'] or version(package) == version('jaxlib')
+    return f'see to its driver, or install what JAX needs: {install_command(extra)}'
 
 
 def unused_gpu() -> str | None:

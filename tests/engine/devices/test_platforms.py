@@ -13,7 +13,7 @@ from flax_transformer.engine.devices import devices as module
 def machine(monkeypatch: pytest.MonkeyPatch):
     """Has JAX see one CPU device, and be asked to use another platform, as by JAX_PLATFORMS."""
 
-    def tell(asked: str | None, packages: tuple[str, ...] = ()) -> None:
+    def tell(asked: str | None) -> None:
         config = SimpleNamespace(jax_platforms=asked)
         config.update = lambda name, value: setattr(config, name, value)
 
@@ -24,9 +24,6 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 
         jax = SimpleNamespace(config=config, devices=devices, default_backend=lambda: 'cpu', __version__='0.11.2')
         monkeypatch.setattr(module, 'jax', jax)
-        util = SimpleNamespace(find_spec=lambda name: object() if name in packages else None)
-        metadata = SimpleNamespace(version={'jaxlib': '0.11.2', 'jax_cuda12_plugin': '0.7.2'}.get)
-        monkeypatch.setattr(module, 'importlib', SimpleNamespace(util=util, metadata=metadata))
 
     return tell
 
@@ -34,21 +31,20 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(('asked', 'extra'), [('cuda', 'cuda'), ('gpu', 'cuda'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda')])
 def test_a_missing_device_names_what_to_install(machine, asked: str, extra: str) -> None:
     machine(asked)
-    assert module.missing_platform() == (
-        f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or install what it needs: '
-        + install_command(extra)
-    )
+    message = module.missing_platform()
+    assert message.startswith(f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it')
+    assert message.endswith(install_command(extra))
 
 
-@pytest.mark.parametrize('packages', [(), ('jax_cuda12_plugin',)], ids=['no plugin', 'a plugin of another version'])
-def test_a_gpu_that_jax_does_not_use_is_said(machine, packages: tuple[str, ...], monkeypatch, tmp_path) -> None:
-    machine(None, packages)
+def test_a_gpu_that_jax_does_not_use_is_said(machine, monkeypatch, tmp_path) -> None:
+    machine(None)
     monkeypatch.setattr(module, 'Path', lambda _: tmp_path)
     assert module.unused_gpu() is None
     (tmp_path / 'nvidia0').touch()
-    expected = f'has an NVIDIA GPU, but JAX 0.11.2 runs on the CPU: install what it needs: {install_command("cuda")} ('
-    assert expected in module.unused_gpu()
-    machine('cpu', packages)
+    message = module.unused_gpu()
+    assert 'has an NVIDIA GPU, but JAX 0.11.2 runs on the CPU' in message
+    assert install_command('cuda') in message
+    machine('cpu')
     assert module.unused_gpu() is None
 
 
