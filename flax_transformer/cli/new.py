@@ -25,36 +25,41 @@ two aligned text files. Some examples are held out for validation, unless others
 measured here, so that model and steps fit the time you have (--minutes, --hours)."""
 HOUR = 3600.0
 _WIDTH = 120
-_FIRST = ('model', 'data')
-_HERE = 'str(Path(__file__).resolve().parent)'
-_OWN = {'data.root': 'this folder, which can be moved'}  # comments that say more than the field's
+_FIRST_SECTIONS = ('model', 'data')
+_THIS_FOLDER = 'str(Path(__file__).resolve().parent)'
 
 
 def main(argv: list[str]) -> None:
     task = task_called(value_of('--task', argv) or FIRST_TASK)
     own = task_module(task, 'new_config')
-    default = lambda _: own.NewOptions(task=task)
-    options = replace(parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default), task=task)
+
+    def default(_: Any) -> Any:
+        return own.NewOptions(task=task)
+
+    options = parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default)
+    options = replace(options, task=task)
     file = Path(argv[0])
     _check(file, options)
     facts, candidates = own.propose(file, options)
-    fitted, *in_a_day = candidates[-1:]
-    if options.measure:
-        fitted, *in_a_day = _measured(candidates, options)
-    comments = {'training.steps': f'some {fitted.passes:.{0 if fitted.passes >= 10 else 1}f} passes over the data'}
-    name, run = shlex.quote(str(file)), shlex.quote(f'runs/{file.stem}')
+    fitted, *in_a_day = _measured(candidates, options) if options.measure else candidates[-1:]
+
+    run = Path('runs') / file.stem
+    train = f'train {shlex.quote(str(file))} --workdir {shlex.quote(str(run))}'
     docstring = (
-        f'{facts[0]}.\n\n    flax-transformer train {name} --workdir {run}\n\nNobody has trained this config yet: when '
-        'you have, write down here what it scored, on what machine, and in what\ntime.\n'
+        f'{facts[0]}.\n\n    flax-transformer {train}\n\nNobody has trained this config yet: when you have, write '
+        'down here what it scored, on what machine, and in what\ntime.\n'
     )
-    write_whole(file, config_text(fitted.config, docstring, comments))
+    write_whole(file, config_text(fitted.config, docstring, {'training.steps': _passes(fitted)}))
+
     print('\n'.join([*facts, f'{file}: {_described(fitted)}']))
     for other in in_a_day:
         is_more = other.total > fitted.total + HOUR / 10
         print(f'  in a day: {_described(other)}' if is_more else '  more time would hardly help')
-    print('Next:')
-    for line in _next(file, fitted.config):
-        print(f'  flax-transformer {line}')
+    commands = [f'check {shlex.quote(str(file))}', train]
+    if use := run_of(fitted.config, run).use:
+        evaluate = evaluate_command(fitted.config, run).removeprefix('flax-transformer ')
+        commands += [use.format(shlex.quote(str(run))), evaluate]
+    print('Next:', *(f'  flax-transformer {command}' for command in commands), sep='\n')
 
 
 def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
@@ -64,9 +69,8 @@ def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
 
     prepare_devices(1)
     use_compilation_cache()
-    if options.minutes is not None:
-        return fit(candidates, 60 * options.minutes, 24 * HOUR)
-    return fit(candidates, HOUR * (options.hours or 1), 24 * HOUR)
+    minutes = options.minutes or 60 * (options.hours or 1)
+    return fit(candidates, 60 * minutes, 24 * HOUR)
 
 
 def _check(file: Path, options: Any) -> None:
@@ -84,9 +88,14 @@ def _check(file: Path, options: Any) -> None:
         raise UserError(f'new: got no data, expected them after {file}, as in: new {file} DATA --task {options.task}')
 
 
+def _passes(fitted: Candidate) -> str:
+    digits = 0 if fitted.passes >= 10 else 1
+    return f'some {fitted.passes:,.{digits}f} passes over the data'
+
+
 def _described(fitted: Candidate) -> str:
     """How long a model is trained and, if it was measured, its size and the time."""
-    text = f'{fitted.steps:,} steps, some {fitted.passes:,.{0 if fitted.passes >= 10 else 1}f} passes over the data'
+    text = f'{fitted.steps:,} steps, {_passes(fitted)}'
     if fitted.seconds is None:
         return text
     from flax_transformer.engine.task import count_parameters
@@ -95,46 +104,51 @@ def _described(fitted: Candidate) -> str:
     return f'{size:,} parameters, {text}: about {duration(fitted.total)} on this machine, as busy as it is now'
 
 
-def _next(file: Path, config: Any) -> list[str]:
-    name, run = shlex.quote(str(file)), Path('runs') / file.stem
-    use, quoted = run_of(config, run).use, shlex.quote(str(run))
-    lines = [f'check {name}', f'train {name} --workdir {quoted}']
-    return [*lines, use.format(quoted), evaluate_command(config, run).partition(' ')[2]] if use else lines
-
-
 def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) -> str:
     """The fields that differ from the defaults; `comments` of some, as 'training.steps', replace those of the fields.
 
     Paths start at the file's own folder, so that it can be moved with its data.
     """
-    # Users import from it, and no module of ours does.
-    public_names = importlib.import_module('flax_transformer.config')
-    body = list(_section(config, '', _OWN | comments, 8))
+    public = importlib.import_module('flax_transformer.config')  # for users; no module of ours imports it
+    comments = {'data.root': 'this folder, which can be moved'} | comments
+    body = list(_section(config, '', comments, 8))
+    sections = {type(section) for section in vars(config).values() if dataclasses.is_dataclass(section)}
+    written = {kind for kind in sections if any(f'={kind.__name__}(' in line for line in body)}
     names: dict[str, list[str]] = {}
-    sections = filter(dataclasses.is_dataclass, vars(config).values())
-    for kind in sorted({type(config), *map(type, sections)}, key=lambda kind: kind.__name__):
-        if kind is type(config) or any(f'={kind.__name__}(' in line for line in body):
-            is_public = getattr(public_names, kind.__name__, None) is kind
-            names.setdefault(public_names.__name__ if is_public else kind.__module__, []).append(kind.__name__)
-    imports = ['from pathlib import Path', ''] if any(_HERE in line for line in body) else []
-    for module, found in names.items():
-        imports += [f'from {module} import (', *(f'    {name},' for name in found), ')']
-    quoted, kind = docstring.replace('\\', '\\\\').replace('"', '\\"'), type(config).__name__
-    start = [f'"""{quoted}"""', '', *imports, '', '', f'def get_config() -> {kind}:', f'    return {kind}(']
-    return '\n'.join([*start, *body, '    )', ''])
+    for kind in sorted({type(config), *written}, key=lambda kind: kind.__name__):
+        is_public = getattr(public, kind.__name__, None) is kind
+        names.setdefault(public.__name__ if is_public else kind.__module__, []).append(kind.__name__)
+
+    quoted = docstring.replace('\\', '\\\\').replace('"', '\\"')
+    lines = [f'"""{quoted}"""', '']
+    if any(_THIS_FOLDER in line for line in body):
+        lines += ['from pathlib import Path', '']
+    for module, own in names.items():
+        lines += [f'from {module} import (', *(f'    {name},' for name in own), ')']
+    name = type(config).__name__
+    lines += ['', '', f'def get_config() -> {name}:', f'    return {name}(', *body, '    )', '']
+    return '\n'.join(lines)
 
 
 def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -> Iterator[str]:
-    space, texts = ' ' * indent, texts_of(type(section))
-    for each in sorted(dataclasses.fields(section), key=lambda each: not prefix and each.name not in _FIRST):
-        name, value = f'{prefix}{each.name}', getattr(section, each.name)
-        if value == (each.default_factory() if callable(each.default_factory) else each.default):
+    """The lines of a section's fields; `prefix` is its name and a dot, '' for the whole config."""
+    texts = texts_of(type(section))
+    fields = list(dataclasses.fields(section))
+    if not prefix:
+        fields.sort(key=lambda field: field.name not in _FIRST_SECTIONS)
+    for field in fields:
+        value = getattr(section, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if value == default:
             continue
+        start = f'{" " * indent}{field.name}='
+        name = prefix + field.name
         if dataclasses.is_dataclass(value):
-            yield f'{space}{each.name}={type(value).__name__}('
+            yield f'{start}{type(value).__name__}('
             yield from _section(value, f'{name}.', comments, indent + 4)
-            yield f'{space}),'
-        else:
-            line = f'{space}{each.name}={_HERE if name == "data.root" else repr(value)},'
-            comment = f'  # {comments.get(name) or texts[each.name].partition("; ")[0]}'
-            yield line + (comment if 4 < len(comment) <= _WIDTH - len(line) else '')
+            yield f'{" " * indent}),'
+            continue
+        line = f'{start}{_THIS_FOLDER if name == "data.root" else repr(value)},'
+        comment = comments.get(name) or texts[field.name].partition('; ')[0]
+        fits = comment and len(line) + len(comment) + 4 <= _WIDTH
+        yield f'{line}  # {comment}' if fits else line

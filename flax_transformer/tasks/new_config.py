@@ -3,6 +3,7 @@
 A task has this command if `new_config.py` in its folder, or its one file, has `NewOptions` and `propose`.
 """
 
+import math
 import os
 import re
 from collections import Counter
@@ -24,7 +25,7 @@ from flax_transformer.tasks.find import make_trainer
 
 HELD_OUT = 1000  # examples at most
 EVALUATIONS = 10
-_LIMITED = (*(f'training.{what}_every' for what in ('log', 'evaluate', 'checkpoint')), 'optimizer.warmup_steps')
+_LIMITED = ('training.log_every', 'training.evaluate_every', 'training.checkpoint_every', 'optimizer.warmup_steps')
 START = 45.0  # seconds of training's start: imports, tokenizing, checks, compiling
 
 
@@ -67,9 +68,10 @@ class Candidate:
     @property
     def config(self) -> TaskConfig:
         """Trains its steps: at most a tenth of them warm up, or pass between evaluations and saves."""
-        known, tenth = flat_fields(self.base), -(-self.steps // EVALUATIONS)
-        loop = {name: min(known[name], tenth) for name in _LIMITED if name in known}
-        return changed(self.base, {'training.steps': self.steps} | loop | self.adapted(self.passes))
+        known = flat_fields(self.base)
+        tenth = math.ceil(self.steps / EVALUATIONS)
+        limited = {name: min(known[name], tenth) for name in _LIMITED if name in known}
+        return changed(self.base, {'training.steps': self.steps, **limited, **self.adapted(self.passes)})
 
     @property
     def passes(self) -> float:
@@ -134,11 +136,14 @@ def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
 
 def from_folder(name: str | Path, folder: Path) -> str:
     """The name of data as a config in `folder` has it: relative if they are in it, else absolute."""
-    path = re.split('[?#]', str(name))[0]
+    name = str(name)
+    path = re.split('[?#]', name)[0]
     if not path or not os.path.exists(path):  # generated, or a data set by its name
-        return str(name)
-    whole = os.path.abspath(path)
-    return (os.path.relpath(whole, folder) if Path(whole).is_relative_to(folder) else whole) + str(name)[len(path) :]
+        return name
+    absolute = Path(os.path.abspath(path))
+    if absolute.is_relative_to(folder):
+        absolute = absolute.relative_to(folder)
+    return f'{absolute}{name[len(path) :]}'
 
 
 def between(x: float, *points: tuple[float, float]) -> float:

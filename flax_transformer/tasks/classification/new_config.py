@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.repeats import keys_of
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 from flax_transformer.tasks.classification.reading import read_examples
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, data_fields
@@ -17,11 +18,12 @@ NewOptions = DataOptions
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for labeled texts; holds out some if no others are given. Raises UserError."""
-    found = read_examples(options.data, ClassificationDataConfig(root='.'))
-    labels, texts = Counter(found.labels), [' '.join(text.split()) for text in found.texts]
-    counts = Counter(label for label, _ in {*zip(found.labels, texts, strict=True)})
-    once = [f', {label!r} with one text' for label, count in counts.items() if count < 2 and not options.valid]
-    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:  # a lone text may be held out
+    examples = read_examples(options.data, ClassificationDataConfig(root='.'))
+    texts = examples.texts
+    labels = Counter(examples.labels)
+    different = Counter(label for label, _ in set(zip(examples.labels, keys_of(texts).tolist(), strict=True)))
+    once = [f', {label!r} with one text' for label, count in different.items() if count < 2 and not options.valid]
+    if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:
         raise UserError(
             f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels{min(once, default="")}, '
             f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '
@@ -36,7 +38,9 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'data.max_length': int(min(max(-(-longest // 16) * 16, 16), 1024)),
         'training.batch_size': batch,
     }
-    shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5)) + ', ...' * (len(labels) > 5)
+    shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5))
+    if len(labels) > 5:
+        shown += ', ...'
     facts = [f'{options.data}: {len(texts):,} labeled texts{held_out}', f'  {len(labels):,} labels: {shown}']
     steps = max(PASSES * len(texts) // batch, 20)
     return facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))]

@@ -20,7 +20,8 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for a text; holds out lines if no other text is given. Raises UserError."""
     if options.test:
         raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
-    lines, config = read_lines(Path(options.data)), WordsConfig(pattern=r'\w+', lower_case=True)
+    lines = read_lines(Path(options.data))
+    config = WordsConfig(pattern=r'\w+', lower_case=True)
     counts = Counter(word for line in lines for word in words_of(line, config))
     total = counts.total()
     if total < LEAST or len(lines) < 100:
@@ -39,5 +40,5 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'tokenizer.min_count': 5 if total > 1_000_000 else 2,
         'training.blocks_per_step': blocks,
     }
-    facts = [f'{options.data}: {total:,} words in {len(lines):,} lines, {len(counts):,} different{held_out}']
-    return facts, [Candidate.like('skip_gram', fields, steps, passes / steps)]
+    fact = f'{options.data}: {total:,} words in {len(lines):,} lines, {len(counts):,} different{held_out}'
+    return [fact], [Candidate.like('skip_gram', fields, steps, passes / steps)]

@@ -17,24 +17,33 @@ NewOptions = DataOptions
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for recordings; holds out some if no others are given. Raises UserError."""
-    found = read_manifest(options.data, Path('.'), say=say)
-    words = Counter(word for each in found for word in each.text.lower().split())
-    if len(found) < LEAST or not words:
+    recordings = read_manifest(options.data, Path('.'), say=say)
+    words = Counter(word for recording in recordings for word in recording.text.lower().split())
+    if len(recordings) < LEAST or not words:
         raise UserError(
-            f'{options.data}: got {len(found):,} recordings with {len(words):,} different words, expected at least '
-            f'{LEAST} recordings with what is said in them'
+            f'{options.data}: got {len(recordings):,} recordings with {len(words):,} different words, expected at '
+            f'least {LEAST} recordings with what is said in them'
         )
-    data, held_out = recording_fields(file, options, found)
-    seconds, longest = sum(each.seconds for each in found), max(each.seconds for each in found)
+    data, held_out = recording_fields(file, options, recordings)
+    seconds = sum(recording.seconds for recording in recordings)
     has_few_words = len(words) <= FEW_WORDS and words.total() >= OFTEN * len(words)
-    is_one_word = all(len(each.text.split()) == 1 for each in found)
-    mean = seconds / len(found) * (STRING / 2 if is_one_word else 1)  # an utterance is a string or a recording
-    hidden, batch = (
-        round(between(mean * len(found), (FEW, few), (MANY, many)) / unit) * unit
-        for few, many, unit in ((48, 144, 16), (8, 32, 8))
-    )
+    is_one_word = all(len(recording.text.split()) == 1 for recording in recordings)
+
+    mean = seconds / len(recordings)
+    most_seconds = 1.05 * max(recording.seconds for recording in recordings)
+    if is_one_word:  # an utterance is a string of recordings
+        mean *= STRING / 2
+        most_seconds = max(most_seconds, 2 * mean + STRING / 5)
+    most_seconds = round(most_seconds + 0.05, 1)
+
+    def size(few: int, many: int, unit: int) -> int:
+        """A size for how much there is to hear, a multiple of `unit`."""
+        return round(between(mean * len(recordings), (FEW, few), (MANY, many)) / unit) * unit
+
+    hidden = size(48, 144, 16)
+    batch = size(8, 32, 8)
+    steps = size(1600, 3200, 100)
     is_small = hidden < 96
-    most_seconds = round(max(longest * 1.05, 2 * mean + STRING / 5 if is_one_word else 0) + 0.05, 1)
     fields = data | {
         'features.num_mels': 40 if data['features.sample_rate'] > 8_000 else 23,
         'model.vocab_size': len(words) + 1 if has_few_words else len(set(' '.join(words))) + 2,
@@ -50,9 +59,9 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         'training.batch_size': batch,
         'training.best_by': 'loss',
     }
-    facts = [f'{options.data}: {len(found):,} recordings of speech, {seconds / 60:.1f} minutes{held_out}']
-    facts += [f'  {words.total():,} words, {len(words):,} different']
-    steps = round(between(mean * len(found), (FEW, 16), (MANY, 32))) * 100
+    facts = [
+        f'{options.data}: {len(recordings):,} recordings of speech, {seconds / 60:.1f} minutes{held_out}',
+        f'  {words.total():,} words, {len(words):,} different',
+    ]
     work = min(1.0, mean / most_seconds + 0.2)  # the longest utterances are measured
-    candidate = Candidate.like('spoken_digits', fields, steps, batch / len(found), work=work)
-    return facts, [candidate]
+    return facts, [Candidate.like('spoken_digits', fields, steps, batch / len(recordings), work=work)]

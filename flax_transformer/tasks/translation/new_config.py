@@ -65,7 +65,7 @@ class NewOptions(shared.NewOptions):
     test_source: Path | None = None  # another text file, for the final score
     test_target: Path | None = None  # its translations
     source_language: str | None = None  # such as en; None: from the end of the file's name, else from the text
-    target_language: str | None = None  # such as de; None: likewise
+    target_language: str | None = None  # such as de; None: as above
 
 
 def row_for(pairs: int) -> Row:
@@ -91,16 +91,13 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidates for the given files; holds out validation pairs if none are given. Raises UserError."""
     _check(file, options)
     facts = read_facts(options.source, options.target)
-    languages, notes = zip(
-        language_of(options.source, facts.sample.sources, 'source', options.source_language),
-        language_of(options.target, facts.sample.targets, 'target', options.target_language),
-        strict=True,
-    )
-    for line in filter(None, notes):
-        say(f'flax-transformer: {line}')
-    if languages[0] == languages[1]:
+    source, source_note = language_of(options.source, facts.sample.sources, 'source', options.source_language)
+    target, target_note = language_of(options.target, facts.sample.targets, 'target', options.target_language)
+    for note in filter(None, (source_note, target_note)):
+        say(f'flax-transformer: {note}')
+    if source == target:
         raise UserError(
-            f'{options.source} and {options.target}: got {languages[0]} on both sides, expected two languages; '
+            f'{options.source} and {options.target}: got {source} on both sides, expected two languages; '
             'give --source-language and --target-language'
         )
     if facts.pairs < LEAST:
@@ -108,30 +105,35 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     held_out = min(HELD_OUT, facts.pairs // 10) if options.valid_source is None else 0
     row = row_for(facts.pairs - held_out)
     pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
-    data = _data(file, options, languages, held_out)
+    data = _data(file, options, (source, target), held_out)
     if held_out:
         checked = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
         open_training(checked.corpora[0], checked)  # raises if the text repeats itself too much
-    files = f'{options.source.name} and {options.target.name}'
-    found = [f'{files}: {facts.pairs:,} pairs {"-".join(languages)}']
+    lines = [f'{options.source.name} and {options.target.name}: {facts.pairs:,} pairs {source}-{target}']
     for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
-        found.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
+        lines.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if held_out:
-        found.append(f'  {held_out:,} of the pairs are held out for validation')
+        lines.append(f'  {held_out:,} of the pairs are held out for validation')
     candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
     if pieces.vocab_size < row.pieces:
-        found.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
-    left_out = (pieces.lengths.max(0) > (slots := candidates[0].config.data.source_length)).mean()
-    found.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
-    return found, candidates
+        lines.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
+    slots = data_slots(pieces)
+    left_out = (pieces.lengths.max(0) > slots).mean()
+    lines.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
+    return lines, candidates
+
+
+def data_slots(pieces: Pieces) -> int:
+    """The slots of a row that is long enough for nearly all pairs."""
+    long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
+    return next((slots for slots in ROWS if long <= slots), ROWS[-1])
 
 
 def candidates_for(
     facts: Facts, pieces: Pieces, row: Row, data: dict[str, Any], *, held_out: int = 0
 ) -> list[Candidate]:
     """Models from the narrowest to that of the table."""
-    long = np.quantile(pieces.lengths.max(0), 1 - LEFT_OUT)
-    slots = next((slots for slots in ROWS if long <= slots), ROWS[-1])
+    slots = data_slots(pieces)
     per_step = max(row.tokens_per_step, slots)
     passes_of_a_step = per_step * FILL / ((facts.pairs - held_out) * pieces.per_pair[1])
     steps = max(round(row.passes / passes_of_a_step), 200)
@@ -145,15 +147,33 @@ def candidates_for(
         'decoding.max_source_tokens': slots,
     }
     evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
-    most = between(facts.pairs, *MOST_DROPOUT)
-    dropout = lambda passes: {'model.dropout_rate': round(min(most, float(np.interp(np.log(passes), *DROPOUT))), 2)}
+    most_dropout = between(facts.pairs, *MOST_DROPOUT)
+
+    def dropout(passes: float) -> dict[str, float]:
+        rate = float(np.interp(np.log(passes), *DROPOUT))
+        return {'model.dropout_rate': round(min(most_dropout, rate), 2)}
+
     candidates = []
     for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
         depth = row.layers if width == row.d_model else TABLE[0].layers
-        sizes = {'num_heads': 4 if width <= 256 else 8, 'num_encoder_layers': depth, 'num_decoder_layers': depth}
-        sizes = {f'model.{name}': value for name, value in {'d_model': width, 'd_ff': 4 * width, **sizes}.items()}
-        rest = (steps, passes_of_a_step, between(facts.pairs, *MORE), min(LEAST_STEPS, steps), evaluation)
-        candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, *rest, adapted=dropout))
+        sizes = {
+            'model.d_model': width,
+            'model.d_ff': 4 * width,
+            'model.num_heads': 4 if width <= 256 else 8,
+            'model.num_encoder_layers': depth,
+            'model.num_decoder_layers': depth,
+        }
+        candidate = Candidate.like(
+            'tatoeba_en_de',
+            fields | sizes,
+            steps,
+            passes_of_a_step,
+            more=between(facts.pairs, *MORE),
+            least_steps=min(LEAST_STEPS, steps),
+            evaluation=evaluation,
+            adapted=dropout,
+        )
+        candidates.append(candidate)
     return candidates
 
 

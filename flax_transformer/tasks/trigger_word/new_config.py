@@ -8,10 +8,10 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audio.manifest import read_manifest
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
+from flax_transformer.tasks.trigger_word.clips import PARTS
 
 LEAST = 10  # recordings of the word, and of others
 STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
-_LISTS = ('train', 'validation', 'test')  # each has a manifest
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,20 @@ class NewOptions(DataOptions):
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidate for recordings, each of one word; holds out some if no others are given. Raises UserError."""
-    found = read_manifest(options.data, Path('.'), say=say)
-    counts = Counter(each.text for each in found)
-    own, others = counts[options.word], counts.total() - counts[options.word]
+    recordings = read_manifest(options.data, Path('.'), say=say)
+    counts = Counter(recording.text for recording in recordings)
+    own = counts[options.word]
+    others = counts.total() - own
     if min(own, others) < LEAST:
         shown = ', '.join(f'{text} ({count:,})' for text, count in counts.most_common(10))
         raise UserError(
             f'{options.data}: got {own:,} recordings of --word {options.word!r} and {others:,} others, expected at '
             f'least {LEAST} of each, better a hundred; there are {shown}.{nearest(options.word, list(counts))}'
         )
-    data, held_out = recording_fields(file, options, found)
-    lists = {name: (value,) if value else () for name, value in data.items() if name.split('.')[1] in _LISTS}
-    nothing = {f'data.{name}_background': () for name in _LISTS}
-    fields = data | lists | nothing | {'data.trigger': options.word}
-    facts = [f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}']
-    return facts, [Candidate.like('trigger_word', fields, STEPS, HEARD / own)]
+    data, held_out = recording_fields(file, options, recordings)
+    for part in PARTS:
+        name = data[f'data.{part}']
+        data |= {f'data.{part}': (name,) if name else (), f'data.{part}_background': ()}
+    fields = data | {'data.trigger': options.word}
+    fact = f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}'
+    return [fact], [Candidate.like('trigger_word', fields, STEPS, HEARD / own)]
