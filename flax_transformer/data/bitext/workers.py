@@ -1,21 +1,23 @@
 """Blocks planned ahead by other processes.
 
-A block is a pure function of its number, so it does not matter who plans it. Workers are programs of their own: a fork
-of a process in which JAX has threads may hang, and `multiprocessing` would run the user's script again in each. They
-end when their input does, so none outlives this process.
+A block is a pure function of its number, so it does not matter who plans it. Workers are spawned: a fork of a process
+in which JAX has threads may hang. A signal that a terminal sends to all leaves them at work, since the trainer needs
+batches to end its step; they end with the pipe that this process holds, so none outlives it.
 """
 
 import contextlib
 import gc
+import multiprocessing
 import os
 import pickle
-import signal
-import subprocess
 import sys
-import traceback
+import threading
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from types import ModuleType
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.signals import signals_blocked
@@ -26,7 +28,6 @@ _AHEAD = 2  # blocks that each worker plans before they are asked for
 # long.
 _SMALL, _SMALL_DRAWN = 1 << 16, 1 << 13
 _MOST = 8  # workers by default
-_PROGRAM = 'from flax_transformer.data.bitext.workers import serve; serve()'
 
 
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
@@ -39,108 +40,85 @@ class Workers:
     """The rows of blocks, planned by `count` processes, which start when the first block is asked for."""
 
     def __init__(self, plan: PackingPlan, count: int) -> None:
-        self._plan, self._count = plan, count
+        self._plan = plan
+        self._count = count
         self._planned: dict[int, Future[Rows]] = {}
-        self._threads: ThreadPoolExecutor | None = None  # each waits for a worker's answer
-        self.close = lambda: None
+        self._pool: ProcessPoolExecutor | None = None
 
     def rows(self, block: int) -> Rows:
         """The rows of a block; sets the workers to the blocks after it. Raises UserError if a worker has died."""
-        is_new = self._threads is None
-        if is_new:
-            self._start()
-        wanted = range(block + is_new, block + 1 + _AHEAD * self._count)
+        try:
+            if self._pool is None:
+                self._start()
+                self._plan_ahead(block + 1, block)
+                return self._plan.rows(block)  # here, while the workers start
+            self._plan_ahead(block, block)
+            return self._planned.pop(block).result()
+        except BrokenProcessPool:
+            self.close()
+            raise UserError(
+                f'a process that plans batches has died, before it had planned block {block}; if memory is short, '
+                'lower --data.workers (0: planned in this process); the same command goes on from the last checkpoint'
+            ) from None
+
+    def _plan_ahead(self, first: int, block: int) -> None:
+        """Asks for the blocks from the first to those that are planned while `block` is used, and for no others."""
+        wanted = range(first, block + 1 + _AHEAD * self._count)
         for number in [number for number in self._planned if number not in wanted]:
             self._planned.pop(number).cancel()
-        for number in wanted:
-            if number not in self._planned:
-                self._planned[number] = self._threads.submit(_answer, self._idle, number)
-        # The first block is planned here, while the workers start.
-        return self._plan.rows(block) if is_new else self._planned.pop(block).result()
-
-    def _start(self) -> None:
-        self._threads = ThreadPoolExecutor(self._count, thread_name_prefix='batches')
-        self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        plan, workers = pickle.dumps(self._plan, protocol=5), []
-        # Also when the iterator is forgotten, and at the end of the program.
-        self.close = weakref.finalize(self, _end, self._threads, workers)
-        for _ in range(self._count):
-            workers.append(_Worker(plan))
-            self._idle.put(workers[-1])
-
-
-def _answer(idle: 'SimpleQueue[_Worker]', block: int) -> Rows:
-    worker = idle.get()
-    try:
-        return worker.rows(block)
-    finally:
-        idle.put(worker)
-
-
-def _end(threads: ThreadPoolExecutor, workers: 'list[_Worker]') -> None:
-    threads.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.end()
-    threads.shutdown()
-
-
-class _Worker:
-    """A process that plans blocks, as this one sees it."""
-
-    def __init__(self, plan: bytes) -> None:
-        paths = os.pathsep.join(map(os.path.abspath, sys.path))
+        missing = [number for number in wanted if number not in self._planned]
         try:
-            with signals_blocked():
-                self._process = subprocess.Popen(
-                    [sys.executable, '-P', '-c', _PROGRAM],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env={**os.environ, 'PYTHONPATH': paths},
-                )
+            with signals_blocked(), _hidden_script():
+                self._planned |= {number: self._pool.submit(_rows, number) for number in missing}
         except OSError as error:
             raise UserError(f'cannot start a process that plans batches: {error}; set --data.workers 0') from None
-        self._unsent = plan
 
-    def rows(self, block: int) -> Rows:
-        try:
-            self._process.stdin.write(self._unsent + pickle.dumps(block))
-            self._process.stdin.flush()
-            self._unsent = b''
-            answer = pickle.load(self._process.stdout)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-            code = self._process.wait()
-            reason = signal.Signals(-code).name if code < 0 else f'exit code {code}'
-            raise UserError(
-                f'a process that plans batches has died ({reason}) at block {block}; if memory is short, lower '
-                '--data.workers (0: planned in this process); the same command goes on from the last checkpoint'
-            ) from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def _start(self) -> None:
+        context = multiprocessing.get_context('spawn')
+        theirs, ours = context.Pipe(duplex=False)
+        plan = pickle.dumps(self._plan, protocol=5)
+        self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin, initargs=(plan, theirs))
+        # Also when the iterator is forgotten, and at the end of the program.
+        self._end = weakref.finalize(self, _end, self._pool, ours)
 
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # what was not sent
-                pipe.close()
+    def close(self) -> None:
+        if self._pool is not None:
+            self._end()
 
 
-def serve() -> None:
-    """A worker's program: reads a plan, then numbers of blocks; writes the rows of each, or its exception."""
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), 'wb')
-    os.dup2(2, 1)  # a print must not come between the answers
+def _end(pool: ProcessPoolExecutor, pipe: Connection) -> None:
+    pipe.close()  # workers ignore the SIGTERM by which a pool ends them
+    pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Hides the user's script from `multiprocessing`, which would run it again in each process that is spawned."""
+    script = sys.modules['__main__']
+    sys.modules['__main__'] = ModuleType('__main__')
+    try:
+        yield
+    finally:
+        sys.modules['__main__'] = script
+
+
+# In a worker:
+_PLAN: list[bytes | PackingPlan] = []
+
+
+def _begin(plan: bytes, pipe: Connection) -> None:
     gc.disable()  # no cycles are made here, and looking for them takes a tenth of the time
-    plan = None
-    with contextlib.suppress(EOFError, BrokenPipeError):  # the other process has ended
-        while True:
-            try:
-                plan = plan or pickle.load(requests)
-                answer = plan.rows(pickle.load(requests))
-            except EOFError:
-                raise
-            except Exception as error:
-                error.add_note('in a process that plans batches:\n' + traceback.format_exc())
-                answer = error
-            pickle.dump(answer, answers, protocol=5)
-            answers.flush()
+    _PLAN[:] = [plan]
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+
+
+def _end_with(pipe: Connection) -> None:
+    """Ends the worker when the other end of the pipe is closed, or its process has ended."""
+    pipe.poll(None)
+    os._exit(0)
+
+
+def _rows(block: int) -> Rows:
+    if isinstance(_PLAN[0], bytes):
+        _PLAN[:] = [pickle.loads(_PLAN[0])]  # not in _begin: a pool does not hand on what is raised there
+    return _PLAN[0].rows(block)

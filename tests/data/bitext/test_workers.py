@@ -57,7 +57,7 @@ def children() -> set[int]:
     listed = subprocess.run(
         ['ps', '-ww', '-o', 'pid=,args=', '--ppid', str(os.getpid())], capture_output=True, text=True
     )
-    return {int(line.split()[0]) for line in listed.stdout.splitlines() if 'serve()' in line or 'defunct' in line}
+    return {int(line.split()[0]) for line in listed.stdout.splitlines() if 'spawn_main' in line or 'defunct' in line}
 
 
 def test_batches_places_and_resumes_are_those_of_one_thread(plan: PackingPlan) -> None:
@@ -91,7 +91,7 @@ def test_a_worker_that_dies_is_an_error_and_no_hang(plan: PackingPlan) -> None:
     next(reader)
     for process in children():
         os.kill(process, signal.SIGKILL)
-    with pytest.raises(UserError, match=r'has died \(SIGKILL\) at block \d+; .* --data.workers'):
+    with pytest.raises(UserError, match=r'has died.* --data.workers'):
         list(itertools.islice(reader, 100))
     reader.close()
     assert not children()
@@ -142,23 +142,24 @@ def test_a_cache_that_was_removed_is_an_error(plan: PackingPlan, tmp_path: Path)
         pickle.loads(pickle.dumps(replace(pairs, fingerprint='another')))
 
 
-def test_workers_end_with_a_process_that_is_killed(plan: PackingPlan, tmp_path: Path) -> None:
+def test_workers_end_with_a_process_that_is_killed_and_do_not_run_its_script(plan: PackingPlan, tmp_path: Path) -> None:
     (tmp_path / 'plan').write_bytes(pickle.dumps(plan))
-    program = (
-        'import os, pickle, signal, sys; from pathlib import Path; '
-        'from flax_transformer.data.bitext.workers import Workers; '
-        f'workers = Workers(pickle.loads(Path({str(tmp_path / "plan")!r}).read_bytes()), 2); '
-        'workers.rows(0); workers.rows(1); '
-        'print(*(worker._process.pid for worker in [workers._idle.get(), workers._idle.get()]), flush=True); '
-        'os.kill(os.getpid(), signal.SIGKILL)'
+    script = tmp_path / 'script.py'  # without `if __name__ == '__main__'`
+    script.write_text(
+        'import multiprocessing, os, pickle, signal\n'
+        'from pathlib import Path\n'
+        'from flax_transformer.data.bitext.workers import Workers\n'
+        f'workers = Workers(pickle.loads(Path({str(tmp_path / "plan")!r}).read_bytes()), 2)\n'
+        'for block in range(4):\n'
+        '    workers.rows(block)\n'
+        'print(*(process.pid for process in multiprocessing.active_children()), flush=True)\n'
+        'os.kill(os.getpid(), signal.SIGKILL)\n'
     )
-    killed = subprocess.Popen(
-        [sys.executable, '-c', program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    killed = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     output, errors = killed.communicate(timeout=60)  # returns once the workers have closed these pipes too
     assert killed.returncode == -signal.SIGKILL
     assert len(output.split()) == 2
-    assert errors == ''
+    assert 'Traceback' not in errors
 
 
 def test_small_corpora_are_planned_in_the_thread_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
