@@ -33,7 +33,8 @@ def main(argv: list[str]) -> None:
     if len(options.reference) > 1:
         raise UserError(f'--reference: got {len(options.reference)} files, expected one')
 
-    from flax_transformer.tasks.translation.quality import FILE, calibrate
+    from flax_transformer.tasks.translation.calibration import calibrate
+    from flax_transformer.tasks.translation.inference.quality import FILE
 
     run = split_reference(argv[0])[0]
     sets = _sets(run, options)
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> None:
 
 
 def _sets(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str | None], list[str], list[str]]]:
-    """The languages of each set, as `quality.calibrate` takes them, its sources and references."""
+    """The languages of each set, as `calibrate` takes them, its sources and references."""
     from flax_transformer.data.bitext.sources import read_validation
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.engine.runs.trust import is_remembered, remember

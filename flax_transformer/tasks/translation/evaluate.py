@@ -80,7 +80,7 @@ def evaluate(
         scores, translations = evaluate_translation(translator, pairs, tokens=tokens, progress=bar.update)
     sure = {}
     if translator.calibration:
-        from flax_transformer.tasks.translation.quality import correlations
+        from flax_transformer.tasks.translation.calibration import correlations
 
         sure = correlations(translations, [pairs.targets, *pairs.references])
     if options.json:

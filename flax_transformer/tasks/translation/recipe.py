@@ -14,12 +14,13 @@ from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.recipe import Recipe, held_out
+from flax_transformer.tasks.translation.calibration import calibrate
 from flax_transformer.tasks.translation.config import Config
+from flax_transformer.tasks.translation.inference.quality import FEWEST
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import family_of, source_table
 from flax_transformer.tasks.translation.preparation import Prepared, interleaved, keep, prepare_run
-from flax_transformer.tasks.translation.quality import FEWEST, calibrate
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
 from flax_transformer.tasks.translation.validation import TranslationValidation

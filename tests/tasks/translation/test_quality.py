@@ -12,9 +12,10 @@ from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.trust import remember
+from flax_transformer.tasks.translation.calibration import correlations
 from flax_transformer.tasks.translation.inference.lines import Line
+from flax_transformer.tasks.translation.inference.quality import FILE, Calibration, Regression
 from flax_transformer.tasks.translation.inference.result import Translation, joined
-from flax_transformer.tasks.translation.quality import FILE, Calibration, Regression, correlations
 
 
 def translation_of(words: list[str], gains: list[float]) -> Translation:

@@ -19,9 +19,9 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.task import TrainState
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.quality import Calibration
 from flax_transformer.tasks.translation.metrics import make_metrics, score_tokens
 from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
-from flax_transformer.tasks.translation.quality import Calibration
 from flax_transformer.tasks.translation.validation import TranslationValidation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes

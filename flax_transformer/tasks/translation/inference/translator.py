@@ -1,44 +1,52 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
+import contextlib
+import ctypes
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, overload
 
+import jax
 import numpy as np
 
 from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
+from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
-from flax_transformer.tasks.translation.inference.parameters import Parameters, read_folder, read_runs
 from flax_transformer.tasks.translation.inference.programs import Programs
+from flax_transformer.tasks.translation.inference.quality import Calibration
 from flax_transformer.tasks.translation.inference.result import (
     Translation,
     Translations,
     align_ids,
     joined_lines,
+    make_translation,
     texts_of,
 )
-from flax_transformer.tasks.translation.inference.scoring import score
 from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.tasks.translation.quality import Calibration
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 Model = ModelConfig | TranslationModel
 
 
-class Translator(Parameters, Streams):
+class Translator(Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
+
+    _read: Callable[[], Any] | None = None  # reads the parameters again
 
     def __init__(
         self,
@@ -64,16 +72,19 @@ class Translator(Parameters, Streams):
           programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
           calibration: makes the quality of translations; None: they have none.
         """
-        models = model if isinstance(model, Sequence) else [model]
-        self._params = params
         self.decoding = decoding or DecodingConfig()
         own = getattr(tokenizer, 'source_language', 'en')
-        self.source_language, self.calibration = self.decoding.source_language or source_language or own, calibration
-        self.tokenizer = tokenizer = tokenizer.reading(self.source_language)
+        self.source_language = self.decoding.source_language or source_language or own
         self.target_language = self.decoding.target_language or target_language
-        tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
-        self.first_id = tokenizer.first_id(self.decoding.target_language)  # begins every target
-        self.programs = programs or Programs([make_model(one) for one in models], tokenizer, self.decoding, parallel)
+        self.tokenizer = tokenizer.reading(self.source_language)
+        self.tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
+        self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
+        self.calibration = calibration
+        self._params = params  # float32; None: freed
+        if programs is None:
+            models = model if isinstance(model, Sequence) else [model]
+            programs = Programs(list(map(make_model, models)), self.tokenizer, self.decoding, parallel)
+        self.programs = programs
 
     @classmethod
     def from_run(
@@ -107,7 +118,7 @@ class Translator(Parameters, Streams):
             calibration=None if others else Calibration.read(split_reference(path)[0]),
         )
         del runs, params  # else they stay until the end of this function
-        return translator._loaded(partial(read_runs, (path, *others), step))
+        return translator._loaded(partial(_params_of_runs, (path, *others), step))
 
     @classmethod
     def from_huggingface(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
@@ -116,12 +127,25 @@ class Translator(Parameters, Streams):
         `decoding` overrides the model's own settings; all but Marian need a target_language.
         """
         use_compilation_cache()
-        config, params, tokenizer, own = read_folder(folder)
+        config, params, tokenizer, own = _pretrained(folder)
         translator = cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
         del params  # likewise
-        return translator._loaded(partial(read_folder, folder, only_params=True))
+        return translator._loaded(partial(_params_of_folder, folder))
 
     from_marian = from_huggingface
+
+    def _loaded(self, read: Callable[[], Any]) -> Self:
+        """This translator, the only holder of its parameters; they are freed if its programs take others.
+
+        Asking for `params`, as a search with other weights does, reads them again.
+        """
+        self._read = read
+        if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
+            jax.block_until_ready(self.weights)
+            self._params = None
+            with contextlib.suppress(OSError, AttributeError):  # glibc keeps what is freed in small pieces
+                ctypes.CDLL(None).malloc_trim(0)
+        return self
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
         """The same translator, with its compiled programs and other parameters of the same shapes."""
@@ -135,10 +159,13 @@ class Translator(Parameters, Streams):
         does: then they are made from the parameters, which are read again if they were freed.
         """
         own = self.decoding
-        languages = {name: getattr(own, name) for name in ('source_language', 'target_language')}
-        is_same = replace(decoding, n_best=own.n_best, **languages) == own
-        options = {'programs': self.programs} if is_same else {'parallel': self.programs.parallel}
-        return self._like(self._params if decoding.weights == own.weights else self.params, decoding, **options)
+        programs_ignore = {name: getattr(own, name) for name in ('n_best', 'source_language', 'target_language')}
+        if replace(decoding, **programs_ignore) == own:
+            options = {'programs': self.programs}
+        else:
+            options = {'parallel': self.programs.parallel}
+        params = self._params if decoding.weights == own.weights else self.params
+        return self._like(params, decoding, **options)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
@@ -148,6 +175,40 @@ class Translator(Parameters, Streams):
         if is_same and (params is None or other.programs is self.programs):
             other.weights = self.weights  # once in memory
         return other
+
+    @property
+    def models(self) -> tuple[TranslationModel, ...]:
+        """The model, or the members of the ensemble."""
+        return self.programs.models
+
+    @property
+    def model(self) -> TranslationModel:
+        """The model; of an ensemble the first."""
+        return self.models[0]
+
+    @property
+    def params(self) -> Any:
+        """The parameters, float32; read again from where they came if the programs take others, such as int8."""
+        return self._read() if self._params is None else self._params
+
+    @cached_property
+    def weights(self) -> Any:
+        """The parameters as the programs take them (`Programs.weights_of`)."""
+        return self.programs.weights_of(self.params)
+
+    @property
+    def runner(self) -> Runner:
+        """Puts batches onto the devices; its num_compilations counts the programs."""
+        return self.programs.runner
+
+    @property
+    def translate_ids(self) -> Callable[..., Hypotheses]:
+        """`translate_ids(weights, source, prefix=None, required=None)`, jitted, with these models and this search.
+
+        `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs (jit,
+        vmap, export). See `ids.translate_ids`.
+        """
+        return self.programs.translate_ids
 
     @overload
     def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
@@ -177,90 +238,57 @@ class Translator(Parameters, Streams):
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
         """
-        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
+        if isinstance(prefixes, str):
+            prefixes = [prefixes]
         if isinstance(lines, (str, bytes)):
+            required = None if required is None else [required]
             options = {'glossary': glossary, 'alignment': alignment, 'progress': progress}
-            return self([lines], prefixes=prefixes, required=None if required is None else [required], **options)[0]
+            return self([lines], prefixes=prefixes, required=required, **options)[0]
         for name, given in (('prefixes', prefixes), ('lists of required phrases', required)):
             if given is not None and len(given) != len(lines):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
+
         split = [self._split(line) for line in lines]
         begins = None
         if prefixes is not None:
             split = [line.whole() if prefix else line for line, prefix in zip(split, prefixes, strict=True)]
-            prefixes = [as_text(prefix or '')[0] for prefix in prefixes]
-            begins = self.tokenizer.encode_target(prefixes)
-            self.programs.check_lengths('prefix', prefixes, begins)
-            begins = [ids[:-1] for ids, line in zip(begins, split, strict=True) for _ in line.parts]
+            begins = self._encode_prefixes(split, prefixes)
         if required is not None:
             split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
         demands = demands_of(split, required, glossary, self.tokenizer)
-        texts = [part for line in split for part in line.parts]
-        sources = self._encode(texts)
-        each = iter(sources)
-        longest = [max((next(each) for _ in line.parts), key=len, default=[]) for line in split]
+
+        parts = [part for line in split for part in line.parts]
+        sources = self._encode(parts)
+        ids_of_parts = iter(sources)
+        longest = [max(itertools.islice(ids_of_parts, len(line.parts)), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
-        found = self._translate(texts, sources, begins, demands, alignment, progress)
+
+        translations = self._translate(parts, sources, begins, demands, alignment, progress)
         if self.calibration:
-            found = [self.calibration.judged(one, len(ids)) for one, ids in zip(found, sources, strict=True)]
-        out = joined_lines(split, found, sources)
-        out.num_compilations = self.runner.num_compilations - before
-        return out
+            pairs = zip(translations, sources, strict=True)
+            translations = [self.calibration.judged(translation, len(source)) for translation, source in pairs]
+        result = joined_lines(split, translations, sources)
+        result.num_compilations = self.runner.num_compilations - before
+        return result
 
-    def score(
-        self,
-        sources: str | bytes | Sequence[str | bytes],
-        targets: str | bytes | Sequence[str | bytes],
-        *,
-        alignment: bool = False,
-    ) -> Translation | Translations:
-        """The given targets as translations of the sources, scored as this search would rank them.
+    def _split(self, line: str | bytes) -> Line:
+        def count_tokens(text: str) -> int:
+            return len(self._encode([text])[0])
 
-        No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
-        """
-        return score(self, sources, targets, alignment=alignment)
+        language = two_letters(self.source_language) if self.decoding.split_sentences else None
+        return split_into_parts(line, count_tokens, self.programs.max_source_tokens, language)
 
-    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
-        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
-
-        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
-        Raises BadLine for a line that is longer than the model can read.
-        """
-        texts = [as_text(line)[0] for line in lines]
-        ids = self._encode(texts)
-        self.programs.check_lengths('line', texts, ids)
-        return self.runner.padded(ids)
-
-    def decode(self, tokens: Any) -> list[str]:
-        """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
-        return texts_of(self.tokenizer, tokens)
-
-    def warm_up(self) -> int:
-        """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        every = self.runner.shapes()
-        for rows, slots in every:
-            self.runner.map(self.translate_ids, self.weights, self._columns([[self.tokenizer.eos_id] * slots] * rows))
-        return len(every)
+    def _encode_prefixes(self, split: Sequence[Line], prefixes: Sequence[str | bytes | None]) -> list[list[int]]:
+        """The ids, without EOS, that the translation of each part of the lines begins with."""
+        texts = [as_text(prefix or '')[0] for prefix in prefixes]
+        encoded = self.tokenizer.encode_target(texts)
+        self.programs.check_lengths('prefix', texts, encoded)
+        return [ids[:-1] for ids, line in zip(encoded, split, strict=True) for _ in line.parts]
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
         """Ids of source text, with the target language's tag if the model has tags."""
         return self.tokenizer.encode(list(sources), target_language=self.decoding.target_language)
-
-    def _split(self, line: str | bytes) -> Line:
-        count = lambda text: len(self._encode([text])[0])
-        language = two_letters(self.source_language) if self.decoding.split_sentences else None
-        return split_into_parts(line, count, self.programs.max_source_tokens, language)
-
-    def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of target text, with the target language's tag if targets begin with it."""
-        first = [] if self.first_id is None else [self.first_id]
-        return [[*first, *ids] for ids in self.tokenizer.encode_target(texts)]
-
-    def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
-        if self.first_id is not None:
-            prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
-        return [sources] if prefixes is None else [sources, prefixes]
 
     def _translate(
         self,
@@ -273,16 +301,102 @@ class Translator(Parameters, Streams):
     ) -> list[Translation]:
         columns = self._columns(sources, prefixes)
         function = self.programs.translate_required if demands else self.translate_ids
-        found = self.runner.map(function, self.weights, columns, progress, last=demands and demands.phrases)
-        self.programs.check_numbers(self.weights, (hypotheses.scores[0] for hypotheses in found))
-        best = best_of_each(found, texts, sources, self.tokenizer, self.decoding, self.target_language)
+        last = demands.phrases if demands else None
+        hypotheses = self.runner.map(function, self.weights, columns, progress, last=last)
+        self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
+        best = best_of_each(hypotheses, texts, sources, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
-        if not alignment:
-            return best
-        links = self.links(sources, [list(translation.token_ids) for translation in best])
-        return [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
+        if alignment:
+            links = self._links(sources, [list(translation.token_ids) for translation in best])
+            best = [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
+        return best
 
-    def links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
+    def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
+        """What the runner puts into batches: sources and, if there are any, what targets begin with."""
+        if self.first_id is not None:
+            prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
+        return [sources] if prefixes is None else [sources, prefixes]
+
+    def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
+        """The word alignment of each pair."""
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
-        return [align_ids(*each, self.tokenizer) for each in zip(weights, sources, targets, strict=True)]
+        triples = zip(weights, sources, targets, strict=True)
+        return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
+
+    def score(
+        self,
+        sources: str | bytes | Sequence[str | bytes],
+        targets: str | bytes | Sequence[str | bytes],
+        *,
+        alignment: bool = False,
+    ) -> Translation | Translations:
+        """The given targets as translations of the sources, scored as this search would rank them.
+
+        No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
+        """
+        if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
+            return self.score([sources], [targets], alignment=alignment)[0]
+        sources = [as_text(source)[0] for source in sources]
+        targets = [as_text(target)[0] for target in targets]
+        if len(sources) != len(targets):
+            raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
+        columns = self._encode(sources), self.encode_target(targets)
+        self.programs.check_lengths('source', sources, columns[0])
+        self.programs.check_lengths('target', targets, columns[1])
+
+        scored = self.runner.map(self.programs.score_ids, self.weights, columns)
+        self.programs.check_numbers(self.weights, (total for total, _ in scored))
+        links = self._links(*columns) if alignment else [None] * len(sources)
+        result = Translations()
+        for target, source, ids, (total, gains), link in zip(targets, *columns, scored, links, strict=True):
+            translation = make_translation(self.tokenizer, ids, total, gains[: len(ids)], is_finished=True)
+            translation = replace(translation, text=target, alignment=link)
+            if self.calibration:
+                translation = self.calibration.judged(translation, len(source))
+            result.append(translation)
+        return result
+
+    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
+
+        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
+        Raises BadLine for a line that is longer than the model can read.
+        """
+        texts = [as_text(line)[0] for line in lines]
+        ids = self._encode(texts)
+        self.programs.check_lengths('line', texts, ids)
+        return self.runner.padded(ids)
+
+    def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of target text, with the target language's tag if targets begin with it."""
+        first = [] if self.first_id is None else [self.first_id]
+        return [[*first, *ids] for ids in self.tokenizer.encode_target(texts)]
+
+    def decode(self, tokens: Any) -> list[str]:
+        """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
+        return texts_of(self.tokenizer, tokens)
+
+    def warm_up(self) -> int:
+        """Compiles, or loads, every shape in which lines are translated; returns their number."""
+        shapes = self.runner.shapes()
+        for rows, slots in shapes:
+            self.runner.map(self.translate_ids, self.weights, self._columns([[self.tokenizer.eos_id] * slots] * rows))
+        return len(shapes)
+
+
+def _params_of_runs(references: Sequence[Path | str], step: int | None) -> Any:
+    """The parameters of a run, or of each run of an ensemble."""
+    runs = load_ensemble(references, step=step)
+    return tuple(run.params for run in runs) if len(runs) > 1 else runs[0].params
+
+
+def _params_of_folder(folder: Path | str) -> Any:
+    return _pretrained(folder).params
+
+
+def _pretrained(folder: Path | str) -> Any:
+    """What a folder in Hugging Face's format holds (`huggingface.folder.Pretrained`)."""
+    from flax_transformer.huggingface.folder import read_folder  # its readers are needed here only
+
+    return read_folder(folder)

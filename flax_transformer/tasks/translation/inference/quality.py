@@ -6,10 +6,10 @@ share (a fractional response: Papke and Wooldridge 1996), and the probability th
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.tasks.translation.inference.result import Translation, words_of
-
-if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.inference.translator import Translator
 
 FILE = 'quality.json'  # its name in a run directory
 FORMAT = 2
@@ -164,41 +161,3 @@ def _read(found: Any, count: int) -> Regression:
     if weights.shape != (count,) or not np.isfinite([*weights, bias]).all():
         raise ValueError(f'expected {count} weights and a bias')
     return Regression(tuple(weights.tolist()), bias)
-
-
-def calibrate(
-    translator: 'Translator',
-    sets: Sequence[tuple[dict[str, str | None], Sequence[str], Sequence[str]]],
-    progress: Callable[[int], None] | None = None,
-) -> Calibration:
-    """A calibration fitted to sets: decoding's languages, sources, references. Raises UserError for too few."""
-    translations, lengths, references = [], [], []
-    for languages, sources, targets in sets:
-        named = {name: language for name, language in languages.items() if language}
-        into = translator.with_decoding(replace(translator.decoding, **named))
-        translations += into(sources, progress=progress)
-        lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
-        references += targets
-    return Calibration.fitted(translations, lengths, references)
-
-
-def correlations(translations: Sequence[Translation], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Pearson's and Spearman's correlation of quality with sentence chrF, and those of the mean log-probability."""
-    from sacrebleu.metrics import CHRF
-    from scipy import stats
-
-    metric = CHRF()
-    kept = [(one, texts) for one, *texts in zip(translations, *references, strict=True) if one.quality is not None]
-    chrf = [metric.sentence_score(one.text, [each for each in texts if each]).score for one, texts in kept]
-    found = {
-        'quality': [one.quality for one, _ in kept],
-        'log_prob': [one.log_prob / one.num_tokens for one, _ in kept],
-    }
-    if any(len({*values}) < 2 for values in (chrf, *found.values())):
-        return {}  # nothing to correlate
-    measures = {'pearson': stats.pearsonr, 'spearman': stats.spearmanr}
-    return {
-        f'{how}_{name}': float(measure(values, chrf).statistic)
-        for name, values in found.items()
-        for how, measure in measures.items()
-    }

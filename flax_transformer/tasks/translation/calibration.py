@@ -1,0 +1,46 @@
+"""Calibrates a translator on pairs of sentences, and measures what its qualities are worth."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from flax_transformer.tasks.translation.inference.quality import Calibration
+from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inference.translator import Translator
+
+
+def calibrate(
+    translator: Translator,
+    sets: Sequence[tuple[dict[str, str | None], Sequence[str], Sequence[str]]],
+    progress: Callable[[int], None] | None = None,
+) -> Calibration:
+    """A calibration fitted to sets: decoding's languages, sources, references. Raises UserError for too few."""
+    translations, lengths, references = [], [], []
+    for languages, sources, targets in sets:
+        named = {name: language for name, language in languages.items() if language}
+        into = translator.with_decoding(replace(translator.decoding, **named))
+        translations += into(sources, progress=progress)
+        lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
+        references += targets
+    return Calibration.fitted(translations, lengths, references)
+
+
+def correlations(translations: Sequence[Translation], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Pearson's and Spearman's correlation of quality with sentence chrF, and those of the mean log-probability."""
+    from sacrebleu.metrics import CHRF
+    from scipy import stats
+
+    metric = CHRF()
+    kept = [(one, texts) for one, *texts in zip(translations, *references, strict=True) if one.quality is not None]
+    chrf = [metric.sentence_score(one.text, [each for each in texts if each]).score for one, texts in kept]
+    found = {
+        'quality': [one.quality for one, _ in kept],
+        'log_prob': [one.log_prob / one.num_tokens for one, _ in kept],
+    }
+    if any(len({*values}) < 2 for values in (chrf, *found.values())):
+        return {}  # nothing to correlate
+    measures = {'pearson': stats.pearsonr, 'spearman': stats.spearmanr}
+    return {
+        f'{how}_{name}': float(measure(values, chrf).statistic)
+        for name, values in found.items()
+        for how, measure in measures.items()
+    }
