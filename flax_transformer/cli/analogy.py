@@ -21,5 +21,5 @@ class AnalogyOptions:
 
 def main(argv: list[str]) -> None:
     options, vectors, words = open_vectors('analogy', AnalogyOptions, argv, DESCRIPTION, words='A B C', count=3)
-    found = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
-    print(visible('\n'.join(neighbour_lines(found))))
+    nearest = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
+    print(visible('\n'.join(neighbour_lines(nearest))))

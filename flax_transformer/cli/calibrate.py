@@ -40,9 +40,9 @@ def main(argv: list[str]) -> None:
     sets = _sets(run, options)
     translator = open_translator(argv[:1], options)
     with progress_bar(sum(len(sources) for _, sources, _ in sets), 'sentences') as bar:
-        found = calibrate(translator, sets, bar.update)
-    found.write(run)
-    print(f'{run / FILE}: calibrated on {found.num_sentences:,} sentences')
+        calibration = calibrate(translator, sets, bar.update)
+    calibration.write(run)
+    print(f'{run / FILE}: calibrated on {calibration.num_sentences:,} sentences')
 
 
 def _sets(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str | None], list[str], list[str]]]:

@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -65,19 +65,20 @@ def _classify(
     counts: Counter[str] = Counter()
     with bar_of_lines(options) as bar:
         for records in read_records(lines, options.input_format, done):
-            found = classifier([record.text for record in records], progress=bar.update)
-            flags = [_flags(*each) for each in zip(records, found, strict=True)]
-            write([_line(*each, options.format) for each in zip(records, found, flags, strict=True)])
-            counts.update(name for each in flags for name in each)
+            output = []
+            for record, labeled in zip(
+                records, classifier([r.text for r in records], progress=bar.update), strict=True
+            ):
+                if record.replaced and 'replaced' not in labeled.flags:
+                    labeled = replace(labeled, flags=(*labeled.flags, 'replaced'))
+                output.append(_line(record, labeled, options.format))
+                counts.update(labeled.flags)
+            write(output)
     return counts
 
 
-def _flags(record: Record, found: 'Classification') -> tuple[str, ...]:
-    is_new = record.replaced and 'replaced' not in found.flags
-    return (*found.flags, 'replaced') if is_new else found.flags
-
-
-def _line(record: Record, found: 'Classification', flags: tuple[str, ...], form: str) -> str:
+def _line(record: Record, labeled: 'Classification', form: str) -> str:
     if form == 'jsonl':
-        return write_record(record, asdict(found) | {'flags': flags})
-    return f'{visible(" ".join(found.label.split()))}\t{found.probability:.4f}'  # whatever white space a label has
+        return write_record(record, asdict(labeled))
+    label = ' '.join(labeled.label.split())  # whatever white space it has
+    return f'{visible(label)}\t{labeled.probability:.4f}'

@@ -39,8 +39,11 @@ class CompareOptions:
 def main(argv: list[str]) -> None:
     names = positional(argv)
     runs = [name for name in names if not Path(name).is_file()]
-    own = lambda _: CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
-    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=own, most=None)
+
+    def default(_: str) -> CompareOptions:
+        return CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
+
+    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=default, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
     for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):
@@ -63,36 +66,39 @@ def main(argv: list[str]) -> None:
     made = {name: _output(name, sources, options.parallel) for name in dict.fromkeys(names)}
     outputs = [made[name] for name in names]
     sizes = {'resamples': options.resamples, 'trials': options.trials}
-    found = paired_tests(*outputs, references, tokens=tokens, **sizes)
+    comparisons = paired_tests(*outputs, references, tokens=tokens, **sizes)
     if options.json:
-        for one in found:
-            print(json.dumps(asdict(one)))
+        for comparison in comparisons:
+            print(json.dumps(asdict(comparison)))
         return
+
     print(f'{len(outputs[0]):,} lines; baseline {names[0]}, system {names[1]}')
-    _print_table(found)
+    _print_table(comparisons)
     print(f'{options.resamples:,} resamples, {options.trials:,} trials')
-    for one in found:
-        print(f'  {one.metric} {one.signature}')
-    for note in (note_on(tokens, references[0]), '' if found[-1].metric == 'TER' else NO_TER):
-        if note:
-            print(f'  {note}')
+    for comparison in comparisons:
+        print(f'  {comparison.metric} {comparison.signature}')
+    if note := note_on(tokens, references[0]):
+        print(f'  {note}')
+    if comparisons[-1].metric != 'TER':
+        print(f'  {NO_TER}')
+
     changed = changed_lines(*outputs, references)
     if not changed:
         print('\nthe two gave the same translations')
         return
-    bleu, chrf, *_ = found
+    bleu, chrf, *_ = comparisons
     decisive = bleu if bleu.baseline or bleu.system else chrf  # BLEU is 0 if no translation has four tokens in a row
     print(f'\n{decisive.verdict(*names)}')
     _print_examples(changed, options.examples, sources, references, outputs)
 
 
-def _print_table(found: 'list[Comparison]') -> None:
+def _print_table(comparisons: 'list[Comparison]') -> None:
     print('metric   baseline  system  difference       95 % interval  p by bootstrap  p by randomization')
-    for one in found:
-        interval = f'{one.low:+.2f} to {one.high:+.2f}'
+    for row in comparisons:
+        interval = f'{row.low:+.2f} to {row.high:+.2f}'
         print(
-            f'{one.metric:<8}{one.baseline:9.2f}{one.system:8.2f}{one.difference:+12.2f}{interval:>20}'
-            f'{one.p_bootstrap:16.4f}{one.p_randomization:20.4f}'
+            f'{row.metric:<8}{row.baseline:9.2f}{row.system:8.2f}{row.difference:+12.2f}{interval:>20}'
+            f'{row.p_bootstrap:16.4f}{row.p_randomization:20.4f}'
         )
 
 

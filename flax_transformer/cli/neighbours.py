@@ -26,13 +26,13 @@ class NeighboursOptions:
 
 def main(argv: list[str]) -> None:
     options, vectors, words = open_vectors('neighbours', NeighboursOptions, argv, DESCRIPTION, words='WORD ...')
-    found = [
-        neighbour_lines(vectors.neighbours(word, count=options.count, among=options.among)) for word in words
-    ]  # all are looked up before the first is printed: one of them may be refused
-    for number, (word, each) in enumerate(zip(words, found, strict=True)):
-        if len(words) > 1:
-            print(f'{chr(10) if number else ""}{word}:')
-        print(visible('\n'.join(each)))
+    # All are looked up before the first is printed: one of them may be refused.
+    nearest = [vectors.neighbours(word, count=options.count, among=options.among) for word in words]
+    blocks = []
+    for word, neighbours in zip(words, nearest, strict=True):
+        title = [f'{word}:'] if len(words) > 1 else []
+        blocks.append('\n'.join([*title, *map(visible, neighbour_lines(neighbours))]))
+    print('\n\n'.join(blocks))
 
 
 def open_vectors(
@@ -44,18 +44,18 @@ def open_vectors(
     """
     name, *given = positional(argv) or ['']
     default = (lambda _: options()) if Path(name).is_file() else None
-    found = parse(command, options, argv, description, task='embeddings', default=default, most=None)
+    parsed = parse(command, options, argv, description, task='embeddings', default=default, most=None)
     if len(given) != count if count else not given:
         got = ' '.join(given) or 'nothing'
         raise UserError(f'{command}: got {got} after {name}, expected {words}: {command} RUN {words}')
 
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    return found, WordVectors.open(name, step=found.step), given
+    return parsed, WordVectors.open(name, step=parsed.step), given
 
 
-def neighbour_lines(found: 'Sequence[Neighbour]') -> list[str]:
+def neighbour_lines(neighbours: 'Sequence[Neighbour]') -> list[str]:
     """`score  word`, a line for each. Raises UserError if there is none."""
-    if not found:
+    if not neighbours:
         raise UserError('no word is left besides those asked about; expected a larger vocabulary or --among')
-    return [f'{each.score:.4f}\t{each.word}' for each in found]
+    return [f'{neighbour.score:.4f}\t{neighbour.word}' for neighbour in neighbours]

@@ -31,7 +31,8 @@ def main(argv: list[str]) -> int:
     from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
 
-    config, devices = options.config, None
+    config = options.config
+    devices = None
     if options.topology == LOCAL:
         prepare_devices(config.parallel.least_devices)
     else:
@@ -78,7 +79,7 @@ def as_json(
     """The cost and what follows from it, in bytes, seconds and FLOPs; `speed` in FLOP/s was measured."""
     times = cost.times and {'least': cost.times.least, 'most': cost.times.most}
     return asdict(cost) | {
-        'collectives': cost.collectives and [each._asdict() for each in cost.collectives],
+        'collectives': cost.collectives and [exchange._asdict() for exchange in cost.collectives],
         'memory_total': cost.memory.total if cost.needs is None else cost.needs,
         'fits': cost.fits,
         'estimated_seconds_of_a_step': times,
@@ -109,10 +110,9 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
         return
     yield f'  {cost.memory_traffic / 1e9:10.2f} GB        read from and written to memory, and of it for'
     yield from (f'  {size / 1e9:10.2f} GB          {kind}' for kind, size in cost.traffic.items())
-    for each in cost.collectives:
-        yield (
-            f'  {each.sent / 1e9:10.3f} GB        sent for {each.count} {each.kind} of {each.bytes / 1e9:.3f} GB in all'
-        )
+    for exchange in cost.collectives:
+        purpose = f'{exchange.count} {exchange.kind} of {exchange.bytes / 1e9:.3f} GB in all'
+        yield f'  {exchange.sent / 1e9:10.3f} GB        sent for {purpose}'
     if not cost.collectives:
         yield '             none        exchanged with other devices'
     yield ''

@@ -49,8 +49,9 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.recipe import RECIPE
     from flax_transformer.tasks.translation.run import Run
 
-    run, start = Run(options.workdir), None
+    run = Run(options.workdir)
     run.check(options.config)
+    start = None
     if options.init_from is not None:
         start = LoadedRun(options.config, None, Run(split_reference(options.init_from)[0]).read_tokenizer())
     with in_use(run.path, say=note):
@@ -82,13 +83,14 @@ def _prepare_public(argv: list[str]) -> None:
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':
-            folder, license = public_corpora.prepare_multi30k(options.root, **how), public_corpora.MULTI30K_LICENSE
+            folder = public_corpora.prepare_multi30k(options.root, **how)
+            license = public_corpora.MULTI30K_LICENSE
             following = [f'flax-transformer train multi30k_en_de{root_option}']
         else:
-            found = TATOEBA.fullmatch(argv[0])
-            if not found or found[1] == found[2]:
+            languages = TATOEBA.fullmatch(argv[0])
+            if not languages or languages[1] == languages[2]:
                 raise UserError(f'prepare: got {argv[0]!r}, expected two languages, as in tatoeba-en-de')
-            source, target = found.groups()
+            source, target = languages.groups()
             folder = public_corpora.prepare_tatoeba(options.root, source, target, **how)
             license = public_corpora.TATOEBA_LICENSE
             files = [

@@ -77,15 +77,23 @@ def _json_record(line: str | bytes) -> Record:
         fields, line = {'text': fields}, f'{{"text": {line.strip()}}}'
     if not isinstance(fields, dict):
         raise ValueError(f'is no record: got {_kind(fields)}; {EXPECTED}')
-    text, prefix = fields.get('text'), fields.get('prefix')
-    prefix = '' if prefix is None else prefix
-    if not isinstance(text, str) or not isinstance(prefix, str):
-        name = 'prefix' if isinstance(text, str) else 'text'
-        got = f'got {_kind(fields[name])} as "{name}"' if name in fields else f'there is no field "{name}"'
-        raise ValueError(f'is no record: {got}; {EXPECTED}')
-    (text, one), (prefix, two) = as_text(text), as_text(prefix)
-    required, protect = _phrases(fields, 'required'), _phrases(fields, 'protect')
-    return Record(text, replaced or one or two, prefix, line, required, protect)
+    if 'text' not in fields:
+        raise ValueError(f'is no record: there is no field "text"; {EXPECTED}')
+    text = fields['text']
+    prefix = '' if fields.get('prefix') is None else fields['prefix']
+    for name, value in (('text', text), ('prefix', prefix)):
+        if not isinstance(value, str):
+            raise ValueError(f'is no record: got {_kind(value)} as "{name}"; {EXPECTED}')
+    text, is_text_replaced = as_text(text)
+    prefix, is_prefix_replaced = as_text(prefix)
+    return Record(
+        text,
+        replaced or is_text_replaced or is_prefix_replaced,
+        prefix,
+        line,
+        required=_phrases(fields, 'required'),
+        protect=_phrases(fields, 'protect'),
+    )
 
 
 def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
@@ -94,9 +102,9 @@ def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
         return ()
     from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
 
-    if not are_phrases(value) or (name == 'protect' and not all(isinstance(each, str) for each in value)):
+    if not are_phrases(value) or (name == 'protect' and not all(isinstance(phrase, str) for phrase in value)):
         raise ValueError(f'is no record: "{name}" is no list of phrases; {EXPECTED}')
-    return tuple(tuple(each) if isinstance(each, list) else each for each in value)
+    return tuple(tuple(phrase) if isinstance(phrase, list) else phrase for phrase in value)
 
 
 def _kind(value: Any) -> str:
@@ -110,18 +118,21 @@ def _refuse(word: str) -> None:
 
 # Numbers are only copied, so their digits are not converted: 1e400 would become infinite, a long one be refused.
 _DECODER = json.JSONDecoder(parse_int=lambda digits: 0, parse_float=lambda digits: 0.0, parse_constant=_refuse)
-_BETWEEN = re.compile(r'[ \t\r\n,:]*')  # what separates names and values
 
 
 def _members(source: str) -> Iterator[tuple[str, str]]:
     """The name and the text of each member of a JSON object that has been decoded before, so it is valid."""
-    skipped = lambda at: _BETWEEN.match(source, at).end()
-    at = skipped(source.index('{') + 1)
-    while source[at] != '}':
-        name, end = _DECODER.raw_decode(source, at)
-        _, end = _DECODER.raw_decode(source, skipped(end))
-        yield name, source[at:end]
-        at = skipped(end)
+    begin = _skip(source, source.index('{') + 1)
+    while source[begin] != '}':
+        name, end = _DECODER.raw_decode(source, begin)
+        _, end = _DECODER.raw_decode(source, _skip(source, end))
+        yield name, source[begin:end]
+        begin = _skip(source, end)
+
+
+def _skip(source: str, begin: int) -> int:
+    """The place of the next name, value or bracket."""
+    return re.compile(r'[ \t\r\n,:]*').match(source, begin).end()
 
 
 def lines_from(

@@ -13,6 +13,8 @@ from flax_transformer.engine.config import ParallelConfig
 DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
 normalized as in a search with these fields. Several RUNs vote as an ensemble."""
 
+FIELDS = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs', 'quality', 'word_quality')  # in JSON
+
 
 @dataclass(frozen=True)
 class ScoreOptions:
@@ -40,14 +42,15 @@ def main(argv: list[str]) -> None:
             part = slice(first, first + CHUNK)
             scored = translator.score(pairs.sources[part], pairs.targets[part], alignment=options.alignment)
             lines = []
-            for one in scored:
-                links = pharaoh(one.alignment or ())
+            for translation in scored:
+                links = pharaoh(translation.alignment or ())
                 if options.format == 'jsonl':
-                    keys = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs', 'quality', 'word_quality')
-                    record = {key: getattr(one, key) for key in keys}
-                    lines.append(to_json(record | ({'alignment': links} if options.alignment else {})))
+                    record = {key: getattr(translation, key) for key in FIELDS}
+                    if options.alignment:
+                        record['alignment'] = links
+                    lines.append(to_json(record))
                 else:
-                    words = f'{one.score:.6f} {one.log_prob:.6f} {one.num_tokens}'
-                    lines.append(f'{words}\t{links}' if options.alignment else words)
+                    numbers = f'{translation.score:.6f} {translation.log_prob:.6f} {translation.num_tokens}'
+                    lines.append(f'{numbers}\t{links}' if options.alignment else numbers)
             writer.write(lines)
             bar.update(len(scored))

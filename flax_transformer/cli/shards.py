@@ -95,8 +95,8 @@ class ShardOfFiles:
             except BadInput as error:
                 note(str(error), is_error=True)
                 unread.append(file.name)
-        new, there, lines = (self._outputs[key] for key in ('new', 'there', 'lines'))
-        note(f'{name}: {lines} lines in {new} outputs; {there} were there already')
+        counts = self._outputs
+        note(f'{name}: {counts["lines"]} lines in {counts["new"]} outputs; {counts["there"]} were there already')
         if unread:
             raise UserError(f'these input files were not translated to the end:\n{format_faults(unread)}')
         return self._flags
@@ -113,8 +113,9 @@ class ShardOfFiles:
             output.parent.mkdir(parents=True, exist_ok=True)
             start = time.monotonic()
             with written_piece(output, file.path.suffix) as opened:
-                write = lambda new, opened=opened: opened.write(''.join(line + '\n' for line in new).encode())
-                self._flags.update(translate(lines, write, number * shards.PIECE, f'{file.path}, line'))
+                new: list[str] = []
+                self._flags.update(translate(lines, new.extend, number * shards.PIECE, f'{file.path}, line'))
+                opened.write(''.join(line + '\n' for line in new).encode())
             self._outputs.update(new=1, lines=len(lines))
             note(f'{output}: {len(lines)} lines in {time.monotonic() - start:.1f} s')
 

@@ -100,10 +100,10 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
     fields = flat_fields(options.config)
     for name in ('coordinator', 'num_processes', 'process_id'):
         del fields[f'parallel.{name}']
-    found = environment('')
-    code = {f'version of {name}': version for name, version in found['versions'].items()}
+    here = environment('')
+    code = {f'version of {name}': version for name, version in here['versions'].items()} | {'commit': here['commit']}
     folders = {'--workdir': str(options.workdir), '--init-from': str(options.init_from)}
-    return code | {'commit': found['commit']} | fields | folders
+    return code | fields | folders
 
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:

@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
     with LineWriter(options.output) as writer:
         remarks, num_broken = _transcribe(transcriber, files, options, writer.write)
     for remark, odd in remarks.items():
-        some = ', '.join(odd[:NAMED]) + (', ...' if len(odd) > NAMED else '')
-        note(f'{len(odd)} of {len(files)} recordings: {remark} ({some})')
+        names = ', '.join([*odd[:NAMED], *['...'] * (len(odd) > NAMED)])
+        note(f'{len(odd)} of {len(files)} recordings: {remark} ({names})')
     if num_broken:
         note(f'{num_broken} of {len(files)} recordings could not be read')
     return 2 if num_broken else 0
@@ -56,20 +56,22 @@ def _transcribe(
     is_json = options.format == 'jsonl'
     with progress_bar(len(files), 'recordings', is_shown=options.output is not None) as bar:
         for first in range(0, len(files), CHUNK):
-            some = files[first : first + CHUNK]
-            lines, waveforms = dict.fromkeys(range(len(some)), ''), {}
-            for i, file in enumerate(some):
+            part = files[first : first + CHUNK]
+            lines = [''] * len(part)
+            waveforms = {}
+            for i, file in enumerate(part):
                 try:
                     waveforms[i] = transcriber.read(file)
                 except UserError as error:
                     num_broken += 1
                     note(str(error), is_error=True)
-                    lines[i] = to_json({'file': file, 'text': None, 'error': str(error)}) if is_json else ''
-            found = transcriber([*waveforms.values()], beam_size=options.beam_size)
-            for i, transcript in zip(waveforms, found, strict=True):
+                    if is_json:
+                        lines[i] = to_json({'file': file, 'text': None, 'error': str(error)})
+            transcripts = transcriber([*waveforms.values()], beam_size=options.beam_size)
+            for i, transcript in zip(waveforms, transcripts, strict=True):
                 for remark in transcript.remarks:
-                    remarks.setdefault(remark, []).append(some[i])
-                lines[i] = to_json({'file': some[i], **asdict(transcript)}) if is_json else transcript.text
-            write([*lines.values()])
-            bar.update(len(some))
+                    remarks.setdefault(remark, []).append(part[i])
+                lines[i] = to_json({'file': part[i], **asdict(transcript)}) if is_json else transcript.text
+            write(lines)
+            bar.update(len(part))
     return remarks, num_broken

@@ -68,7 +68,8 @@ def main(argv: list[str]) -> None:
             raise UserError(f'{run} is a file, not a run: to translate its lines, give --input {run}')
 
     if options.input_format in ('text', 'jsonl'):
-        counts = (_translate_stream if options.shard is None else _translate_shard)(runs, options)
+        translate = _translate_stream if options.shard is None else _translate_shard
+        counts = translate(runs, options)
     else:
         from flax_transformer.cli.documents import translate_document
 
@@ -167,12 +168,13 @@ def _translate(
     place: str = 'input line',
 ) -> Counter[str]:
     """Translates chunk by chunk; returns how many translations have each flag.
-    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number."""
+
+    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
+    """
     from flax_transformer.tasks.translation.documents.literals import with_literals
     from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 
     counts: Counter[str] = Counter()
-    known = options.protect
     terms = {}
     if options.glossary is not None:
         from flax_transformer.tasks.translation.glossary import Glossary
@@ -181,12 +183,17 @@ def _translate(
 
     def finish(records: list[Record], first: int) -> None:
         """Translates and writes records before which there are `first` lines."""
-        prefixes, required = ([getattr(record, name) for record in records] for name in ('prefix', 'required'))
+        prefixes = [record.prefix for record in records]
+        required = [record.required for record in records]
         wanted = {**terms, 'required': required} if any(required) else terms
+        texts = [
+            record.marked or with_literals(Marked(record.text), record.protect, known=options.protect)
+            for record in records
+        ]
         try:
             translations = translate_marked(
                 translator,
-                [each.marked or with_literals(Marked(each.text), each.protect, known=known) for each in records],
+                texts,
                 prefixes=prefixes if any(prefixes) else None,
                 **wanted,
                 alignment=links is not None,
@@ -195,9 +202,11 @@ def _translate(
         except BadLine as bad:
             finish(records[: bad.index], first)
             raise BadInput(f'{place} {first + bad.index + 1}: {bad.fault}{KEPT}') from None
+
         lines = []
         for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=first):
-            translation = replace(translation, replaced=True) if record.replaced else translation
+            if record.replaced:
+                translation = replace(translation, replaced=True)
             lines += _write(translation, record, options, number)
             counts.update(name for name in FLAGS if getattr(translation, name))
         write(lines)
@@ -222,8 +231,8 @@ def _write(translation: 'Translation', record: Record, options: TranslateOptions
         return [write_record(record, _fields(translation, n_best))]
     if n_best == 1:
         return [translation.text]
-    found = translation.n_best or (translation,)
-    return [f'{number} ||| {one.text} ||| {one.score:.6f}' for one in found]
+    hypotheses = translation.n_best or (translation,)
+    return [f'{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}' for hypothesis in hypotheses]
 
 
 def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
@@ -235,7 +244,7 @@ def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
         fields['alignment'] = _pharaoh(translation)
     if n_best > 1:
         keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated', 'quality')
-        fields['n_best'] = [{key: getattr(one, key) for key in keys} for one in translation.n_best]
+        fields['n_best'] = [{key: getattr(hypothesis, key) for key in keys} for hypothesis in translation.n_best]
     return fields
 
 
