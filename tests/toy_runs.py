@@ -14,6 +14,14 @@ CircleRun = RECIPE.run
 make_trainer = RECIPE.trainer
 
 
-def train_circle(folder: Path, config: CircleConfig, validate: Validate | None = None, **own: Any) -> RunDirectory:
+def train_circle(
+    folder: Path,
+    config: CircleConfig,
+    validate: Validate | None = None,
+    *,
+    init_from: Path | None = None,
+    **own: Any,
+) -> RunDirectory:
     """Trains the toy task; `own` replaces fields of its recipe."""
-    return launch.train(replace(RECIPE, validation=lambda *_: validate, **own), config, folder)
+    recipe = replace(RECIPE, validation=lambda *_: validate, **own)
+    return launch.train(recipe, config, folder, init_from=init_from)

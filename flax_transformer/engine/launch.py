@@ -42,7 +42,7 @@ def train(
         before = run.read_config() if run.exists() else config
         trained = max(steps_of(run.checkpoints), default=0)
         start, their_params = None, []
-        if init_from is not None:
+        if init_from is not None and not steps_of(run.checkpoints):  # a run that goes on has parameters of its own
             start = _load_start(recipe, config, init_from)
             their_params, start = [start.params], start._replace(params=None)
         with engine.preparing():
