@@ -23,7 +23,7 @@ import numpy as np
 from flax_transformer.config import Config
 from flax_transformer.data.bitext.sources import read_corpus
 from flax_transformer.tasks.translation.preparation import Prepared, open_corpora, prepare, train_tokenizer
-from flax_transformer.tasks.translation.recipe import TrainingData
+from flax_transformer.tasks.translation.training import TrainingData
 
 SPEEDS = {'plain': 5e6, 'bpe_dropout': 5e5}  # target tokens a second
 

@@ -51,7 +51,7 @@ def prepare_stage(settings: Config, folder: Path) -> dict[str, float]:
 
 def read_stage(settings: Config, folder: Path, began: float, rounds: int) -> dict[str, float]:
     """Times the first batch from the process's start, then many batches, then trains the tiny model on more."""
-    from flax_transformer.tasks.translation.recipe import TrainingData
+    from flax_transformer.tasks.translation.training import TrainingData
     from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
     imported = resident_mib()
@@ -83,7 +83,7 @@ def read_stage(settings: Config, folder: Path, began: float, rounds: int) -> dic
 
 def train_tokens_per_second(settings: Config, rounds: int) -> float:
     """Returns the median over some steps of the tiny model on this machine."""
-    from flax_transformer.tasks.find import make_trainer
+    from flax_transformer.tasks.api import make_trainer
 
     # A vocabulary of 8,000, which it trains faster with.
     trainer = make_trainer(replace(settings, model=replace(settings.model, vocab_size=8000)))

@@ -43,7 +43,7 @@ MODULES = (
     'flax_transformer.huggingface.folder',
     'flax_transformer.tasks.translation.loading',
     'flax_transformer.tasks.translation.task',
-    'flax_transformer.tasks.find',
+    'flax_transformer.tasks.api',
     'safetensors.numpy',
 )
 ADDRESS_SPACE = 3 << 29

@@ -43,7 +43,7 @@ from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.reading import CheckpointReader
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 TIMES = {
     'time',

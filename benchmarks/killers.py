@@ -17,7 +17,7 @@ from flax_transformer.cli import process
 from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.config import Config
 from flax_transformer.engine.devices.devices import prepare_devices
-from flax_transformer.tasks.find import train
+from flax_transformer.tasks.api import train
 
 STEPS = 40  # each run has as many
 MOST_CHANGES = 8  # one life makes no more; a save makes about four

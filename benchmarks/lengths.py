@@ -26,7 +26,7 @@ from flax_transformer.config import (
     TransformerConfig,
 )
 from flax_transformer.engine.task import count_parameters
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
 from flax_transformer.tasks.translation.model import make_model
 

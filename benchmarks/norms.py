@@ -30,7 +30,7 @@ from workload import training_step
 from flax_transformer import train
 from flax_transformer.config import Config, OptimizerConfig, TrainingConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 NORMS = ('layer', 'rms', 'group', 'batch', 'instance')
 

@@ -30,7 +30,7 @@ import numpy as np
 from measuring import run
 
 from flax_transformer.common.config_json import to_json
-from flax_transformer.tasks.find import load_config
+from flax_transformer.tasks.api import load_config
 
 FOLDS, SEED = 10, 2005  # the year of Pang and Lee's sentences
 BETA = 0.25

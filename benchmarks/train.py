@@ -37,7 +37,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     from flax_transformer.cost.chips import peak_flops
     from flax_transformer.data.bitext.batches import validation_batches
     from flax_transformer.data.bitext.tokenized import TokenizedPairs, flatten
-    from flax_transformer.tasks.find import make_trainer
+    from flax_transformer.tasks.api import make_trainer
     from flax_transformer.transformer.model import resolve_dtype
 
     slots = 64 if size.longest <= 40 else 128

@@ -21,12 +21,12 @@ from measuring import missing, run
 
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.tasks.api import load_config
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.embeddings.corpus import Text, lines_of_words
 from flax_transformer.tasks.embeddings.evaluate import benchmark_files, score, total_of
 from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.vectors import WordVectors
-from flax_transformer.tasks.find import load_config
 
 HERE = Path(__file__).parent
 

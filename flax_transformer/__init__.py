@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     from flax_transformer.common import __version__
     from flax_transformer.common.errors import UserError
+    from flax_transformer.tasks.api import load_config, train
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
     from flax_transformer.tasks.embeddings.vectors import WordVectors
-    from flax_transformer.tasks.find import load_config, train
     from flax_transformer.tasks.speech.transcriber import Transcriber, Transcript
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
@@ -33,8 +33,8 @@ _HOMES = {
     'UserError': 'common.errors',
     'WordVectors': 'tasks.embeddings.vectors',
     '__version__': 'common',
-    'load_config': 'tasks.find',
-    'train': 'tasks.find',
+    'load_config': 'tasks.api',
+    'train': 'tasks.api',
 }
 __all__ = list(_HOMES)
 

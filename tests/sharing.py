@@ -12,7 +12,7 @@ from flax_transformer.common.fields import marked
 from flax_transformer.config import DecodingConfig, ParallelConfig
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.recipe import Recipe
+from flax_transformer.engine.task_value import Recipe
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -28,7 +28,7 @@ def share_trainers() -> None:
 
     def trainer(recipe: Recipe, config: TaskConfig, devices: Any = None) -> Trainer:
         chosen = Devices(config.parallel, devices)
-        task, parts = recipe.make_task(config, chosen), asdict(config)
+        task, parts = recipe.training().make_task(config, chosen), asdict(config)
         for name in marked(config.training, 'resumable'):
             parts['training'].pop(name)
         parts |= {'data': parts.get('data', {}) | {'root': ''}, 'decoding': None, 'check': None}

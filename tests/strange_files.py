@@ -47,7 +47,7 @@ def make_run_files(folder: Path) -> None:
 def read_run_files(folder: Path) -> None:
     """All of a run but its checkpoints, as the commands read it."""
     from flax_transformer.engine.runs.learning_curves import table
-    from flax_transformer.tasks.find import open_run
+    from flax_transformer.tasks.api import open_run
     from flax_transformer.tasks.translation.run import Run
 
     def check_config() -> None:
@@ -97,7 +97,7 @@ _STATES: list[Any] = []
 
 def golden_state() -> Any:
     if not _STATES:
-        from flax_transformer.tasks.find import make_trainer
+        from flax_transformer.tasks.api import make_trainer
         from flax_transformer.tasks.translation.run import Run
 
         _STATES.append(make_trainer(Run(GOLDEN).read_config()).shapes)
@@ -326,10 +326,10 @@ def make_guests(folder: Path) -> None:
     import tiny_speech
     import tiny_trigger_word
 
+    from flax_transformer.tasks.api import run_of
     from flax_transformer.tasks.classification import vocabulary as classification
     from flax_transformer.tasks.classification.run import Labels
     from flax_transformer.tasks.embeddings.corpus import Vocabulary
-    from flax_transformer.tasks.find import run_of
     from flax_transformer.tasks.speech.units import Units
 
     configs = tiny_speech.tiny_config(), tiny_trigger_word.tiny_config()
@@ -347,7 +347,7 @@ def make_guests(folder: Path) -> None:
 
 
 def read_guests(folder: Path) -> None:
-    from flax_transformer.tasks.find import open_run
+    from flax_transformer.tasks.api import open_run
 
     def read(path: Path) -> None:
         run = open_run(path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import TESTS
 
-from flax_transformer.tasks.find import open_run, recipe_named
+from flax_transformer.tasks.api import open_run, recipe_named
 
 # The SHA-256 of all parameters, by path, when the run was written.
 PARAMETERS = {

@@ -16,8 +16,8 @@ import tiny_trigger_word
 from conftest import copy_config
 
 from flax_transformer import Translator, train
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.classification.classifier import Classifier
-from flax_transformer.tasks.find import make_trainer
 from flax_transformer.tasks.speech.transcriber import Transcriber
 from flax_transformer.tasks.trigger_word.detector import Detector
 

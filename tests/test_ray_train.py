@@ -58,7 +58,7 @@ def test_two_workers_train_one_run_and_go_on_when_one_is_killed(tmp_path: Path) 
     wait_for(run / 'checkpoints' / '10', process, log)
     os.kill(int(re.match(r'process (\d+) on', (run / 'lock').read_text())[1]), signal.SIGKILL)
     assert process.wait(600) == 0, log.read_text()
-    assert 'on 2 cpu devices by pmap in 2 processes' in log.read_text()
+    assert 'on 2 cpu devices by jit(shard_map) in 2 processes' in log.read_text()
     assert 'going on from step' in log.read_text()
     assert len(json.loads((run / 'environment.json').read_text())) == 2
 

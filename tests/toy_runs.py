@@ -1,14 +1,14 @@
 """Runs of the toy task."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from toy_task import RECIPE, CircleConfig
+from toy_task import RECIPE, CircleConfig, CircleTask
 
-from flax_transformer.engine import launch
+from flax_transformer.engine.launch import launch
+from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.train import Validate
+from flax_transformer.engine.session import Validate
 
 CircleRun = RECIPE.run
 make_trainer = RECIPE.trainer
@@ -22,6 +22,6 @@ def train_circle(
     init_from: Path | None = None,
     **own: Any,
 ) -> RunDirectory:
-    """Trains the toy task; `own` replaces fields of its recipe."""
-    recipe = replace(RECIPE, validation=lambda *_: validate, **own)
-    return launch.train(recipe, config, folder, init_from=init_from)
+    """Trains the toy task; `own` are fields of its recipe."""
+    recipe = declare(CircleTask, validation=lambda *_: validate, **own)
+    return launch(recipe, config, folder, init_from=init_from)

@@ -9,7 +9,6 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from flax_transformer.cli.completion import options_of_command
 from flax_transformer.cli.help import Option, options_of, texts_of
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.fields import marked
-from flax_transformer.tasks.find import config_class, task_module, task_names
+from flax_transformer.tasks.recipes import package_recipes
 
 HIDDEN = ('setup', 'dtype')  # members of Linen modules: Linen's own text on the one, an alias of float32 for the other
 # What Python says where nobody wrote a docstring.
@@ -82,8 +81,7 @@ def _description(command: str) -> str:
     """What `--help` says of a command, as Markdown."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     if not hasattr(module, 'DESCRIPTION'):  # each task has its own
-        tasks = [task for task in task_names() if find_spec(f'flax_transformer.tasks.{task}.{command}')]
-        texts = {task: task_module(task, command).DESCRIPTION for task in tasks}
+        texts = {recipe.config.task: recipe.evaluate().description for recipe in package_recipes()}
         return '\n\n'.join(f'For {task}: {_escaped(" ".join(text.split()))}' for task, text in texts.items())
     text = module.DESCRIPTION
     if text.startswith('usage: '):  # printed as it is, with its lines
@@ -97,8 +95,9 @@ def _description(command: str) -> str:
 def config_fields() -> Iterator[str]:
     """A section for each class of each task's config, once, with its fields."""
     seen: dict[type, str] = {}
-    for task in task_names():
-        config = config_class(task)
+    for recipe in package_recipes():
+        config = recipe.config
+        task = config.task
         yield from (f'## {task}', '', f'`{config.__module__}.{config.__qualname__}`', '')
         plain = [option for option in options_of(config) if '.' not in option.name]
         yield from _fields(plain, marked(config(), 'resumable'))

@@ -9,7 +9,8 @@ import tyro
 from flax_transformer.cli.options import parse, print_next, trainer_on_one_device
 from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import open_run, recipe_named
+from flax_transformer.tasks.api import open_run
+from flax_transformer.tasks.recipes import recipe_of
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
 any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
@@ -42,6 +43,6 @@ def main(argv: list[str]) -> None:
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, int8=options.int8, **which)
     following = [evaluate_command(run.read_config(), run.path)] if run.use else []
-    if recipe_named(run.read_config().task).load:
+    if recipe_of(run.read_config()).load:
         following.append(f'flax-transformer train CONFIG --init-from {shlex.quote(str(run.path))} --workdir ANOTHER')
     print_next(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}', *following)

@@ -11,7 +11,8 @@ import tyro
 
 from flax_transformer.cli.options import C, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import open_run, task_module
+from flax_transformer.tasks.api import open_run
+from flax_transformer.tasks.recipes import recipe_of
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training."""
@@ -30,10 +31,12 @@ def main(argv: list[str]) -> int:
     options = parse('check', CheckOptions, argv, DESCRIPTION, first='CONFIG', default=default)
     if options.workdir is not None:
         open_run(options.workdir, options.config.task)  # raises if it is no run, or another task's
-    report_of = task_module(options.config.task, 'corpus_checks').report_of
+    check = recipe_of(options.config).check
+    if check is None:
+        raise UserError(f'task={options.config.task!r}: its recipe has no check; see docs/how-to/tasks.md')
     try:
         with progress_bar(None, 'examples') as bar:
-            report = report_of(options.config, options.workdir, processes=os.cpu_count() or 1, progress=bar.update)
+            report = check(options.config, options.workdir, processes=os.cpu_count() or 1, progress=bar.update)
             bar.update(sum(report.pairs.values()) - bar.n)  # some tasks count at the end
     except UserError as error:
         if not options.json:

@@ -10,7 +10,7 @@ import tyro
 
 from flax_transformer.cli.options import note, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import open_run
+from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.translation.config import Config
 
 DESCRIPTION = """Write the training pairs that pass the check as aligned files, and the others, each with its reason,

@@ -11,7 +11,7 @@ from flax_transformer.cli import COMMANDS
 from flax_transformer.cli.help import Option, options_of, wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import config_class, task_names
+from flax_transformer.tasks.recipes import package_recipes
 
 DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
 
@@ -48,17 +48,21 @@ def main(argv: list[str]) -> None:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command, for all configs: the first dataclass in its module named ...Options."""
+    """The options of a command, for all tasks: the first dataclass in its module named ...Options, unless each task has
+    its own."""
     try:
         module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     except UserError:  # serve without the packages that it needs
         return []
     options = next((value for name, value in vars(module).items() if name.endswith('Options')), None)
-    if options is None:
+    if hasattr(module, 'options_of_tasks'):
+        kinds = module.options_of_tasks()
+    elif options is None:
         return []
-    kinds = [options]
-    if getattr(options, '__parameters__', ()):  # generic in the class of a config
-        kinds = [options[config_class(task)] for task in task_names()]
+    elif getattr(options, '__parameters__', ()):
+        kinds = [options[recipe.config] for recipe in package_recipes()]
+    else:
+        kinds = [options]
     merged: dict[str, Option] = {}
     for option in itertools.chain.from_iterable(options_of(kind, every_class=True) for kind in kinds):
         before = merged.setdefault(option.flag, option)

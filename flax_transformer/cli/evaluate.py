@@ -3,17 +3,36 @@
 from pathlib import Path
 
 from flax_transformer.cli.options import note, parse, positional, progress_bar, read_run_config
-from flax_transformer.tasks.find import FIRST_TASK, task_module
-from flax_transformer.tasks.translation.evaluate import EvaluateOptions  # noqa: F401  # completion reads it here
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.shipped import find_run
+from flax_transformer.engine.task_value import Command, Recipe
+from flax_transformer.tasks.recipes import FIRST_TASK, package_recipes, recipe_named, recipe_of_run
 
 
 def main(argv: list[str]) -> None:
     runs = positional(argv)
-    is_file = bool(runs) and Path(runs[0]).is_file()  # word vectors need no run
-    task = 'embeddings' if is_file else read_run_config(runs[0]).task if runs else FIRST_TASK  # --help shows the first
-    module = task_module(task, 'evaluate')
-    default = (lambda _: module.EvaluateOptions()) if is_file else None
-    options = parse('evaluate', module.EvaluateOptions, argv, module.DESCRIPTION, default=default, most=None)
+    is_file = bool(runs) and Path(runs[0]).is_file()
+    if is_file:
+        recipe = next(recipe for recipe in package_recipes() if recipe.evaluates_files)
+    elif runs:
+        recipe = recipe_of_run(find_run(split_reference(runs[0])[0]))
+    else:
+        recipe = recipe_named(FIRST_TASK)  # --help shows the first
+    task, command = recipe.config.task, _command(recipe)
+    default = (lambda _: command.options()) if is_file else None
+    options = parse('evaluate', command.options, argv, command.description, default=default, most=None)
     for run in [] if is_file else runs[1:]:
         read_run_config(run, task)  # raises if it is another task's
-    module.evaluate(runs, options, note=note, progress_bar=progress_bar)
+    command.run(runs, options, note=note, progress_bar=progress_bar)
+
+
+def _command(recipe: Recipe) -> Command:
+    if recipe.evaluate is None:
+        raise UserError(f'task={recipe.config.task!r}: its recipe has no evaluate; see docs/how-to/tasks.md')
+    return recipe.evaluate()
+
+
+def options_of_tasks() -> list[type]:
+    """The options of this command for each task, for completion."""
+    return [recipe.evaluate().options for recipe in package_recipes()]

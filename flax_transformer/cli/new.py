@@ -15,11 +15,11 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.common.quiet import duration
 from flax_transformer.engine.config import TaskConfig
-from flax_transformer.tasks.find import FIRST_TASK, make_trainer, run_of, task_called, task_module
+from flax_transformer.engine.task_value import Command
+from flax_transformer.tasks.api import make_trainer, run_of
 from flax_transformer.tasks.new_config import Candidate, fit
-from flax_transformer.tasks.translation.new_config import NewOptions
+from flax_transformer.tasks.recipes import FIRST_TASK, package_recipes, recipe_named
 
-__all__ = ['NewOptions', 'main']  # what shells complete
 DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
 two aligned text files. Some examples are held out for validation, unless others are given. A few training steps are
 measured here, so that model and steps fit the time you have (--minutes, --hours)."""
@@ -30,17 +30,16 @@ _THIS_FOLDER = 'str(Path(__file__).resolve().parent)'
 
 
 def main(argv: list[str]) -> None:
-    task = task_called(value_of('--task', argv) or FIRST_TASK)
-    own = task_module(task, 'new_config')
+    task, command = _command(value_of('--task', argv) or FIRST_TASK)
 
     def default(_: Any) -> Any:
-        return own.NewOptions(task=task)
+        return command.options(task=task)
 
-    options = parse('new', own.NewOptions, argv, DESCRIPTION, first='MY_CONFIG.py', default=default)
+    options = parse('new', command.options, argv, DESCRIPTION, first='MY_CONFIG.py', default=default)
     options = replace(options, task=task)
     file = Path(argv[0])
     _check(file, options)
-    facts, candidates = own.propose(file, options)
+    facts, candidates = command.run(file, options)
     fitted, *in_a_day = _measured(candidates, options) if options.measure else candidates[-1:]
 
     run = Path('runs') / file.stem
@@ -71,6 +70,20 @@ def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
     use_compilation_cache()
     minutes = options.minutes or 60 * (options.hours or 1)
     return fit(candidates, 60 * minutes, 24 * HOUR)
+
+
+def _command(name: str) -> tuple[str, Command]:
+    """The task of that name, and what it does here."""
+    recipe = recipe_named(name)
+    task = recipe.config.task
+    if recipe.propose is None:
+        raise UserError(f'task={task!r}: its recipe has no propose; see docs/how-to/tasks.md')
+    return task, recipe.propose()
+
+
+def options_of_tasks() -> list[type]:
+    """The options of this command for each task, for completion."""
+    return [recipe.propose().options for recipe in package_recipes()]
 
 
 def _check(file: Path, options: Any) -> None:

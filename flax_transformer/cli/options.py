@@ -15,8 +15,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, say, shows_progress
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import config_class, load_config, make_trainer, read_run_config
-from flax_transformer.tasks.translation.config import Config as TranslationConfig
+from flax_transformer.tasks.api import load_config, make_trainer, read_run_config
+from flax_transformer.tasks.recipes import FIRST_TASK, recipe_named, recipe_of
 
 if TYPE_CHECKING:
     from flax_transformer.engine.trainer import Trainer
@@ -57,7 +57,7 @@ def parse(
         got = f'got {argv[0]!r}' if argv else 'got nothing'
         raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
     if getattr(options, '__parameters__', ()):
-        options = options[TranslationConfig if values is None else type(values.config)]
+        options = options[recipe_named(FIRST_TASK).config if values is None else type(values.config)]
     if asked == 'short':
         print(short_help(prog, description, options, values))
         raise SystemExit(0)
@@ -98,12 +98,11 @@ def read_config_file(name: str, task: str | None = None) -> Any:
     """The config of a file or a shipped config. Raises UserError unless it is of `task`; None: of any task."""
     config = load_config(name)
     try:
-        expected = config_class(task or config.task)
+        recipe = recipe_of(config)
     except UserError as error:
         raise UserError(f'{name}: {error}') from None
-    if not isinstance(config, expected):
-        got = f'{type(config).__qualname__} of the task {config.task!r}'
-        raise UserError(f'{name}: got a {got}, expected a {expected.__module__}.{expected.__qualname__}')
+    if task not in (None, recipe.config.task):
+        raise UserError(f'{name}: a config of the task {config.task!r}, expected one of {task!r}')
     return config
 
 
@@ -143,7 +142,7 @@ def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm
 
 def print_next(done: str, *commands: str) -> None:
     """Prints what was done and, unless people asked for quiet, the commands that come next."""
-    print(f'{done}.' if is_quiet() else '\n  '.join([f'{done}. Next:', *commands]))
+    print('\n  '.join([f'{done}. Next:', *commands]) if commands and not is_quiet() else f'{done}.')
 
 
 def note(text: str, *, is_error: bool = False) -> None:

@@ -9,7 +9,7 @@ import tyro
 
 from flax_transformer.cli.options import C, note, parse, read_config
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs or GPUs that need not be here,
 and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""

@@ -24,7 +24,7 @@ except ImportError as error:
 
 from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
-from flax_transformer.tasks.find import read_run_config
+from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.translation.inference.directions import Directions, is_folder
 
 DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.

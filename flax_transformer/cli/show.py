@@ -7,7 +7,7 @@ import tyro
 
 from flax_transformer.cli.options import C, parse, read_config
 from flax_transformer.cli.plan import memory_lines
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 if TYPE_CHECKING:
     from flax_transformer.engine.task import Task

@@ -18,7 +18,7 @@ from flax_transformer.engine.monitor.advice import advice
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
-from flax_transformer.tasks.find import read_run_config, run_of, train
+from flax_transformer.tasks.api import read_run_config, run_of, train
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
 the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
@@ -91,7 +91,8 @@ def _print_next(config: Any, run: Path) -> None:
 
 def evaluate_command(config: Any, run: Path) -> str:
     """The command that evaluates a run of this config; it names files if the config has no test set."""
-    files = '' if getattr(config.data, 'test', '') else run_of(config, run).evaluate_on.format(config.data)
+    data = getattr(config, 'data', None)
+    files = '' if getattr(data, 'test', '') else run_of(config, run).evaluate_on.format(data)
     return f'flax-transformer evaluate {shlex.quote(str(run))} {files}'.rstrip()
 
 

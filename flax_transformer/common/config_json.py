@@ -1,14 +1,14 @@
 """Configs to JSON and back, with a schema version; and the fields in which two configs differ.
 
-The task is the folder in `tasks/` that holds the config's class. A section whose field admits several classes,
-`model: One | Another`, names its own as `class`, unless it is the first.
+The header names the task and, if it is none of the package's, the module that declares it. A section whose field admits
+several classes, `model: One | Another`, names its own as `class`, unless it is the first.
 """
 
 import dataclasses
 import json
 import types
 import typing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.fields import marked
@@ -18,27 +18,34 @@ SCHEMA_VERSION = 2
 T = TypeVar('T')
 
 
-def to_json(config: Any) -> str:
-    """The config as JSON text, with its schema version and task."""
-    values = {'schema_version': SCHEMA_VERSION, 'task': config.task, **_as_table(config)}
-    return json.dumps(values, indent=2) + '\n'
+class Header(NamedTuple):
+    """What a config's text says of its task."""
+
+    task: str
+    module: str | None = None  # that declares it; None: it is one of the package's
 
 
-def task_of(text: str) -> str:
+def to_json(config: Any, *, module: str | None = None) -> str:
+    """The config as JSON text, with its schema version, its task and the `module` that declares it, if any."""
+    header = {'schema_version': SCHEMA_VERSION, 'task': config.task} | ({'module': module} if module else {})
+    return json.dumps(header | _as_table(config), indent=2) + '\n'
+
+
+def header_of(text: str) -> Header:
     """The task named in what `to_json` wrote. Raises UserError for another schema or other JSON."""
     return _read(text)[0]
 
 
 def from_json(text: str, config_class: type[T]) -> T:
     """The config that `to_json` wrote. Raises UserError for another schema, an unknown field or a bad value."""
-    task, values = _read(text)
+    (task, _), values = _read(text)
     if task != config_class.task:
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
     return from_table(values, config_class)
 
 
-def split_header(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The task that a table of fields names, and its fields without schema version and task.
+def split_header(values: dict[str, Any]) -> tuple[Header, dict[str, Any]]:
+    """What a table of fields says of its task, and its fields without schema version, task and module.
 
     Raises UserError for another schema.
     """
@@ -53,10 +60,13 @@ def split_header(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     task = values.pop('task', None)
     if not isinstance(task, str):
         raise UserError(f'task={task!r}: expected the name of a task')
-    return task, values
+    module = values.pop('module', None)
+    if module is not None and not (isinstance(module, str) and all(map(str.isidentifier, module.split('.')))):
+        raise UserError(f'module={module!r}: expected the name of a module')
+    return Header(task, module), values
 
 
-def _read(text: str) -> tuple[str, dict[str, Any]]:
+def _read(text: str) -> tuple[Header, dict[str, Any]]:
     try:
         values = parse_json(text)
     except ValueError as error:

@@ -3,21 +3,21 @@
 from typing import Any
 
 import grain
+import jax
 import numpy as np
 
 from flax_transformer.engine.task import Batch
 
 
 def with_empty_rows(batch: Any, rows: int) -> Any:
-    """A named tuple of arrays [n, ...] with rows of zeros after the n, `rows` in all."""
-    return type(batch)(*(np.pad(x, ((0, rows - len(x)), *[(0, 0)] * (x.ndim - 1))) for x in batch))
+    """A tree of arrays [n, ...] with rows of zeros after the n, `rows` in all."""
+    return jax.tree.map(lambda x: np.pad(x, ((0, rows - len(x)), *[(0, 0)] * (x.ndim - 1))), batch)
 
 
 class Data(grain.IterDataset):
-    """Endless batches whose iterators know their position, and their identity."""
+    """Endless batches whose iterators know their position."""
 
     name: str  # shown in messages
-    fingerprint: str  # a hash of all examples and their order; a position means nothing in other data
 
     def describe(self, position: Any) -> dict[str, Any]:
         """Names the examples of the batch at a position; JSON, logged with a loss spike."""

@@ -103,10 +103,11 @@ class OptimizerConfig:
 class ParallelConfig:
     """Which devices to train on, and how; changes nothing but rounding (and, under pmap, dropout).
 
-    A mesh has data * fsdp * tensor devices: see sharding.py.
+    pmap is data parallel, and does by jit(shard_map) what jax.pmap did. A mesh has data * fsdp * tensor devices, over
+    which jit splits the step: see sharding.py.
     """
 
-    # pmap: data parallel; mesh: jit over a mesh of three axes.
+    # pmap: jit(shard_map); mesh: jit alone
     strategy: Literal['pmap', 'mesh'] = setting('pmap', 'resumable')
     num_devices: int = setting(0, 'resumable')  # 0: all accelerators, or one CPU; CPU devices are simulated
     # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave.
@@ -191,6 +192,7 @@ class TaskConfig:
     """One experiment. A task's config inherits from it and adds sections; config.json names the `task`."""
 
     task: ClassVar[str]
+    recipe_module: ClassVar[str] = ''  # where the task's RECIPE is; '': in the module that defines the config
 
     optimizer: OptimizerConfig = section(OptimizerConfig)
     training: LoopConfig = section(LoopConfig)
@@ -204,6 +206,12 @@ class TaskConfig:
             not self.training.patience or self.has_validation,
             f'training.patience={self.training.patience} has no effect without a validation set (data.validation)',
         )
+
+    @classmethod
+    def declared_in(cls) -> str:
+        """The module whose RECIPE is the task's, also of a config that only changes another's defaults."""
+        owner = next(kind for kind in cls.__mro__ if 'task' in vars(kind))
+        return vars(owner).get('recipe_module') or owner.__module__
 
     @property
     def has_validation(self) -> bool:

@@ -1,107 +1,135 @@
-"""A task as a value: what `engine.launch.train` needs of it; and validation during training."""
+"""The recipe of a task in one class: what it need not say itself."""
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import jax
+import tyro
 
-from flax_transformer.engine.batches import Data, NumberedBatches
-from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from flax_transformer.common.errors import UserError
+from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
+from flax_transformer.engine.config import ParallelConfig, TaskConfig
+from flax_transformer.engine.fingerprint import fingerprint_of
+from flax_transformer.engine.monitor.reporter import NoReporter
+from flax_transformer.engine.runs.averaging import load_named
+from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
+from flax_transformer.engine.runs.trust import is_remembered, remember
 from flax_transformer.engine.task import Batch, Params, Task, TrainState
-from flax_transformer.engine.train import Validate
+from flax_transformer.engine.task_value import Command, Recipe, Training
 from flax_transformer.engine.trainer import Trainer
-
-
-class Validation:
-    """`validation(state, reporter)` scores the parameters to keep: the moving average, if there is one."""
-
-    predicts = True  # whether there is more to score than the batches' sums
-
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
-
-    def batches(self) -> Iterable[Batch]:
-        """The validation set, whose sums `Task.summarize` turns into scores; empty: no such scores."""
-        return ()
-
-    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, Any]:
-        """Further scores, JSON, of parameters that are whole; computed in process 0 alone."""
-        return {}
-
-    def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
-        scores = self.trainer.evaluate(state.params_to_keep, self.batches())
-        if self.predicts:
-            params, step = self.trainer.devices.gather(state.params_to_keep), int(state.step)
-            # Other processes wait for the first: scores decide when to stop, so all need the same.
-            found = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
-            scores |= json.loads(multihost.broadcast(f'scores after step {step}', found))
-        return scores
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """What one task does in its own way, in the order in which training asks for it. `declare` fills in defaults."""
-
-    config: type[TaskConfig]
-    run: type[RunDirectory]
-    make_task: Callable[[Any, Devices], Task]  # takes a config, and devices that need not be present
-    # Reads all data and raises UserError for whatever the user can fix. `start` is what `load` returned, or None;
-    # `processes` may check a large corpus.
-    prepare: Callable[..., Any] = lambda config, run, *, start, processes: None
-    # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
-    keep: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
-    batches: Callable[[Any, Any, Trainer], Data]  # takes the config and what was prepared
-    validation: Callable[[Any, Any, Trainer], Validate | None] = lambda config, prepared, trainer: None
-    # Makes what a trained run has besides parameters. A process that trains alone calls it, after the last step.
-    finish: Callable[[Any, Any, Any], None] = lambda run, config, prepared: None
-    # Initial parameters of a run that starts from no other; None: fresh ones.
-    initial_params: Callable[[Any, Any], Params | None] = lambda config, prepared: None
-
-    # Starting from another run (--init-from):
-    load: Callable[[Any], Any] | None = None  # returns that run, a NamedTuple with `config` and `params`
-    taken_over: tuple[str, ...] = ()  # sections that are that run's
-    comes_along: str = 'config'  # what is taken over besides parameters, for messages
-
-    def trainer(self, config: TaskConfig, devices: Sequence[jax.Device] | None = None) -> Trainer:
-        """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
-        chosen = Devices(config.parallel, devices)
-        return Trainer(self.make_task(config, chosen), config.engine, chosen)
-
-
-def held_out(validation: Callable[[Any, Any, Trainer], Validate]) -> Callable[..., Validate | None]:
-    """The validation of a recipe, or none where `prepared.validation` is None or empty."""
-    return lambda config, prepared, trainer: validation(config, prepared, trainer) if prepared.validation else None
+from flax_transformer.engine.validation import Validation
 
 
 def declare(task: type[Task], **own: Any) -> Recipe:
-    """The recipe of a task in one class, which takes a config and has `Config` and `batch(prepared, number)`.
+    """The recipe of a task in one class, which takes a config and has `Config`, `prepare` and `batch`.
 
-    `own` are fields of `Recipe`.
+    `own` are fields of `Training` and of `Recipe`; here `evaluate` and `propose` are each a `Command` itself.
     """
     config = task.Config
+    run = own.get('run') or type('Run', (RunDirectory,), {'config_class': config})
     defaults = {
-        'config': config,
-        'run': type('Run', (RunDirectory,), {'config_class': config}),
         'make_task': lambda config, devices: task(config),
-        'batches': lambda config, prepared, trainer: _TaskBatches(trainer, prepared, config.task),
+        'prepare': lambda config, run, **_: task(config).prepare(),
+        'fingerprint': lambda config, prepared: fingerprint_of(prepared),
+        'batches': lambda config, prepared, trainer: _TaskBatches(config, prepared, trainer),
+        'validation': lambda config, prepared, trainer: _TaskValidation(prepared, trainer),
     }
-    return Recipe(**defaults | own)
+    names = {field.name for field in dataclasses.fields(Training)}
+    training = Training(**defaults | {name: value for name, value in own.items() if name in names})
+
+    def load(reference: Path | str, *, step: int | None = None) -> LoadedRun:
+        init = lambda config, key: task(config).init(key)
+        _, config, params, _ = load_named(run, reference, init, step=step)
+        return LoadedRun(config, params)
+
+    def evaluate(runs: list[str], options: EvaluateOptions, **_: Any) -> None:
+        for reference in runs:
+            scores = _scores(recipe, reference, options)
+            if options.json:
+                print(json.dumps({'run': reference} | scores))
+            else:
+                print(', '.join([reference, *(f'{name} {value:.4g}' for name, value in scores.items())]))
+
+    commands = {'evaluate': Command(EvaluateOptions, evaluate, 'Scores trained models on their validation sets.')}
+    commands |= {name: own[name] for name in ('evaluate', 'propose') if own.get(name)}
+    values = {
+        'config': config,
+        'run': run,
+        'training': lambda: training,
+        'load': load,
+        'taken_over': ('model',) if 'model' in config.__dataclass_fields__ else (),
+    }
+    values |= {name: value for name, value in own.items() if name not in names}
+    recipe = Recipe(**values | {name: _getter(command) for name, command in commands.items()})
+    return recipe
+
+
+def _getter(command: Command) -> Callable[[], Command]:
+    return lambda: command
+
+
+class LoadedRun(NamedTuple):
+    config: Any
+    params: Params
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # print one JSON object for each run instead
+    trust_data: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # read what the config of a stranger's run names
+
+
+def _scores(recipe: Recipe, reference: str, options: EvaluateOptions) -> dict[str, Any]:
+    """The scores of a run on its validation set."""
+    path, _ = split_reference(reference)
+    if options.trust_data:
+        remember(path)
+    elif not is_remembered(path):
+        raise UserError(
+            f'{path} was not trained here by you, and its config says what to read; if you trust where the run comes '
+            'from: --trust-data, once'
+        )
+    config, params, *_ = recipe.load(reference, step=options.step)
+    training = recipe.training()
+    prepared = training.prepare(config, recipe.run(path), start=None, processes=1)
+    trainer = recipe.trainer(dataclasses.replace(config, parallel=ParallelConfig()), jax.devices()[:1])
+    validate = training.validation(config, prepared, trainer)
+    scores = validate(TrainState(0, params, None, None), NoReporter()) if validate else {}
+    if not scores:
+        raise UserError(f'{reference}: its task has no validation set; give it `validation(prepared)`')
+    return scores
 
 
 class _TaskBatches(NumberedBatches):
     """The batches that a task makes itself."""
 
-    def __init__(self, trainer: Trainer, prepared: Any, name: str) -> None:
+    def __init__(self, config: TaskConfig, prepared: Any, trainer: Trainer) -> None:
         super().__init__()
-        self.name, self.fingerprint = name, getattr(prepared, 'fingerprint', name)
-        self._task, self._prepared = trainer.task, prepared
-        self._own_rows = trainer.devices.own_rows(trainer.task.rows_per_step)
+        self.name = f'the data of {config.task}'
+        self._task, self._prepared, self._own_rows = trainer.task, prepared, trainer.own_rows
+        self._rows_per_epoch = trainer.task.rows_per_epoch(prepared)
 
     def batch(self, number: int) -> Batch:
         return jax.tree.map(lambda x: x[self._own_rows], self._task.batch(self._prepared, number))
+
+    def epoch(self, position: Any) -> float | None:
+        return self._rows_per_epoch and position['batch'] * self._task.rows_per_step / self._rows_per_epoch
+
+
+class _TaskValidation(Validation):
+    """The validation set that a task makes itself."""
+
+    predicts = False
+
+    def __init__(self, prepared: Any, trainer: Trainer) -> None:
+        super().__init__(trainer)
+        self._prepared = prepared
+
+    def batches(self) -> Iterator[Batch]:
+        task = self.trainer.task
+        for batch in task.validation(self._prepared):
+            yield with_empty_rows(batch, task.rows_per_step)

@@ -1,6 +1,6 @@
 """The interface of what the engine trains, and the state that training carries from step to step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -35,6 +35,30 @@ class Task(Protocol):
     def flops_per_slot(self) -> dict[str, float]:
         """FLOPs of the forward pass by part of the model, per slot of a row; {} if not counted."""
         return {}
+
+    # A task of one class (`recipe.declare`) has these four, too:
+
+    def prepare(self) -> Any:
+        """What is read before training, such as an array of examples. Raises UserError for what the user can fix."""
+
+    def batch(self, prepared: Any, number: int) -> Batch:
+        """The global batch of a number, from 0: a pure function of it, so that a run can go on at any step."""
+
+    def validation(self, prepared: Any) -> Iterable[Batch]:
+        """The batches of the validation set, the last perhaps with fewer rows; none: nothing is evaluated."""
+        return ()
+
+    def rows_per_epoch(self, prepared: Any) -> float | None:
+        """The rows of batches in one pass over the data, for reports and training.epochs; None: not counted.
+
+        By default of the array `prepared` or `prepared.train`: [N, ...] has N rows, [N] N / slots_per_row.
+        """
+        shape = getattr(getattr(prepared, 'train', prepared), 'shape', ())
+        if len(shape) == 1:
+            return shape[0] / self.slots_per_row
+        return shape[0] if shape else None
+
+    # Every task has these:
 
     def init(self, key: jax.Array) -> Params:
         """Fresh parameters, float32."""

@@ -73,13 +73,7 @@ class Trainer:
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self.own_rows = devices.own_rows(task.rows_per_step)  # this process's, of a batch
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
-        schedule, optimizer = {'d_model': task.d_model, 'steps': config.training.steps}, config.fitted_optimizer
-        self.learning_rate = make_schedule(optimizer, **schedule)
-        self.tx = (
-            make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
-            if task.update is None
-            else OwnUpdate(task, config, self.learning_rate)
-        )
+        self._make_optimizer()
         # Shapes only: the state may be too large for one device.
         shapes = jax.eval_shape(self._fresh_state)
         self.shardings = devices.shardings(shapes, task.sharding_rules)
@@ -87,33 +81,55 @@ class Trainer:
             lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes, self.shardings
         )
         self.passes = make_passes(task, devices, config.parallel.max_tokens_per_device, self.shardings.params)
-        self._compile()
+        loss = task.loss
+        if self.is_frozen is not None:
+            loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
+        self._common = {
+            'loss': loss,
+            'weight': task.counts[0],
+            'passes': self.passes,
+            'sum_in': config.parallel.sum_gradients_in,
+        }
+        state, whole = self.shardings, devices.replicated
+        self._gradients = devices.compile(partial(gradients, **self._common), state=state, result=(state.params, whole))
+        self._eval_step = devices.compile(partial(eval_step, loss=task.loss), state=state.params)
+        self._compile_step()
         # Different from the key of the initial parameters.
         key = partial(jax.random.key, config.seed + 1)
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
 
-    def _compile(self) -> None:
-        task, state, whole = self.task, self.shardings, self.devices.replicated
-        loss = task.loss
-        if self.is_frozen is not None:
-            loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
-        common = {'loss': loss, 'weight': task.counts[0], 'passes': self.passes}
-        common['sum_in'] = self.config.parallel.sum_gradients_in
+    def _make_optimizer(self) -> None:
+        task, optimizer = self.task, self.config.fitted_optimizer
+        schedule = {'d_model': task.d_model, 'steps': self.config.training.steps}
+        self.learning_rate = make_schedule(optimizer, **schedule)
+        if task.update is None:
+            self.tx = make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
+        else:
+            self.tx = OwnUpdate(task, self.config, self.learning_rate)
+
+    def reschedule(self, config: EngineConfig) -> None:
+        """Takes a config with another number of steps; only the train step, which has the learning rate, changes."""
+        is_same = config.fitted_optimizer == self.config.fitted_optimizer
+        is_same &= config.optimizer.schedule not in ('linear', 'cosine') or config.optimizer.schedule_steps is not None
+        self.config = config
+        if not is_same:
+            self._make_optimizer()
+            self._compile_step()
+
+    def _compile_step(self) -> None:
         if isinstance(self.tx, OwnUpdate):
             step = self.tx.step
         else:
             step = partial(
                 train_step,
-                **common,
+                **self._common,
                 tx=self.tx,
                 ema_decay=self.config.optimizer.ema_decay,
                 is_frozen=self.is_frozen,
-                absorb=task.absorb,
+                absorb=self.task.absorb,
             )
-        compile = self.devices.compile
-        self.compiled_step = compile(step, state=state, result=(state, whole), donate_state=True)
-        self._gradients = compile(partial(gradients, **common), state=state, result=(state.params, whole))
-        self._eval_step = compile(partial(eval_step, loss=task.loss), state=state.params)
+        result = (self.shardings, self.devices.replicated)
+        self.compiled_step = self.devices.compile(step, state=self.shardings, result=result, donate_state=True)
 
     def _fresh_state(self, params: Params = None) -> TrainState:
         key, has_ema = jax.random.key(self.config.seed), self.config.optimizer.ema_decay > 0

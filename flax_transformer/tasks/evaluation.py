@@ -1,6 +1,7 @@
 """What the `evaluate` commands of several tasks share."""
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
-from flax_transformer.tasks.find import open_run
+from flax_transformer.tasks.api import open_run
 
 RESAMPLES = 2000  # that the bootstrap draws
 
@@ -44,6 +46,20 @@ def scored_set(
     remedy = f'{remedy}, or with --data.test and --data.root'
     check_named_files(open_run(split_reference(run)[0]), data, paths, data_root, trust=trust, remedy=remedy)
     return data.test, data
+
+
+@contextlib.contextmanager
+def printed_scores(file: str, what: str) -> Iterator[Any]:
+    """What `evaluate --json` printed for `what`. Raises UserError if the block finds that it is something else."""
+    expected = f'expected what `flax-transformer evaluate RUN --json` prints for {what}'
+    if not Path(file).is_file():
+        raise UserError(f'{file}: no such file; {expected}')
+    try:
+        yield parse_json(Path(file).read_bytes())
+    except UserError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UserError(f'{file}: {expected}') from None
 
 
 def check_examples(count: int) -> None:

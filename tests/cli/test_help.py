@@ -14,7 +14,7 @@ from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common import quiet
 from flax_transformer.config import CorpusConfig, RecurrentConfig
 from flax_transformer.engine.devices.multihost import say
-from flax_transformer.tasks.find import config_class, task_names
+from flax_transformer.tasks.recipes import package_recipes
 
 WITHOUT_OPTIONS = ('completion', 'help')
 
@@ -30,7 +30,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def configs() -> list[type]:
     """The config of every task."""
-    return [config_class(task) for task in task_names()]
+    return [recipe.config for recipe in package_recipes()]
 
 
 def test_every_field_of_every_config_has_a_text() -> None:

@@ -18,6 +18,8 @@ from flax_transformer.config import TransformerConfig
 from flax_transformer.cost import step_cost
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_validation
+from flax_transformer.engine.recipe import declare
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, language_of
@@ -164,8 +166,9 @@ def test_one_example_in_ten_is_held_out_and_in_a_small_corpus_twenty(tmp_path: P
 def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
     candidate = shared.Candidate(toy_task.CircleConfig(hidden=8), 50, 0.1)
     propose = lambda file, options: (['points'], [candidate])
-    monkeypatch.setattr(toy_task, 'NewOptions', shared.NewOptions, raising=False)
-    monkeypatch.setattr(toy_task, 'propose', propose, raising=False)
+    command = Command(shared.NewOptions, propose)
+    monkeypatch.setattr(toy_task, 'RECIPE', declare(toy_task.CircleTask, propose=command))
+    monkeypatch.setenv('FLAX_TRANSFORMER_TASKS', 'toy_task')
 
 
 OTHERS = {

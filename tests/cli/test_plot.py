@@ -6,26 +6,25 @@ from pathlib import Path
 import pytest
 
 from flax_transformer.cli import main
-from flax_transformer.cli.plot import KINDS
+from flax_transformer.cli.plot import pictures
 
 
 def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one map and one n-best list for all of them."""
     import numpy as np
 
-    from flax_transformer.tasks.translation import inspection as attention_map
+    from flax_transformer.tasks.translation import pictures as drawn
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
+    from flax_transformer.tasks.translation.inspection import AttentionMap
 
     found = Translation('a b', -1.0, -1.0, 3, tokens=('▁a', '</s>'), token_log_probs=(-0.5, -0.5), alignment=((0, 1),))
     weights = np.full((1, 2, 2, 3), 1 / 3)
     sure = {'quality': 0.5, 'word_quality': (0.4, 0.6)}
     best = Translation('a b', 0, 0, 3, n_best=(found, found), **sure)
     monkeypatch.setattr(Translator, '__call__', lambda *_, **__: [best])
-    monkeypatch.setattr(
-        attention_map, 'attention_map', lambda *_: attention_map.AttentionMap([*'ab.'], [*'a.'], weights)
-    )
-    for kind in (kind for kind, names in KINDS.items() if names == 'RUN LINE'):
+    monkeypatch.setattr(drawn, 'attention_map', lambda *_: AttentionMap([*'ab.'], [*'a.'], weights))
+    for kind in (kind for kind, picture in pictures().items() if picture.takes == 'RUN LINE'):
         file = tmp_path / f'{kind}.png'
         assert main(['plot', kind, str(copy_run), 'a b', '--output', str(file)]) == 0
         assert file.read_bytes().startswith(b'\x89PNG')

@@ -9,7 +9,7 @@ import flax_transformer.config
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.find import config_class, task_names
+from flax_transformer.tasks.recipes import package_recipes, recipe_of
 
 HEAD = 'from flax_transformer.config import Config, DataConfig, TransformerConfig\n\n\ndef get_config():\n'
 
@@ -33,7 +33,7 @@ def refusal(tmp_path):
 @pytest.mark.parametrize('name', shipped_configs())
 def test_every_shipped_config_loads_by_name_and_by_path(name):
     config = load_config(name)
-    assert isinstance(config, config_class(config.task))
+    assert isinstance(config, recipe_of(config).config)
     assert load_config(str(shipped_configs()[name])) == config
 
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_config_is_told_with_its_line(refusal, text, parts)
 
 
 def test_the_sections_of_all_tasks_are_in_one_place_and_configs_import_them_from_there():
-    configs = [config_class(task) for task in task_names()]
+    configs = [recipe.config for recipe in package_recipes()]
     hints = [hint for config in configs for name, hint in get_type_hints(config).items() if name != 'task']
     sections = {*configs, *(kind for hint in hints for kind in section_classes(hint))}
     assert all(getattr(flax_transformer.config, kind.__name__) is kind for kind in sections)

@@ -18,7 +18,7 @@ from flax_transformer.cost import chips as topologies
 from flax_transformer.cost.chips import TPUS, peak_flops
 from flax_transformer.cost.hlo import read_program
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, step_cost
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.transformer.flops import forward_flops
 

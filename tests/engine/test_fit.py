@@ -18,7 +18,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine import fit
 from flax_transformer.engine.monitor.advice import advice
 from flax_transformer.engine.runs.finished import steps_of
-from flax_transformer.tasks.find import train
+from flax_transformer.tasks.api import train
 
 
 def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys, monkeypatch) -> None:

@@ -19,10 +19,10 @@ from flax_transformer.config import OptimizerConfig, ParallelConfig
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.session import report_rate_jump
 from flax_transformer.engine.step import frozen_by
-from flax_transformer.engine.train import report_rate_jump
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 
 def circle_trainer(strategy: str = 'pmap', num_devices: int = 1, **settings: Any) -> Trainer:

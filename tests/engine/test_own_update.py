@@ -11,8 +11,8 @@ import pytest
 from toy_task import CircleConfig, Points, draw
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine import launch
 from flax_transformer.engine.config import LoopConfig, OptimizerConfig, ParallelConfig
+from flax_transformer.engine.launch import launch
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.reading import CheckpointReader
@@ -95,15 +95,15 @@ def test_a_step_that_is_not_finite_is_counted_as_skipped_and_does_not_move_the_l
 
 
 def test_it_learns_reports_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    whole = launch.train(RECIPE, CONFIG, tmp_path / 'whole')
+    whole = launch(RECIPE, CONFIG, tmp_path / 'whole')
     records = [record for record in read_metrics(whole.path) if record['kind'] == 'train']
     assert records[-1]['loss'] < 0.5 * records[0]['loss']
     assert 'grad_norm' not in records[0]
     # The schedule ends where the whole run's does.
     half = replace(CONFIG, training=replace(CONFIG.training, steps=10))
     half = replace(half, optimizer=replace(half.optimizer, schedule_steps=20))
-    launch.train(RECIPE, half, tmp_path / 'cut')
-    run = launch.train(RECIPE, replace(half, training=CONFIG.training), tmp_path / 'cut')
+    launch(RECIPE, half, tmp_path / 'cut')
+    run = launch(RECIPE, replace(half, training=CONFIG.training), tmp_path / 'cut')
     first, second = (_restored(each) for each in (whole, run))
     jax.tree.map(np.testing.assert_array_equal, first, second)
 
@@ -121,7 +121,7 @@ class PoisonedGrid(GridTask):
 def test_after_too_many_such_steps_the_error_names_the_loss(tmp_path: Path) -> None:
     config = replace(CONFIG, training=replace(CONFIG.training, max_skipped_steps=2))
     with pytest.raises(UserError, match='first: loss/loss: 1 NaN'):
-        launch.train(declare(PoisonedGrid), config, tmp_path / 'run')
+        launch(declare(PoisonedGrid), config, tmp_path / 'run')
 
 
 def test_settings_of_optimizers_are_refused() -> None:

@@ -13,7 +13,7 @@ from flax_transformer import train
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.runs.reading import CheckpointReader
-from flax_transformer.tasks.find import make_trainer, open_run
+from flax_transformer.tasks.api import make_trainer, open_run
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flax_transformer.config import (
     SpeechConfig,
     SpeechModelConfig,
 )
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from flax_transformer.config import Config, DataConfig
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.runs.trust import is_remembered, remember
-from flax_transformer.tasks.find import config_class, make_trainer, task_module
+from flax_transformer.tasks.api import make_trainer
+from flax_transformer.tasks.recipes import recipe_named
 from flax_transformer.tasks.translation.evaluate import read_set
 from flax_transformer.tasks.translation.run import Run
 
@@ -93,8 +94,9 @@ AUDIO = [
 
 def call(task: str, tmp_path: Path, *options: str, **data: Any) -> tuple[RunDirectory, Any]:
     """A stranger's run of a task, and what `evaluate` does with it."""
-    config = config_class(task)()
-    run = task_module(task, 'run').Run(tmp_path / 'run')
+    recipe = recipe_named(task)
+    config = recipe.config()
+    run = recipe.run(tmp_path / 'run')
     run.path.mkdir()
     run.write_config(replace(config, data=replace(config.data, **data)))
     return run, partial(main, ['evaluate', str(run.path), *options])

@@ -6,7 +6,7 @@ from pathlib import Path
 from conftest import copy_config
 
 from flax_transformer.config import ParallelConfig
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 WARNING = 'Involuntary full rematerialization'
 

@@ -1,7 +1,8 @@
-"""One pure step on many devices, by pmap or by jit over a mesh. The state is never stacked, so checkpoints fit both.
+"""One pure step on many devices: by jit of shard_map (strategy pmap), or by jit over a mesh (strategy mesh).
 
-A step is `step(state, batch, *rest, axis_name=None)`. It sums over its part of the batch and, given axis_name, adds
-the sums of all devices with psum. Batches are trees of [rows, ...]; rows are split over the devices.
+The state is never stacked, so checkpoints fit both. A step is `step(state, batch, *rest, axis_name=None)`. It sums over
+its part of the batch and, given axis_name, adds the sums of all devices with psum. Batches are trees of [rows, ...];
+rows are split over the devices.
 """
 
 import contextlib
@@ -94,7 +95,8 @@ class Devices:
         return len(self.devices)
 
     def __str__(self) -> str:
-        name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {self.strategy}'
+        by = 'jit(shard_map)' if self.strategy == 'pmap' else 'jit over a mesh'
+        name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {by}'
         data, fsdp, tensor = self.mesh.shape.values()
         if multihost.count() > 1:
             name += f' in {multihost.count()} processes'

@@ -16,7 +16,7 @@ from flax_transformer.common.trees import shapes_on_one_device
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.engine.runs.trust import is_remembered, remember
+from flax_transformer.engine.runs.trust import is_remembered, remember, remembered_task_folder
 from flax_transformer.engine.task import Params
 
 AVERAGE_FILE = 'average.json'
@@ -64,7 +64,7 @@ def average(
         if (run.path / name).exists():  # older runs lack some
             (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
     if is_remembered(run.path):  # a stranger's run stays a stranger's
-        remember(made.path)
+        remember(made.path, remembered_task_folder(run.path))
     origin = {'run': str(run.path), 'steps': chosen}
     (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
     with contextlib.closing(Checkpoints(made.checkpoints)) as written:

@@ -21,6 +21,7 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.shipped import find_run
+from flax_transformer.engine.runs.task_module import home_of
 from flax_transformer.engine.runs.trust import remember
 
 CONFIG_FILE = 'config.json'
@@ -63,7 +64,8 @@ class RunDirectory(Generic[C]):
             raise UserError(f'{self.config_file}: {error}') from None
 
     def write_config(self, config: Any) -> None:
-        write_whole(self.config_file, to_json(config))
+        home = home_of(type(config))
+        write_whole(self.config_file, to_json(config, module=home and home.module))
 
     def check(self, config: Any) -> None:
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
@@ -110,7 +112,8 @@ class RunDirectory(Generic[C]):
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
-        remember(self.path)
+        home = home_of(type(config))
+        remember(self.path, home and home.folder)
 
     def note_environment(self, devices: str) -> None:
         """Adds this start's versions and devices to environment.json."""

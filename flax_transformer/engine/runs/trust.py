@@ -2,7 +2,8 @@
 
 A file that a run names is read if it is below your data folder, where links lead to included. Any other must be named
 by you, unless the run was trained here or you say that you trust it. Runs trained here are remembered in your state
-folder ($XDG_STATE_HOME or ~/.local/state) by real path and the SHA-256 of their config.
+folder ($XDG_STATE_HOME or ~/.local/state) by real path and the SHA-256 of their config, with the folder of the module
+that declares their task, if that is outside of the package.
 """
 
 import hashlib
@@ -61,22 +62,39 @@ def _real(paths: Iterable[Path]) -> Iterator[Path]:
             raise UserError(f'{str(path)!r}: expected a path') from None
 
 
-def remember(run: Path) -> None:
-    """Notes that the run, with its present config, is this user's; a user who has no state folder is asked again."""
+def remember(run: Path, task_folder: Path | None = None) -> None:
+    """Notes that the run, with its present config, is this user's; a user who has no state folder is asked again.
+
+    `task_folder` is where the module that declares its task is; None: as noted before.
+    """
+    task_folder = task_folder or remembered_task_folder(run)
     try:
         file = _note(run)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, sha256_of(run / 'config.json') + '\n')
-    except (OSError, RuntimeError, UserError):
+        folder = '' if task_folder is None else f'{task_folder}\n'
+        write_whole(file, f'{sha256_of(run / "config.json")}\n{folder}')
+    except (OSError, RuntimeError, ValueError):  # UserError is a ValueError, and so is half a surrogate pair
         pass
 
 
 def is_remembered(run: Path) -> bool:
     """Whether this user trained the run in this folder, with this config."""
+    return _remembered(run) is not None
+
+
+def remembered_task_folder(run: Path) -> Path | None:
+    """Where the module was that declares the task of a run that this user trained; None: unknown, or in the package."""
+    folder = _remembered(run)
+    return Path(folder) if folder else None
+
+
+def _remembered(run: Path) -> str | None:
+    """What the note of a run says besides its config's SHA-256; None without a note for this config."""
     try:
-        return read_limited(_note(run), 1000).decode().strip() == sha256_of(run / 'config.json')
-    except (OSError, RuntimeError, ValueError):  # UserError is a ValueError
-        return False
+        digest, _, folder = read_limited(_note(run), 10_000).decode().partition('\n')
+        return folder.removesuffix('\n') if digest.strip() == sha256_of(run / 'config.json') else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def _note(run: Path) -> Path:

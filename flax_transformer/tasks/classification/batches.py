@@ -52,7 +52,7 @@ class TrainingBatches(NumberedBatches):
 
     def __init__(self, config: ClassificationConfig, texts: EncodedTexts, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = config.data.train, texts.fingerprint
+        self.name = config.data.train
         self._texts, self._rows, self._own_rows = texts, config.training.batch_size, own_rows
         # If there are fewer texts than rows, each comes once in a batch, and the other rows are empty.
         self._order = Order([len(texts)], [Fraction(1)], block_size=self._rows, seed=config.seed)

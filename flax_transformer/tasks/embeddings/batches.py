@@ -23,10 +23,9 @@ class TrainingBatches(grain.IterDataset):
     A pure function of the seed and the number of the chunk, counted on from epoch to epoch.
     """
 
-    def __init__(self, config: EmbeddingsConfig, chunks: Chunks, fingerprint: str, own_rows: np.ndarray) -> None:
+    def __init__(self, config: EmbeddingsConfig, chunks: Chunks, own_rows: np.ndarray) -> None:
         super().__init__()
         self.name = config.data.train
-        self.fingerprint = fingerprint
         self._chunks = chunks
         self._seed = config.seed
         self._own_rows = own_rows

@@ -1,6 +1,5 @@
 """Examples in batches of a few static shapes, and the endless batches of training."""
 
-import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -94,7 +93,7 @@ class TrainingBatches(NumberedBatches):
     """
 
     def __init__(self, config: SpeechConfig, prepared: Any, own_rows: np.ndarray) -> None:
-        """`prepared`: `recipe.Prepared`; `own_rows`: the numbers of this process's rows of a batch."""
+        """`prepared`: `training.Prepared`; `own_rows`: the numbers of this process's rows of a batch."""
         super().__init__()
         self._examples, self._encode, self._most_labels = prepared.train, prepared.units.encode, prepared.most_labels
         self.name, examples = config.data.train, prepared.train
@@ -170,14 +169,6 @@ class TrainingBatches(NumberedBatches):
             for number, speed in zip(plan.numbers, plan.speeds, strict=True)
         )
         return 1 - filled / slots
-
-    @property
-    def fingerprint(self) -> str:
-        found = hashlib.sha256(f'{self.name} {self._examples.count}\n'.encode())
-        for i in range(min(self._examples.count, 1 << 20)):
-            each = self._examples.recording(i)
-            found.update(f'{each.num_samples} {self._encode(each.text)}\n'.encode())
-        return found.hexdigest()
 
     def describe(self, position: Any) -> dict[str, Any]:
         return {'recordings': [self._examples.recording(i).place for i in self.planned(position['batch']).numbers]}

@@ -7,9 +7,9 @@ from typing import Any
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch, loss_batches
 from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.recipe import Validation
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.engine.validation import Validation
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator

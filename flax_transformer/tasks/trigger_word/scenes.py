@@ -159,7 +159,7 @@ class TrainingBatches(NumberedBatches):
 
     def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()
-        self.name, self.fingerprint = ', '.join(config.data.train + config.data.train_background), scenes.fingerprint
+        self.name = ', '.join(config.data.train + config.data.train_background)
         self._scenes, self._rows, self._own_rows = scenes, config.training.batch_size, own_rows.tolist()
 
     def batch(self, number: int) -> Batch:

@@ -26,7 +26,7 @@ from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.step import make_passes
 from flax_transformer.engine.trainer import Trainer
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.task import TranslationTask
 from flax_transformer.transformer.model import parameter_shapes
 from flax_transformer.transformer.sharding_rules import SHARDING_RULES

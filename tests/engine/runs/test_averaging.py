@@ -22,7 +22,7 @@ from flax_transformer.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.averaging import load_named
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.transformer.model import parameter_shapes

@@ -14,7 +14,7 @@ from conftest import ROOT
 from flax_transformer import train
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.engine.monitor.reporter import Reporter, read_metrics
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 
 BENCHMARKS = ROOT / 'benchmarks'
 sys.path.insert(0, str(BENCHMARKS))

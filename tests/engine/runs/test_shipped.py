@@ -8,7 +8,7 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.engine.runs import shipped
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.find import read_run_config
+from flax_transformer.tasks.api import read_run_config
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.classification.batches import Batch, EncodedTexts
 from flax_transformer.tasks.classification.config import (
     ClassificationTrainingConfig,
@@ -24,7 +25,6 @@ from flax_transformer.tasks.classification.model import ClassifierModel, init_pa
 from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
 from flax_transformer.tasks.classification.run import Labels, Run
 from flax_transformer.tasks.classification.vocabulary import padded
-from flax_transformer.tasks.find import make_trainer
 
 
 def test_validation_reports_what_it_learned(tiny_classifier: Path) -> None:

@@ -33,7 +33,7 @@ def table_at_start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def begin(*args: Any, **options: Any) -> Any:
         given: list[Any] = []
-        monkeypatch.setattr(launch.engine, 'train', lambda *_, initial_params, **__: given.append(initial_params()))
+        monkeypatch.setattr(launch, 'run_session', lambda *_, initial_params, **__: given.append(initial_params()))
         train(*args, **options)
         return None if given[0] is None else given[0]['encoder']['embedding']['table']
 

@@ -61,7 +61,7 @@ def test_negatives_are_drawn_by_count_to_the_power_of_three_quarters() -> None:
 
 def batches_of(chunks: Any, own_rows: Sequence[int] = range(5)) -> TrainingBatches:
     config = EmbeddingsConfig(training=EmbeddingsTrainingConfig(blocks_per_step=5), seed=3)
-    return TrainingBatches(config, chunks, 'x', np.array(own_rows))
+    return TrainingBatches(config, chunks, np.array(own_rows))
 
 
 def test_the_order_resumes_in_the_middle_of_a_chunk_and_of_an_epoch() -> None:

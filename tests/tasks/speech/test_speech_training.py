@@ -15,11 +15,11 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.speech.batches import Batch, fill
 from flax_transformer.tasks.speech.config import SpeechConfig, UnitConfig
-from flax_transformer.tasks.speech.recipe import SpeechValidation
 from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.training import SpeechValidation
 from flax_transformer.tasks.speech.units import Units
 
 SLOTS = 6_400  # the tiny config's batches have this length alone

@@ -9,8 +9,8 @@ from scipy.io import wavfile
 from tiny_speech import tiny_config
 
 from flax_transformer.tasks.speech.corpus_checks import read_corpora, report_of, usable
-from flax_transformer.tasks.speech.recipe import prepare_run
 from flax_transformer.tasks.speech.run import Run
+from flax_transformer.tasks.speech.training import prepare_run
 from flax_transformer.tasks.speech.units import Units
 
 RATE = 8_000

@@ -21,7 +21,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.task import TranslationTask, automatic_chunk, loss_sums, per_token
 from flax_transformer.transformer.flops import forward_flops
 from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right

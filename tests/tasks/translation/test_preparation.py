@@ -16,7 +16,7 @@ from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfi
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.bitext.packing import join_rows
-from flax_transformer.tasks.translation import recipe
+from flax_transformer.tasks.translation import training
 from flax_transformer.tasks.translation.preparation import (
     check_tokenizer,
     open_corpora,
@@ -139,9 +139,9 @@ def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(folder
     assert 'en-de (train.{lang}): 39 of 40 pairs are trained on' in said[2]
     assert said[3].strip() == 'left out: 1 pairs with a blank side'
     fake = MagicMock(decoding=config.decoding)
-    monkeypatch.setattr(recipe, 'FEWEST', 1)
-    monkeypatch.setattr(recipe.Translator, 'from_run', lambda _: fake)
-    recipe._calibrate(MagicMock(), replace(config, training=replace(config.training, calibrate_on=1)), prepared)
+    monkeypatch.setattr(training, 'FEWEST', 1)
+    monkeypatch.setattr(training.Translator, 'from_run', lambda _: fake)
+    training._calibrate(MagicMock(), replace(config, training=replace(config.training, calibrate_on=1)), prepared)
     fake.with_decoding.assert_called_once_with(replace(config.decoding, source_language='en', target_language='de'))
 
 
@@ -151,7 +151,7 @@ def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(fold
     corpora = tuple(replace(each, weight=w) for each, w in zip(config.data.mixture, weights, strict=True))
     config = replace(config, data=replace(config.data, mixture=corpora))
     prepared = prepare(config, None, folder / 'cache', say=lambda _: None)
-    plan = recipe.TrainingData(config, prepared).plan
+    plan = training.TrainingData(config, prepared).plan
     rows = join_rows([plan.rows(block) for block in range(8)])
     counts = np.bincount(rows.corpora, minlength=3).tolist()
     assert counts == pytest.approx([8 * 119 * weight / 4 for weight in weights], abs=1)

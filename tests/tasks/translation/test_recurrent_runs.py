@@ -20,7 +20,7 @@ from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 from flax_transformer.interop.stablehlo import lower, with_fixed_shapes
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.inspection import attention_map
 from flax_transformer.tasks.translation.run import Run
 

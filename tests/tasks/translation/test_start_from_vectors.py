@@ -12,7 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, RecurrentConfig
 from flax_transformer.data.vector_files import with_pretrained, write_vectors
 from flax_transformer.engine.launch import prepare
-from flax_transformer.tasks.translation import recipe as module
+from flax_transformer.tasks.translation import training as module
 from flax_transformer.tasks.translation.loading import LoadedRun
 from flax_transformer.tasks.translation.model import family_of
 from flax_transformer.tasks.translation.preparation import prepare_run
@@ -29,7 +29,7 @@ def config(copy_folder: Path, tmp_path: Path) -> Config:
 
 def test_pieces_of_the_source_start_from_vectors(config: Config, tmp_path: Path, capsys, monkeypatch) -> None:
     run = Run(tmp_path / 'run')
-    prepared = prepare(module.RECIPE, config, run, config)
+    prepared = prepare(module.TRAINING, config, run, config)
     assert ' start at random (' in capsys.readouterr().err
     ids, rows = prepared.pretrained
     assert {prepared.tokenizer.source_piece(int(i)).removeprefix('▁') for i in ids} == {'a', 'b'}

@@ -8,7 +8,7 @@ from conftest import copy_config
 from flax_transformer.config import Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext.batches import PackedBatches
 from flax_transformer.tasks.translation.preparation import prepare
-from flax_transformer.tasks.translation.recipe import TrainingData
+from flax_transformer.tasks.translation.training import TrainingData
 
 
 def corpora(folder: Path) -> Config:

@@ -16,15 +16,15 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.reading import CheckpointReader
-from flax_transformer.tasks.find import make_trainer
+from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.trigger_word.clips import Clip, Clips, read_part
 from flax_transformer.tasks.trigger_word.detector import Detector
 from flax_transformer.tasks.trigger_word.evaluate import _lines
 from flax_transformer.tasks.trigger_word.pictures import plot_scores
-from flax_transformer.tasks.trigger_word.recipe import scenes_of
 from flax_transformer.tasks.trigger_word.run import Run
 from flax_transformer.tasks.trigger_word.scenes import Scenes, batch_of
 from flax_transformer.tasks.trigger_word.scoring import score
+from flax_transformer.tasks.trigger_word.training import scenes_of
 
 
 def test_validation_reports_what_it_learned(tiny_detector: Path) -> None:

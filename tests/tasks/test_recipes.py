@@ -1,12 +1,12 @@
 """Which task a run or a config is of; a stranger's file names no other module."""
 
 import json
-import os
+import shutil
 import subprocess
 import sys
 from dataclasses import make_dataclass, replace
-from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
 import pytest
@@ -18,11 +18,14 @@ from toy_task import CircleConfig
 from flax_transformer import train
 from flax_transformer.cli import main
 from flax_transformer.cli.train import train_options
-from flax_transformer.common.config_json import from_json, task_of, to_json
+from flax_transformer.common.config_json import Header, from_json, header_of, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
-from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.tasks.find import config_class, open_run, read_run_config
+from flax_transformer.engine.config import ParallelConfig, TaskConfig
+from flax_transformer.engine.recipe import declare
+from flax_transformer.engine.task_value import Command
+from flax_transformer.tasks.api import open_run, read_run_config
+from flax_transformer.tasks.recipes import recipe_of
 from flax_transformer.tasks.translation.run import Run
 
 
@@ -41,7 +44,7 @@ def rewrite(run: Path, **changes: object) -> None:
 
 
 def test_a_run_says_its_task(run: Path, tmp_path: Path) -> None:
-    assert task_of((run / 'config.json').read_text()) == 'translation'
+    assert header_of((run / 'config.json').read_text()) == Header('translation')
     assert isinstance(open_run(run), Run)
     assert read_run_config(f'{run}@best') == copy_config(tmp_path)
 
@@ -121,33 +124,32 @@ def test_a_translation_command_refuses_a_run_of_another_task(circle: Path, comma
     assert f"{circle}: a run of the task 'circle'; expected a run of 'translation'" in capsys.readouterr().err
 
 
-def test_evaluate_is_what_the_module_of_the_task_has_under_that_name(circle: Path, monkeypatch, capsys) -> None:
-    assert main(['evaluate', str(circle)]) == 2
-    assert "task='circle': it has no evaluate in toy_task; docs/how-to/tasks.md" in capsys.readouterr().err
-
+def test_commands_are_what_the_recipe_says(circle: Path, monkeypatch, capsys) -> None:
     def evaluated(runs, options, **_):
         print(f'{runs} {options.step}')
 
-    options = make_dataclass('EvaluateOptions', [('step', int, 1)])
-    for name, value in {
-        'EvaluateOptions': options,
-        'DESCRIPTION': '',
-        'defaults': lambda _: options(),
-        'evaluate': evaluated,
-    }.items():
-        monkeypatch.setattr(toy_task, name, value, raising=False)
+    command = Command(make_dataclass('Options', [('step', int, 1)]), evaluated)
+    monkeypatch.setattr(toy_task, 'RECIPE', replace(toy_task.RECIPE, evaluate=None))
+    assert main(['evaluate', str(circle)]) == 2
+    assert "task='circle': its recipe has no evaluate" in capsys.readouterr().err
+    monkeypatch.setattr(toy_task, 'RECIPE', replace(toy_task.RECIPE, evaluate=lambda: command))
     assert not main(['evaluate', str(circle), f'{circle}@last', '--step', '7'])
     assert capsys.readouterr().out == f"['{circle}', '{circle}@last'] 7\n"
 
 
-def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(circle: Path, tmp_path: Path, capsys) -> None:
+def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
+    circle: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
     config = CircleConfig(training=replace(toy_task.TRAINING, steps=2, checkpoint_every=1, evaluate_every=2))
     train(config, tmp_path / 'trained')
     CircleRun(tmp_path / 'trained').write_config(replace(config, parallel=ParallelConfig(num_devices=1000)))
     assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'mean'), '--last', '2']) == 0
     out = capsys.readouterr().out
     assert 'evaluate' not in out
-    assert '--init-from' not in out  # runs of this task start from no other
+    assert 'Next:\n  flax-transformer train CONFIG --init-from' in out
+    monkeypatch.setattr(toy_task, 'RECIPE', replace(toy_task.RECIPE, load=None))
+    assert main(['average', str(tmp_path / 'trained'), str(tmp_path / 'other'), '--last', '2']) == 0
+    assert 'Next:' not in capsys.readouterr().out
     assert CircleRun(tmp_path / 'mean').exists()
     (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config\n')
     assert train_options(str(tmp_path / 'mine.py'), ['--init-from', str(tmp_path / 'mean')]).config == CircleConfig()
@@ -160,41 +162,100 @@ def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(circl
     assert ('Memory per device' in out, err) == (False, '')
 
 
-def test_a_task_in_one_file_anywhere_is_trained_resumed_and_averaged(tmp_path: Path, monkeypatch, capsys) -> None:
-    """The config file may define the task, or import it from next to itself; later commands need its module."""
-    (tmp_path / 'circles.py').write_text((TESTS / 'toy_task.py').read_text().replace("'circle'", "'circles'"))
-    (tmp_path / 'mine.py').write_text('from circles import CircleConfig as get_config\n')
-    (tmp_path / 'whole.py').write_text((tmp_path / 'circles.py').read_text() + '\nget_config = CircleConfig\n')
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `run`, trained here by `circles.py`, then by `whole.py`, which has the config, too."""
+    folder = tmp_path_factory.mktemp('own')
+    (folder / 'circles.py').write_text((TESTS / 'toy_task.py').read_text().replace("'circle'", "'circles'"))
+    (folder / 'mine.py').write_text('from circles import CircleConfig as get_config\n')
+    (folder / 'whole.py').write_text((folder / 'circles.py').read_text() + '\nget_config = CircleConfig\n')
     program = (
-        'import sys\nfrom flax_transformer.cli import main\n'
+        'import json\nfrom flax_transformer.cli import main\n'
         "short = ['--training.steps', '2', '--training.checkpoint-every', '1']\n"
         "assert main(['train', 'mine.py', '--workdir', 'run', *short]) == 0\n"
+        "assert json.load(open('run/config.json'))['module'] == 'circles'\n"
         "assert main(['train', 'whole.py', '--workdir', 'run', '--training.steps', '3']) == 0\n"
     )
-    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    done = run([sys.executable, '-c', program])
+    command = [sys.executable, '-c', program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('Next:\n  flax-transformer curves run\n') == 2
     assert 'going on from step 2' in done.stderr
-    average = ['average', 'run', 'mean', '--last', '2']
+    assert json.loads((folder / 'run' / 'config.json').read_text())['module'] == 'whole'
+    return folder
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that a test imports are forgotten."""
+    for name in ('circles', 'whole'):
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.usefixtures('forgetful')
+def test_a_run_trained_here_finds_its_module_from_any_folder(
+    trained: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(average) == 2
+    (tmp_path / 'whole.py').write_text("raise SystemExit('the module of another folder')\n")
+    run = str(trained / 'run')
+    path = list(sys.path)
+    assert main(['average', run, 'mean', '--last', '2']) == 0
+    assert sys.path == path
+    assert main(['curves', run]) == 0
+    assert main(['evaluate', run]) == 2
+    assert 'its task has no validation set' in capsys.readouterr().err
+    sys.modules.pop('whole')
+    assert open_run('mean').path == Path('mean')  # what was made of it is remembered with its module, too
+    monkeypatch.setitem(sys.modules, 'whole', ModuleType('whole'))
+    assert main(['show', run]) == 2
+    assert 'which is gone, or another of that name is in use' in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures('forgetful')
+def test_no_module_is_imported_because_a_strangers_run_says_so(
+    trained: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    theirs = tmp_path / 'theirs'
+    shutil.copytree(trained / 'run', theirs)  # a run that was moved is a stranger's
+    (theirs / 'whole.py').write_text("raise SystemExit('imported')\n")
+    monkeypatch.chdir(theirs)
+    monkeypatch.syspath_prepend('')
+    assert main(['curves', '.']) == 2
     said = capsys.readouterr().err
-    assert "config.json: task='circles': expected one of" in said
-    assert 'For a task of your own, set FLAX_TRANSFORMER_TASKS to its module' in said
-    command = [sys.executable, '-P', '-m', 'flax_transformer', *average]
-    done = run(command, env=os.environ | {'FLAX_TRANSFORMER_TASKS': 'circles'})
-    assert done.returncode == 0, done.stderr
+    assert "its task 'circles' is in the module 'whole', which is imported only for a run that you trained here" in said
+    assert 'set FLAX_TRANSFORMER_TASKS=whole, with its folder in $PYTHONPATH' in said
+    monkeypatch.setenv('FLAX_TRANSFORMER_TASKS', 'whole')
+    assert main(['curves', '.']) == 2
+    assert 'inside of the run; move it elsewhere' in capsys.readouterr().err
+    monkeypatch.chdir(trained)
+    assert main(['curves', str(theirs)]) == 0
+    monkeypatch.delenv('FLAX_TRANSFORMER_TASKS')
+    assert main(['evaluate', str(theirs)]) == 2  # its module is in use, but its config is not trusted
+    assert '--trust-data, once' in capsys.readouterr().err
+    rewrite(theirs, module='..os')
+    assert main(['curves', str(theirs)]) == 2
+    assert "module='..os': expected the name of a module" in capsys.readouterr().err
 
 
 def test_a_config_of_another_class_than_its_tasks_is_refused(tmp_path: Path) -> None:
-    other = make_dataclass('Other', [], namespace={'task': 'circle'})
-    with pytest.raises(UserError, match=r'got a Other, expected a toy_task\.CircleConfig'):
+    namespace = {'task': 'circle', '__annotations__': {'task': ClassVar[str]}, 'recipe_module': 'toy_task'}
+    other = make_dataclass('Other', [], bases=(TaskConfig,), namespace=namespace, frozen=True, kw_only=True)
+    with pytest.raises(UserError, match=r"got a Other of the task 'circle', expected a toy_task\.CircleConfig"):
         train(other(), tmp_path / 'run')
 
 
-def test_a_config_that_inherits_from_that_of_another_task_is_found() -> None:
-    namespace = {'task': 'wide_circle', '__annotations__': {'task': ClassVar[str]}}
-    wide = make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
-    assert config_class('wide_circle') is wide
-    assert config_class('circle') is CircleConfig
+def test_a_config_that_inherits_from_that_of_another_task_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(task: str, **more: str) -> type[CircleConfig]:
+        namespace = {'task': task, '__annotations__': {'task': ClassVar[str]}, **more}
+        return make_dataclass('WideConfig', [], bases=(CircleConfig,), namespace=namespace, frozen=True, kw_only=True)
+
+    kind = wide('wide_circle', recipe_module='wide_circles')
+    module = ModuleType('wide_circles')
+    module.RECIPE = declare(type('Wide', (toy_task.CircleTask,), {'Config': kind}))
+    monkeypatch.setitem(sys.modules, 'wide_circles', module)
+    assert recipe_of(kind()) is module.RECIPE
+    assert recipe_of(CircleConfig()) is toy_task.RECIPE
+    with pytest.raises(UserError, match=r'has no RECIPE; set RECIPE = declare'):
+        recipe_of(wide('other', recipe_module='math')())

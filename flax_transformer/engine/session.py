@@ -1,4 +1,4 @@
-"""Training any task in a run directory, from the newest checkpoint or from the beginning to the last step."""
+"""One session of training in a run directory: from the newest checkpoint, or from the beginning, to the last step."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -46,11 +46,12 @@ def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[
         yield stop
 
 
-def train(
+def run_session(
     trainer: Trainer,
     run: RunDirectory,
     data: Data,
     *,
+    fingerprint: str,
     stop: Stop,
     validate: Validate | None = None,
     initial_params: Callable[[], Params | None] = lambda: None,
@@ -60,6 +61,7 @@ def train(
     """Trains in `run`, inside `training_in`, from the newest checkpoint to the config's last step.
 
     Args:
+      fingerprint: a hash of all examples and their order; a position means nothing in other data.
       validate: returns the scores of a state, {} without validation data; may show samples through the reporter.
       initial_params: returns those of a new run; None: fresh ones.
       peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
@@ -71,7 +73,7 @@ def train(
     use_compilation_cache()
     config = trainer.config.training
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
-    multihost.agree('the training data', data.fingerprint)
+    multihost.agree('the training data', fingerprint)
     multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
     checkpoints = Checkpoints(
         run.checkpoints,
@@ -85,7 +87,7 @@ def train(
             if checkpoints.latest() is None:
                 state, saved = trainer.init_state(initial_params()), {}
             else:
-                state, saved = _resume(trainer, batches, checkpoints, data, run)
+                state, saved = _resume(trainer, batches, checkpoints, data.name, fingerprint, run)
         progress = Progress(config, saved)
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, int(state.step), progress.early_stopping, owes_evaluation=owes):
@@ -102,7 +104,7 @@ def train(
                 batches,
                 progress,
                 data=data,
-                save=_saver(checkpoints, trainer, batches, data.fingerprint),
+                save=_saver(checkpoints, trainer, batches, fingerprint),
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
@@ -139,12 +141,17 @@ def _saver(
 
 
 def _resume(
-    trainer: Trainer, batches: grain.DatasetIterator, checkpoints: Checkpoints, data: Data, run: RunDirectory
+    trainer: Trainer,
+    batches: grain.DatasetIterator,
+    checkpoints: Checkpoints,
+    name: str,
+    fingerprint: str,
+    run: RunDirectory,
 ) -> tuple[TrainState, dict[str, Any]]:
     """The newest checkpoint's state and progress; moves `batches` to its position."""
     state, position = checkpoints.restore(trainer.shapes)
-    if position['data'] != data.fingerprint:
-        raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
+    if position['data'] != fingerprint:
+        raise UserError(f'{name} is not what {run.path} was trained on so far; give another --workdir')
     batches.set_state(position['batches'])
     return state, position.get('progress', {})
 

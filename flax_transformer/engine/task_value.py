@@ -1,0 +1,90 @@
+"""A task as a value: all that training and the commands need of it.
+
+A recipe is cheap to import. What it leads to, such as JAX and the model, is imported when a member is called.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.runs.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    import jax
+
+    from flax_transformer.engine.batches import Data
+    from flax_transformer.engine.devices.devices import Devices
+    from flax_transformer.engine.session import Validate
+    from flax_transformer.engine.task import Params, Task
+    from flax_transformer.engine.trainer import Trainer
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a task is trained, in the order in which `engine.launch` asks for it."""
+
+    make_task: 'Callable[[Any, Devices], Task]'  # takes a config, and devices that need not be present
+    # Reads all data and raises UserError for whatever the user can fix. `start` is what `load` returned, or None;
+    # `processes` may check a large corpus.
+    prepare: Callable[..., Any] = _nothing  # (config, run, *, start, processes)
+    # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
+    keep: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
+    fingerprint: Callable[[Any, Any], str]  # (config, prepared); a hash of the data: a run goes on with no others
+    batches: 'Callable[[Any, Any, Trainer], Data]'  # (config, prepared, trainer)
+    validation: 'Callable[[Any, Any, Trainer], Validate | None]' = _nothing  # (config, prepared, trainer)
+    # Initial parameters of a run that starts from no other; None: fresh ones.
+    initial_params: 'Callable[[Any, Any], Params | None]' = _nothing  # (config, prepared)
+    # Makes what a trained run has besides parameters. A process that trains alone calls it, after the last step.
+    finish: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
+
+
+class Command(NamedTuple):
+    """What a task does at a command of the command line, such as `evaluate`."""
+
+    options: type  # a dataclass; its fields are the options, the comments at them the help
+    run: Callable[..., Any]
+    description: str = ''  # what --help says
+
+
+class Picture(NamedTuple):
+    """What `plot KIND ...` draws."""
+
+    takes: str  # the arguments after KIND: 'RUN LINE', or 'SCORES.json ...' for any number
+    draw: Callable[..., Any]  # takes them, and returns a figure of matplotlib
+    options: tuple[str, ...] = ()  # those of `plot` that it takes, too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A task. `recipe.declare` fills in what a task of one's own need not say."""
+
+    config: type[TaskConfig]
+    run: type[RunDirectory]
+    training: Callable[[], Training]
+
+    # `load(reference, step=None)` returns a trained run, a named tuple with `config` and `params`. None: no run starts
+    # from another.
+    load: Callable[..., Any] | None = None
+    taken_over: tuple[str, ...] = ()  # sections of a config that are those of the run to start from (--init-from)
+    comes_along: str = 'config'  # what is taken over besides parameters, for messages
+
+    # The commands. `evaluate` runs (runs, options, *, note, progress_bar); `new` runs (file, options) and returns facts
+    # about the data and a list of `Candidate`s (tasks/new_config.py), the smallest first.
+    evaluate: Callable[[], Command] | None = None
+    evaluates_files: bool = False  # `evaluate` takes a file instead of a run
+    check: Callable[..., Any] | None = None  # (config, workdir, *, processes, progress) returns a `Report`
+    propose: Callable[[], Command] | None = None
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # by the KIND of `plot`
+
+    def trainer(self, config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':
+        """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
+        from flax_transformer.engine.devices.devices import Devices
+        from flax_transformer.engine.trainer import Trainer
+
+        chosen = Devices(config.parallel, devices)
+        return Trainer(self.training().make_task(config, chosen), config.engine, chosen)

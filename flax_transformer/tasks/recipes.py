@@ -1,0 +1,96 @@
+"""The recipe of a config, of a run, or of a task's name."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from flax_transformer.common.config_json import Header, header_of
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.engine.config import TaskConfig
+from flax_transformer.engine.runs.run_directory import CONFIG_FILE, read_config_text
+from flax_transformer.engine.runs.task_module import VARIABLE, import_from, named_modules
+from flax_transformer.engine.runs.trust import remembered_task_folder
+from flax_transformer.engine.task_value import Recipe
+
+# The tasks of the package; the first is that of a config in JSON or YAML that names none.
+PACKAGE_TASKS = {
+    'translation': 'flax_transformer.tasks.translation.recipe',
+    'classification': 'flax_transformer.tasks.classification.recipe',
+    'embeddings': 'flax_transformer.tasks.embeddings.recipe',
+    'speech': 'flax_transformer.tasks.speech.recipe',
+    'trigger_word': 'flax_transformer.tasks.trigger_word.recipe',
+}
+FIRST_TASK = next(iter(PACKAGE_TASKS))
+_ALSO_CALLED = {'word_vectors': 'embeddings'}  # by the documents
+
+
+def package_recipes() -> list[Recipe]:
+    return [importlib.import_module(module).RECIPE for module in PACKAGE_TASKS.values()]
+
+
+def recipe_of(config: TaskConfig) -> Recipe:
+    """The recipe of a config. Raises UserError if there is none for its class."""
+    if config.task not in PACKAGE_TASKS and isinstance(config, TaskConfig):
+        module = importlib.import_module(config.declared_in())
+        recipe = vars(module).get('RECIPE')
+        if not isinstance(recipe, Recipe):
+            raise UserError(
+                f'task={config.task!r}: the module {module.__name__} has no RECIPE; set RECIPE = declare(...) there, '
+                f'or name the module that has it in {type(config).__qualname__}.recipe_module'
+            )
+    else:
+        recipe = recipe_named(config.task)
+    if not isinstance(config, recipe.config):
+        expected = f'{recipe.config.__module__}.{recipe.config.__qualname__}'
+        raise UserError(f'got a {type(config).__qualname__} of the task {config.task!r}, expected a {expected}')
+    return recipe
+
+
+def recipe_named(task: str) -> Recipe:
+    """The recipe of a task, which may be written as the documents call it, with hyphens too.
+
+    Raises UserError if it is neither in the package nor in a module that the user names in the environment.
+    """
+    task = task.replace('-', '_')
+    return _recipe(Header(_ALSO_CALLED.get(task, task)), None)
+
+
+def recipe_of_run(path: Path) -> Recipe:
+    """The recipe of a run. Raises UserError if there is no run, or if its task is unknown or not to be trusted."""
+    text = read_config_text(path)
+    try:
+        return _recipe(header_of(text), path)
+    except UserError as error:
+        raise UserError(f'{path / CONFIG_FILE}: {error}') from None
+
+
+def _recipe(header: Header, run: Path | None) -> Recipe:
+    task, module = header
+    if task in PACKAGE_TASKS:
+        return importlib.import_module(PACKAGE_TASKS[task]).RECIPE
+    in_use = sys.modules.get(module) if module else None
+    if in_use is not None and (recipe := _declared(in_use, task)):
+        return recipe
+    for named in named_modules(run):
+        if recipe := _declared(named, task):
+            return recipe
+    if run is not None and module is not None:
+        folder = remembered_task_folder(run)
+        if folder is not None and (recipe := _declared(import_from(folder, module), task)):
+            return recipe
+        raise UserError(
+            f'its task {task!r} is in the module {module!r}, which is imported only for a run that you trained here. '
+            f'If the module is yours, or you trust it: set {VARIABLE}={module}, with its folder in $PYTHONPATH'
+        )
+    known = sorted(PACKAGE_TASKS)
+    raise UserError(
+        f'task={task!r}: expected one of {", ".join(known)}.{nearest(task, known)} '
+        f'For a task of your own, set {VARIABLE} to its module'
+    )
+
+
+def _declared(module: ModuleType, task: str) -> Recipe | None:
+    """The RECIPE of a module, if it is that of the task."""
+    recipe = vars(module).get('RECIPE')
+    return recipe if isinstance(recipe, Recipe) and recipe.config.task == task else None

@@ -1,0 +1,213 @@
+"""How speech to text is trained."""
+
+import hashlib
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flax_transformer.engine.devices.devices import Devices
+from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.task import Params, Sums, Task
+from flax_transformer.engine.task_value import Training
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.engine.validation import Validation, held_out
+from flax_transformer.ops.dropout import drawn_once
+from flax_transformer.ops.product import resolve_dtype
+from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
+from flax_transformer.tasks.speech.config import SpeechConfig
+from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
+from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
+from flax_transformer.tasks.speech.front_end import features_of, training_features
+from flax_transformer.tasks.speech.metrics import errors, jiwer, rate
+from flax_transformer.tasks.speech.model import SpeechModel, init_params
+from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
+from flax_transformer.tasks.speech.run import LoadedRun, Run
+from flax_transformer.tasks.speech.transcriber import Predictor
+from flax_transformer.tasks.speech.units import Units
+
+
+class Prepared(NamedTuple):
+    units: Units
+    train: Examples
+    validation: Examples | None
+    most_labels: int  # no example has more
+
+
+def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
+    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
+    if config.has_validation:
+        jiwer()  # raises if it is missing
+    corpora = read_corpora(config, CORPORA[:2] if run.is_prepared() else CORPORA, say=say)
+    if run.is_prepared():
+        units = run.read_tokenizer()
+    else:
+        transcripts = [each.text for each in corpora['train'].recordings]
+        if config.strings.most > 1:
+            transcripts = [*transcripts, ' '.join(transcripts[:2])]  # strings have a space between words
+        units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
+        audit(corpora, config, units).announce(say)
+    units.check_fits(config.model.vocab_size)
+    kept = {name: usable(corpora[name], config, units) for name in CORPORA[:2] if name in corpora}
+    seeds = {'train': config.seed, 'validation': 0}  # always the same validation strings
+    examples = {
+        name: examples_of(corpus, config, seed=seeds[name], is_training=name == 'train')
+        for name, corpus in kept.items()
+    }
+    longest = max(len(units.encode(each.text)) for each in kept['train'].recordings)
+    clips = max(config.strings.most, 1)
+    most_labels = max(clips * longest + clips - 1, 1)  # a space separates two
+    return Prepared(units, examples['train'], examples.get('validation'), most_labels)
+
+
+def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
+    if not run.is_prepared():
+        run.write_tokenizer(prepared.units)
+
+
+def examples_of(corpus: Corpus, config: SpeechConfig, *, seed: int, is_training: bool = False) -> Examples:
+    """The recordings of a corpus, by themselves or in strings."""
+    if not config.strings.most:
+        return corpus
+    return Strings(
+        corpus,
+        config.strings,
+        rate=config.features.sample_rate,
+        most_samples=config.most_samples,
+        seed=seed,
+        is_training=is_training,
+    )
+
+
+class SpeechTask(Task):
+    """The config's model and the CTC cost of transcripts.
+
+    A batch's rows are as long as one of a few lengths; `slots_per_row` and `batch_shapes` are those of the longest,
+    with as many labels as could fit.
+    """
+
+    slot_name = 'frame_slots'
+    counts = ('labels', 'utterances')
+
+    def __init__(self, config: SpeechConfig) -> None:
+        self.rows_per_step, self.slots_per_row = config.training.batch_size, config.most_frames
+        self.row_name = f'{self.slots_per_row} feature frames'
+        self.d_model, self.dtype = config.model.d_model, config.model.dtype
+        self._config, self._model = config, SpeechModel(config.model)
+
+    def init(self, key: jax.Array) -> Params:
+        return init_params(self._config.model, self._config.features.num_mels, key)
+
+    def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
+        config, rngs = self._config, {}
+        if key is None:
+            features, num_frames = features_of(batch.samples, batch.num_samples, config.features)
+        else:
+            perturbing, dropout = jax.random.split(key)
+            rngs = {'dropout': drawn_once(dropout)}
+            features, num_frames = training_features(
+                perturbing, batch.samples, batch.num_samples, config.features, config.perturbation
+            )
+        logits, num_frames = self._model.apply(
+            {'params': params}, features, num_frames, deterministic=key is None, rngs=rngs
+        )
+        cost, fits = ctc_cost(logits, num_frames, batch.labels, batch.num_labels)
+        is_utterance = batch.num_samples > 0
+        counts = is_utterance & fits
+        sums = {
+            'labels': jnp.where(counts, batch.num_labels, 0).sum(),
+            'utterances': counts.sum(),
+            'too_short': (is_utterance & ~fits).sum(),  # their labels need more frames
+        }
+        return jnp.where(counts, cost, 0.0).sum(), sums
+
+    def summarize(self, sums: dict[str, float]) -> dict[str, float]:
+        return {
+            'loss': sums['loss'] / max(sums['labels'], 1.0),
+            'utterances': sums['utterances'],
+            'too_short': sums['too_short'],
+        }
+
+    def batch_shapes(self) -> Batch:
+        config, rows = self._config, self.rows_per_step
+        integers = jax.ShapeDtypeStruct((rows,), jnp.int32)
+        return Batch(
+            jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32),
+            integers,
+            jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32),
+            integers,
+        )
+
+
+SHOWN = 2  # transcripts that are reported
+
+
+class SpeechValidation(Validation):
+    def __init__(self, config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> None:
+        super().__init__(trainer)
+        units, examples = prepared.units, prepared.validation
+        count = config.strings.validation if isinstance(examples, Strings) else examples.count
+        self._units = units
+        self._predictor = Predictor(config, units.size)
+        self._waveforms = [examples.samples(i) for i in range(count)]
+        self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
+
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
+        """Loss, in nats a label, and word and character error rate; shows some transcripts.
+
+        As in training, recordings that are too short for their labels are counted, and weigh nothing in the loss.
+        """
+        log_probs = self._predictor(params, self._waveforms)
+        transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
+        for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
+            reporter.say(f'  {reference!r} is heard as {transcript!r}')
+        words = errors(self._references, transcripts)
+        characters = errors(self._references, transcripts, unit='characters')
+        labels = [self._units.encode(reference) for reference in self._references]
+        costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
+        fits = costs != np.inf  # not isfinite: a broken model's loss is not a number
+        return {
+            'loss': float(costs[fits].sum() / max(np.array([*map(len, labels)])[fits].sum(), 1)),
+            'too_short': int((~fits).sum()),
+            'word_error_rate': rate(words),
+            'character_error_rate': rate(characters),
+            'deletion_rate': float(words.deletions.sum() / max(words.length.sum(), 1)),
+        }
+
+
+def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
+    return SpeechTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
+
+
+def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
+    """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
+    batches = TrainingBatches(config, prepared, trainer.own_rows)
+    lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
+    say(
+        f'batches of {config.training.batch_size} utterances of up to {lengths} s; padding is '
+        f'{batches.padding():.0%} of the samples'
+    )
+    return batches
+
+
+def fingerprint_of(config: SpeechConfig, prepared: Prepared) -> str:
+    """A hash of the recordings' lengths and transcripts."""
+    examples = prepared.train
+    found = hashlib.sha256(f'{config.data.train} {examples.count}\n'.encode())
+    for i in range(min(examples.count, 1 << 20)):
+        recording = examples.recording(i)
+        found.update(f'{recording.num_samples} {prepared.units.encode(recording.text)}\n'.encode())
+    return found.hexdigest()
+
+
+TRAINING = Training(
+    make_task=_make_task,
+    prepare=prepare_run,
+    keep=keep,
+    fingerprint=fingerprint_of,
+    batches=training_batches,
+    validation=held_out(SpeechValidation),
+)
