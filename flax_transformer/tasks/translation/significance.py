@@ -1,4 +1,9 @@
-"""Is one system better than the other, or is it chance? Paired tests on sacreBLEU's scores; lines that changed most."""
+"""Is one system better than the other, or is it chance? Paired tests on sacreBLEU's scores; lines that changed most.
+
+sacreBLEU's own `PairedTest` gives other answers. It counts strictly larger differences only, so two equal outputs
+differ with p = 0.0001. Its bootstrap counts one tail, which halves p, and has intervals of the two scores but none of
+their difference.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -55,9 +60,8 @@ def paired_tests(
 ) -> list[Comparison]:
     """How probable differences of this size or larger are if the two systems are equally good.
 
-    A p-value counts ties, so equal outputs have p = 1. (sacreBLEU's `PairedTest` counts strictly larger differences: it
-    gives them 1 / (trials + 1).) Deterministic: the seed is sacreBLEU's, 12345, or $SACREBLEU_SEED. Raises UserError
-    for unequal numbers of lines, and for none.
+    Both tests have two tails, and count ties, so equal outputs have p = 1. Deterministic: the seed is sacreBLEU's,
+    12345, or $SACREBLEU_SEED. Raises UserError for unequal numbers of lines, and for none.
     """
     references = reference_sets(references)
     for lines in (baseline, system):
@@ -78,13 +82,13 @@ def changed_lines(
 ) -> list[ChangedLine]:
     """The lines that differ, those whose chrF2 changed most first."""
     metric = make_metrics()['chrf']
-    found = []
+    changed = []
     for i, (one, other, *theirs) in enumerate(zip(baseline, system, *reference_sets(references), strict=True)):
         if one != other:
             theirs = [reference for reference in theirs if reference is not None]
             scores = (metric.sentence_score(line, theirs).score for line in (one, other))
-            found.append(ChangedLine(i, *scores))
-    return sorted(found, key=lambda line: -abs(line.system - line.baseline))
+            changed.append(ChangedLine(i, *scores))
+    return sorted(changed, key=lambda line: -abs(line.system - line.baseline))
 
 
 def _compare(
@@ -95,29 +99,24 @@ def _compare(
     resamples: int,
     trials: int,
 ) -> Comparison:
-    # [lines, counts]: what sacreBLEU sums over lines before it computes a score. Its own tests use the same methods.
-    def statistics(lines: list[str]) -> np.ndarray:
-        """Of each line; equal ones are counted once."""
-        rows = list(zip(lines, *references, strict=True))
-        numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
-        once, *theirs = map(list, zip(*numbers, strict=True))
-        found = np.array(metric._extract_corpus_statistics(once, theirs), np.float64)
-        return found[[numbers[row] for row in rows]]
-
-    ours, others = statistics(baseline), statistics(system)
-    score = lambda sums: metric._compute_score_from_stats(sums.tolist())
+    ours = _statistics(metric, baseline, references)
+    others = _statistics(metric, system, references)
     lines, width = ours.shape
     # Equal lines are drawn together, and exchanging what is equal changes nothing.
     kinds, counts = np.unique(np.concatenate([ours, others], axis=1), axis=0, return_counts=True)
     changes = (others - ours)[(others != ours).any(axis=1)]
 
+    def score(sums: np.ndarray) -> Any:
+        return metric._compute_score_from_stats(sums.tolist())
+
     def differences(count: int, size: int, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Score differences [count] of random draws, made in blocks; each draw takes `size` numbers."""
-        found, block = [], max(1, _BLOCK // max(size, 1))
+        drawn = []
+        block = max(1, _BLOCK // max(size, 1))
         for first in range(0, count, block):
             pairs = zip(*draw(min(block, count - first)), strict=True)
-            found += [score(b).score - score(a).score for a, b in pairs]
-        return np.array(found)
+            drawn += [score(b).score - score(a).score for a, b in pairs]
+        return np.array(drawn)
 
     def resample(count: int) -> tuple[np.ndarray, np.ndarray]:
         """As many lines as there are, drawn with replacement."""
@@ -149,6 +148,18 @@ def _compare(
     )
 
 
-def _p_value(found: np.ndarray, difference: float) -> float:
+def _statistics(metric: Any, lines: list[str], references: list[list[str]]) -> np.ndarray:
+    """[lines, counts]: what sacreBLEU sums over lines before it computes a score. Equal lines are counted once.
+
+    sacreBLEU's own tests use the same methods.
+    """
+    rows = list(zip(lines, *references, strict=True))
+    numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+    distinct, *theirs = map(list, zip(*numbers, strict=True))
+    counted = np.array(metric._extract_corpus_statistics(distinct, theirs), np.float64)
+    return counted[[numbers[row] for row in rows]]
+
+
+def _p_value(drawn: np.ndarray, difference: float) -> float:
     """The share of differences at least as large in size, the observed one among them."""
-    return (1 + int(np.sum(np.abs(found) >= abs(difference) - _TIE))) / (1 + len(found))
+    return (1 + int(np.sum(np.abs(drawn) >= abs(difference) - _TIE))) / (1 + len(drawn))
