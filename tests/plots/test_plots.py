@@ -2,19 +2,15 @@
 
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_translation import drawn
 
 import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
 from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedule
 from flax_transformer.plots.look import COLORS, MISSING, png, readable
-from flax_transformer.plots.model_parts import SIZES, averaged, plot_norm_axes, plot_positions
+from flax_transformer.plots.model_parts import plot_positions
 from flax_transformer.plots.search import plot_beam_tree
-from flax_transformer.transformer.norms import make_norm, normalize
 
 SOURCE, TARGET = ['▁a', 'b$^2', '</s>'], ['c', '</s>']
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(3), (2, 3, 2)).astype(np.float32)  # [layers, H, T, S]
@@ -75,21 +71,6 @@ def test_lines_share_colors_between_panels() -> None:
     (axes,) = plot_lengths(scores, names, counts=[5, 6], ylabel='BLEU', unit='words').axes
     assert [bar.get_height() for bar in axes.patches] == [1, 2, 3, 4]
     assert len(plot_positions({'one': np.eye(4), 'two': np.eye(4)}).axes) == 3
-    assert len(plot_norm_axes(('layer', 'batch')).axes) == 2
-
-
-@pytest.mark.parametrize('kind', ['layer', 'instance'])
-def test_the_norms_average_what_their_picture_shows(kind: str) -> None:
-    """By the numbers on which one normalized number depends."""
-    norm, segments = make_norm(kind, 1e-6, jnp.float32), np.ones(SIZES[:2], np.int32)
-    x = np.random.default_rng(0).normal(size=SIZES).astype(np.float32)
-    arguments = (segments,) if kind in ('batch', 'instance') else ()
-    variables = drawn(jax.eval_shape(norm.init, jax.random.key(1), x, *arguments))
-
-    def corner(x: jax.Array) -> jax.Array:
-        return normalize(norm.bind(variables), x, segments, deterministic=False)[0, 0, 0]
-
-    np.testing.assert_array_equal(np.asarray(jax.jit(jax.grad(corner))(x)) != 0, averaged(kind))
 
 
 def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
