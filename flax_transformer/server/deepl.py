@@ -25,7 +25,8 @@ async def translate(service: Service, request: Request) -> Any:
     if 'glossary_ids' in fields:
         raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
     has_glossary = 'glossary_id' in fields
-    target, source = fields.text('target_lang'), fields.text('source_lang', None if has_glossary else '')
+    target = fields.text('target_lang')
+    source = fields.text('source_lang', None if has_glossary else '')
     glossary = None
     if has_glossary:
         stored, pair = find(service, fields)

@@ -73,9 +73,11 @@ async def update(service: Service, request: Request) -> Any:
     """Renames a glossary and adds terms to it; with PUT, replaces those of a pair of languages."""
     fields = await service.read(request)
     stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
-    name, replaces = _name(fields, stored.name), request.method == 'PUT'
+    name = _name(fields, stored.name)
+    replaces = request.method == 'PUT'
     found = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
-    stored.name, stored.by_pair = name, stored.by_pair | found
+    stored.name = name
+    stored.by_pair = stored.by_pair | found
     return stored.info(next(iter(found), None) if replaces else None)
 
 
@@ -109,7 +111,9 @@ def _name(fields: Fields, default: str | None = None) -> str:
 
 def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bool = False) -> dict[Pair, Glossary]:
     """The terms that a client sends, by their languages, added to those that `stored` has unless it `replaces` them.
-    Raises Refused, or UserError with the line."""
+
+    Raises Refused, or UserError with the line.
+    """
     found: dict[Pair, Glossary] = {}
     for part in fields.objects('dictionaries') if 'dictionaries' in fields else [fields]:
         pair = service.served.pair(part.text('source_lang'), part.text('target_lang'))
@@ -122,8 +126,11 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
             found[pair] = Glossary(stored.by_pair[pair].terms | found[pair].terms)
     others = [each.by_pair for each in service.glossaries.values() if each is not stored]
     kept = [glossary for by_pair in (stored.by_pair | found, *others) for glossary in by_pair.values()]
-    if (count := sum(len(each.terms) for each in kept)) > (most := service.limits.max_terms):
-        raise Refused(413, f'{count} terms in all glossaries: this server keeps {most}; delete some')
+    count = sum(len(glossary.terms) for glossary in kept)
+    if count > service.limits.max_terms:
+        raise Refused(
+            413, f'{count} terms in all glossaries: this server keeps {service.limits.max_terms}; delete some'
+        )
     return found
 
 

@@ -39,19 +39,24 @@ async def languages(service: Service, request: Request) -> Any:
     served = service.served
     # Clients look for the target's code too in this list.
     codes = dict.fromkeys([*served.targets_of, *served.targets])
-    return [{'code': code, 'name': name_of(code), 'targets': served.targets_of.get(code, [])} for code in codes]
+    return [_named(code) | {'targets': served.targets_of.get(code, [])} for code in codes]
+
+
+def _named(code: str) -> dict[str, Any]:
+    return {'code': code, 'name': name_of(code)}
 
 
 async def settings(service: Service, request: Request) -> Any:
     source, target = next(iter(service.served.pairs))
-    named = lambda code: {'code': code, 'name': name_of(code)}
     return {
         'charLimit': service.limits.max_characters,
         'frontendTimeout': 500,  # milliseconds after the last key
         'apiKeys': bool(service.keys),
         'keyRequired': bool(service.keys),
-        **{'suggestions': False, 'filesTranslation': False, 'supportedFilesFormat': []},
-        'language': {'source': named(source), 'target': named(target)},
+        'suggestions': False,
+        'filesTranslation': False,
+        'supportedFilesFormat': [],
+        'language': {'source': _named(source), 'target': _named(target)},
         'alternatives': min(service.limits.max_alternatives, service.served.num_alternatives),
     }
 

@@ -17,7 +17,8 @@ async def translate(service: Service, request: Request) -> Any:
     texts = service.texts(fields, 'text')
     source, target = fields.text('source', 'auto'), fields.text('target')
     source = '' if source == 'auto' else source
-    alternatives, alignment = fields.number('alternatives', 0), fields.flag('alignment')
+    alternatives = fields.number('alternatives', 0)
+    alignment = fields.flag('alignment')
     replies = await service.translate(request, texts, source, target, alternatives=alternatives, alignment=alignment)
     return {'translations': [_record(reply) for reply in replies]}
 
@@ -29,18 +30,23 @@ async def attention(service: Service, request: Request) -> Any:
     if '\n' in line or not line.strip():
         raise Refused(400, 'text: expected one line that is not blank')
     ((direction, _),) = service.served.directions([line], fields.text('source'), fields.text('target'))
-    tokenizer, most = direction.best.tokenizer, direction.best.decoding.max_source_tokens
+    tokenizer = direction.best.tokenizer
+    most = direction.best.decoding.max_source_tokens
     ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
     for name, found in ids.items():
         if len(found) > most:  # its shape would be compiled, for minutes, and may take all memory
             raise Refused(400, f'{name}: {len(found)} tokens; a map of attention takes {most} at most: send less')
-    see = lambda line: attended(direction.best, line, text)
+
+    def see(line: str) -> Any:
+        return attended(direction.best, line, text)
+
     source, target, weights = await service.call(request, direction, line, see)
     return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}
 
 
 def _record(reply: Reply) -> dict[str, Any]:
-    direction, lines = reply.direction, [asdict(line) for line in reply.lines]
+    direction = reply.direction
+    lines = [asdict(line) for line in reply.lines]
     for line in lines:
         line['n_best'] = [{name: each[name] for name in ('text', 'score', 'log_prob')} for each in line['n_best']]
     named = {'source': direction.source, 'target': direction.target, 'model': direction.model}

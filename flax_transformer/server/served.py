@@ -37,7 +37,12 @@ class Served:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""
         first, second = _known(source, self.targets_of), _known(target, self.targets)
         if second is None or (source and (first, second) not in self.pairs):
-            unknown = target if second is None else source if first is None else f'{source}-{target}'
+            if second is None:
+                unknown = target
+            elif first is None:
+                unknown = source
+            else:
+                unknown = f'{source}-{target}'
             raise Refused(400, f'{unknown[:80]} is not supported; this server translates {self}')
         return first, second
 
@@ -47,18 +52,18 @@ class Served:
         With `source` empty, by the language of the text. Raises Refused.
         """
         first, second = self.pair(source, target)
-        found = [(first, 100.0) if first else self.detect(text, second)[0] for text in texts]
-        return [(self.pairs[each, second].direction(each, second), confidence) for each, confidence in found]
+        languages = [(first, 100.0) if first else self.detect(text, second)[0] for text in texts]
+        return [(self.pairs[known, second].direction(known, second), confidence) for known, confidence in languages]
 
     def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
         """The served source languages, with confidences from 0 to 100, the best first.
 
         With a target, only those from which it is translated. A text without letters gives no confidence.
         """
-        possible = [each for each in self.targets_of if target is None or (each, target) in self.pairs]
+        possible = [source for source in self.targets_of if target is None or (source, target) in self.pairs]
         ranks = dict(self._identifier.rank(text)) if any(map(str.isalpha, text)) else {}
-        found = [(each, 100 * float(ranks.get(two_letters(each), 0.0))) for each in possible]
-        return sorted(found, key=lambda pair: -pair[1])
+        confidences = [(source, 100 * float(ranks.get(two_letters(source), 0.0))) for source in possible]
+        return sorted(confidences, key=lambda pair: -pair[1])
 
 
 def _known(language: str, served: Collection[str]) -> str | None:

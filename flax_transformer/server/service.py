@@ -55,7 +55,9 @@ class Service:
     """What all APIs of the server share."""
 
     def __init__(self, served: Served, limits: Limits, keys: Sequence[str] = ()) -> None:
-        self.served, self.limits, self.metrics = served, limits, Metrics()
+        self.served = served
+        self.limits = limits
+        self.metrics = Metrics()
         self.glossaries: dict[str, Any] = {}  # keys are identifiers
         self.keys = [key.encode() for key in keys]
         batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
@@ -86,7 +88,8 @@ class Service:
         return texts
 
     def _refuse_more(self, count: int, what: str) -> None:
-        if count > (most := getattr(self.limits, f'max_{what}')):
+        most = getattr(self.limits, f'max_{what}')
+        if count > most:
             raise Refused(413, f'{count} {what}: this server takes {most} at once; send fewer')
 
     async def translate(
@@ -107,11 +110,11 @@ class Service:
         """
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
-        found = self.served.directions(texts, source, target)
+        directions = self.served.directions(texts, source, target)
         parts_of = [split(text) for text in texts]
         self._refuse_more(sum(isinstance(part, Marked) for parts in parts_of for part in parts), 'lines')
         jobs = []
-        for parts, (direction, _) in zip(parts_of, found, strict=True):
+        for parts, (direction, _) in zip(parts_of, directions, strict=True):
             translator = direction.every if alternatives else direction.best
             call = partial(translate_marked, translator, glossary=glossary, alignment=alignment)
             lines = [part for part in parts if isinstance(part, Marked)]
@@ -119,13 +122,17 @@ class Service:
         done = iter(await self._run(request, jobs, sum(map(len, texts))))
         versions = (_versions(parts, done) for parts in parts_of)
         return [
-            Reply(*each, text, others[:alternatives], lines)
-            for each, (lines, (text, *others)) in zip(found, versions, strict=True)
+            Reply(direction, confidence, text, others[:alternatives], lines)
+            for (direction, confidence), (lines, (text, *others)) in zip(directions, versions, strict=True)
         ]
 
     async def call(self, request: Request, direction: Direction, line: str, call: Callable[[str], Any]) -> Any:
         """The result of a call with a line, made by the thread that owns the translators."""
-        jobs = self._jobs(direction, [Marked(line)], lambda lines: [call(each.text) for each in lines], object())
+
+        def call_each(lines: list[Marked]) -> list[Any]:
+            return [call(line.text) for line in lines]
+
+        jobs = self._jobs(direction, [Marked(line)], call_each, object())
         (result,) = await self._run(request, jobs, len(line))
         return result
 
@@ -160,12 +167,14 @@ class Service:
             for job in jobs:
                 job.result.cancel()
         results = done.result()
-        if errors := [each for each in results if isinstance(each, Exception)]:
-            raise errors[0]
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
         self.num_characters += num_characters
         self.metrics.characters.inc(num_characters)
         began = min(job.started for job in jobs)
-        queue, work = began - admitted, time.monotonic() - began
+        queue = began - admitted
+        work = time.monotonic() - began
         self.metrics.queue.observe(queue)
         request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
         return results
@@ -183,8 +192,15 @@ async def _left(request: Request) -> None:
 
 def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> tuple[list[Translation], list[str]]:
     """The next translations, of the parts that were to be translated, and the distinct texts with them, best first."""
-    found = [next(done) if isinstance(part, Marked) else part for part in parts]
-    ranked = [[each] if isinstance(each, str) else [one.text for one in each.n_best or (each,)] for each in found]
-    most = max(map(len, ranked), default=1)
-    texts = (''.join(each[min(rank, len(each) - 1)] for each in ranked) for rank in range(most))
-    return [each for each in found if not isinstance(each, str)], list(dict.fromkeys(texts))
+    lines = []
+    choices = []  # the texts of each part, the best first
+    for part in parts:
+        if isinstance(part, Marked):
+            line = next(done)
+            lines.append(line)
+            choices.append([ranked.text for ranked in line.n_best or (line,)])
+        else:
+            choices.append([part])
+    most = max(map(len, choices), default=1)
+    texts = (''.join(texts[min(rank, len(texts) - 1)] for texts in choices) for rank in range(most))
+    return lines, list(dict.fromkeys(texts))

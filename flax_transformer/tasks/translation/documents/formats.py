@@ -13,8 +13,15 @@ from flax_transformer.tasks.translation.documents.marked import Marked
 from flax_transformer.tasks.translation.documents.markup import Part
 
 FORMATS = {
-    **{'.html': 'html', '.htm': 'html', '.xml': 'xml', '.po': 'po', '.srt': 'srt', '.xlf': 'xliff', '.xliff': 'xliff'},
-    **{'.md': 'markdown', '.markdown': 'markdown'},
+    '.html': 'html',
+    '.htm': 'html',
+    '.xml': 'xml',
+    '.po': 'po',
+    '.srt': 'srt',
+    '.xlf': 'xliff',
+    '.xliff': 'xliff',
+    '.md': 'markdown',
+    '.markdown': 'markdown',
 }
 # Tags of messages and subtitles, and line ends.
 _PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:[\s/][^<>]*)?>|\{\\[^{}]*\}|\r?\n')
@@ -34,8 +41,9 @@ class Document(NamedTuple):
 
     def with_texts(self, texts: Sequence[str]) -> str:
         """The file with these texts in place of `lines`."""
-        each = iter(texts)
-        return self.write([''.join(next(each) if isinstance(part, Marked) else part for part in u) for u in self.units])
+        rest = iter(texts)
+        units = [[next(rest) if isinstance(part, Marked) else part for part in unit] for unit in self.units]
+        return self.write(list(map(''.join, units)))
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:
@@ -49,11 +57,15 @@ def read_document(content: bytes, form: str, place: str) -> Document:
         raise UserError(f'{place}: got a zero byte, expected text')
     if form == 'html':
         return Document([markup.split_html(text)], faults=markup.unclosed(markup.html_tokens(text), place))
-    if form in ('po', 'srt'):
-        return {'po': _po, 'srt': _srt}[form](text, place)
+    if form == 'po':
+        return _po(text, place)
+    if form == 'srt':
+        return _srt(text, place)
     if form == 'markdown':
         return Document([split_markdown(text)])
-    return Document([(markup.split_xliff if form == 'xliff' else markup.split_xml)(text, place=place)])
+    if form == 'xliff':
+        return Document([markup.split_xliff(text, place)])
+    return Document([markup.split_xml(text, place=place)])
 
 
 def plain_parts(text: str) -> list[Part]:
@@ -71,7 +83,9 @@ def _po(text: str, place: str) -> Document:
         raise UserError(f'{place}, line {line}: got {got}; expected msgid, msgstr, "text" or a comment') from None
     header = re.search(r'nplurals\s*=\s*(\d+)', file.metadata.get('Plural-Forms', ''))
     count = int(header[1]) if header else 2
-    units, owners, faults = [], [], []
+    units = []
+    owners = []
+    faults = []
     for entry in file:
         forms = entry.msgstr_plural if entry.msgid_plural else {None: entry.msgstr}
         wanted = range(count) if entry.msgid_plural else [None]
@@ -91,23 +105,28 @@ def _po(text: str, place: str) -> Document:
                 entry.msgstr = translation
             else:
                 entry.msgstr_plural[form] = translation
-        return f'{file}'
+        return str(file)
 
     return Document(units, write, faults)
 
 
 def _srt(text: str, place: str) -> Document:
     srt = imported('srt', 'documents', 'SRT')
-    line_of = lambda start: text.count('\n', 0, start) + 1
+
+    def line_of(start: int) -> int:
+        return text.count('\n', 0, start) + 1
+
     if wrong := re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M):
         raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')
     try:
         subtitles = list(srt.parse(text))
     except (srt.SRTParseError, ValueError) as error:
-        line, got = line_of(getattr(error, 'expected_start', 0)), getattr(error, 'unmatched_content', text).strip()
+        line = line_of(getattr(error, 'expected_start', 0))
+        got = getattr(error, 'unmatched_content', text).strip()
         raise UserError(f'{place}, line {line}: got {got[:60]!r}; expected {_TIMES}') from None
     times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
-    faults, last = [], srt.timedelta(0)
+    faults = []
+    last = srt.timedelta(0)
     for line, each in zip(times, subtitles, strict=False):
         if not last <= each.start <= each.end:
             begin, end = map(srt.timedelta_to_srt_timestamp, (each.start, each.end))
@@ -129,7 +148,8 @@ def _wrapped(text: str, count: int) -> str:
     """The text in at most `count` lines of much the same length; none ends within a tag."""
     if '\n' in text:
         return text
-    lines, at = [''] * count, 0
+    lines = [''] * count
+    at = 0
     for word in re.split(r' +(?![^<>]*>)', text):
         lines[min(int(count * (at + len(word) / 2) / max(len(text), 1)), count - 1)] += f' {word}'
         at += len(word) + 1

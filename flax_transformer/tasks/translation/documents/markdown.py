@@ -18,10 +18,14 @@ _WRITTEN = {
     'autolink': re.compile('<[^>]*>'),
 }
 _KINDS = {
-    **{'text': 'text', 'text_special': 'text', 'softbreak': 'text', 'hardbreak': 'break', 'image': 'void'},
-    **{'code_inline': 'literal', 'autolink': 'literal'},
+    'text': 'text',
+    'text_special': 'text',
+    'softbreak': 'text',
+    'hardbreak': 'break',
+    'image': 'void',
+    'code_inline': 'literal',
+    'autolink': 'literal',
 }
-_escape = lambda text: re.sub(r'([\\`*\[\]<])', r'\\\1', text)
 
 
 def split_markdown(text: str) -> list[Part]:
@@ -47,23 +51,32 @@ def split_markdown(text: str) -> list[Part]:
             stop = text.find(last, lines[token.map[0] + len(more)] if more else start, stop) + len(last)
             tokens = _tokens(token.content, token.children)
             if start >= 0 and tokens:  # a cell with an escaped | is nowhere, and stays
-                is_split = [each.kind == 'break' for each in tokens]
+                is_split = [token.kind == 'break' for token in tokens]
                 parts += [text[done:start], *split_tokens(tokens, is_split, _escape)]
                 done = stop
     return [*parts, text[done:]]
+
+
+def _escape(text: str) -> str:
+    return re.sub(r'([\\`*\[\]<])', r'\\\1', text)
 
 
 def _tokens(content: str, children: list[Any]) -> list[Token]:
     """The tokens of a paragraph, heading or cell; none if they are not found in it, one after the other."""
     found: list[Token] = []
     at = 0
-    each = iter(children)
-    for token in each:
-        start, kind = at, token.type
+    rest = iter(children)
+    for token in rest:
+        start = at
+        kind = token.type
         value = '\n' if kind == 'softbreak' else token.content
         if token.markup == 'autolink':
-            kind, _ = 'autolink', (next(each), next(each))  # its text, and its end
-        opening = value if kind in ('text', 'html_inline') else '[' if kind == 'link_open' else token.markup
+            kind = 'autolink'
+            next(rest), next(rest)  # its text, and its end
+        if kind in ('text', 'html_inline'):
+            opening = value
+        else:
+            opening = '[' if kind == 'link_open' else token.markup
         written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
         if not (match := written.match(content, at)):
             return []

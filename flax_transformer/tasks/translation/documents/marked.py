@@ -72,7 +72,10 @@ class _Aside:
     def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
         self.tags: list[Span] = []
         self._literals: dict[str, Span] = {}  # keys are their stand-ins
-        self._text, self._escape, rest, done = '', line.escape, '', 0
+        self._text = ''
+        self._escape = line.escape
+        rest = ''
+        done = 0
         free = (each for each in stand_ins if not _found(each, line.text))
         for span in line.spans:
             self._text += line.text[done : span.start]
@@ -98,8 +101,10 @@ class _Aside:
         """The text of the translation with tags and literals."""
         text = translation.text if self.asked else self._text
         words = list(_WORD.finditer(text))
-        links = {target: word for word, target in translation.alignment or ()}
-        links = links if self.asked else {i: i for i in range(len(words))}
+        if self.asked:
+            links = {target: word for word, target in translation.alignment or ()}
+        else:
+            links = {i: i for i in range(len(words))}
         written = []
         for stand_in, span in self._literals.items():
             start, end = _found(stand_in, text)[0].span()
@@ -107,7 +112,8 @@ class _Aside:
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
         _assign(root, (0, len(words)), [links.get(i) for i in range(len(words))])
-        out, at = '', 0
+        out = ''
+        at = 0
         for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
             out += self._escape(text[at:start]) + raw
             at = end
@@ -133,7 +139,13 @@ class _Element:
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
 
 
-_word_at = lambda text, start: len(f'{text[:start]}|'.split()) - 1
+def _word_at(text: str, start: int) -> int:
+    """The number of the word that has the character at `start`."""
+    return len(f'{text[:start]}|'.split()) - 1
+
+
+def _is_sign(character: str) -> bool:
+    return re.match(r'\w', character) is None
 
 
 def ends_of(tags: Sequence[Any]) -> dict[int, int]:
@@ -155,9 +167,9 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
 
 def _tree(spans: Sequence[Span], text: str) -> _Element:
     """The tags as elements within each other; one that lacks its other half is an element of its own."""
-    words, ends = list(_WORD.finditer(text)), ends_of(spans)
+    words = list(_WORD.finditer(text))
+    ends = ends_of(spans)
     firsts, lasts = [word.start(1) for word in words], [word.end(1) for word in words]
-    is_sign = lambda character: re.match(r'\w', character) is None
     stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
     for number, span in enumerate(spans):
         if number == stack[-1][1]:
@@ -173,7 +185,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             closing.raw if is_pair else '',
             range(begin, stop),
             spaces=(not before[-1:].strip(), not after[:1].strip()),
-            signs=(is_sign(text[span.start :].lstrip()[:1]), is_sign(text[: closing.start].rstrip()[-1:])),
+            signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:])),
         )
         stack[-1][0].children.append(element)
         if is_pair:
@@ -183,7 +195,10 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
 
 def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None]) -> None:
     """Gives an element its target words, and those within it disjoint parts of them, the longest first."""
-    element.target, free, taken, points = target, [target], [], []
+    element.target = target
+    free = [target]
+    taken = []
+    points = []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
         is_all = child.words == element.words and free == [target]
         found = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
@@ -203,18 +218,23 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
 
 def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
     """The part of a gap with most target words that are aligned with `words`, less those that are with others."""
-    best, total, start = (0, gap[0], gap[0]), 0, gap[0]
+    best = (0, gap[0], gap[0])
+    total = 0
+    start = gap[0]
     for i in range(*gap):
         if total <= 0:
-            total, start = 0, i
-        total += 0 if aligned[i] is None else 1 if aligned[i] in words else -1
+            total = 0
+            start = i
+        if aligned[i] is not None:
+            total += 1 if aligned[i] in words else -1
         best = max(best, (total, start, i + 1), key=itemgetter(0))
     return best
 
 
 def _point(child: _Element, words: range, target: tuple[int, int], aligned: list[int | None]) -> int:
     """Before which target word something without words goes: where fewest words change sides, near ones above all."""
-    word, cost = child.words.start, 0.0
+    word = child.words.start
+    cost = 0.0
     leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word
     best = (0.0, target[0])
     for i in range(*target):

@@ -20,7 +20,7 @@ fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head hea
 main menu meta nav noscript object ol optgroup option p pre search section select source summary svg table
 tbody td template textarea tfoot th thead title tr ul video
 """
-_VOID = 'area base br col embed hr img input link meta param source track wbr'
+_VOID = ['area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'meta', 'param', 'source', 'track', 'wbr']
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # may go unclosed
 _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
 # An unclosed comment or section runs to the end, as in browsers, so that a text is read once.
@@ -93,9 +93,12 @@ def split_tokens(
     """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
     parts: list[Part] = []
     waiting: list[Token] = []  # the sentence so far
-    number, ends = 0, ends_of(tokens)
+    number = 0
+    ends = ends_of(tokens)
     while number < len(tokens):
-        token, splits, end = tokens[number], is_split[number], ends.get(number)
+        token = tokens[number]
+        splits = is_split[number]
+        end = ends.get(number)
         number += 1
         if end:
             inner = tokens[number - 1 : end]
@@ -123,7 +126,11 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
     letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
     table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
-    return lambda text: text.translate(table)
+
+    def escape(text: str) -> str:
+        return text.translate(table)
+
+    return escape
 
 
 def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
@@ -133,7 +140,8 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
         return
     first, last = tokens[0], tokens[-1]
     yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
-    text, spans = '', []
+    text = ''
+    spans = []
     for token in tokens:
         if token.kind == 'text':
             value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
@@ -151,10 +159,13 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
     """What a pattern finds in a text, by its groups `close` and `name` or as entities, and the texts between."""
-    tokens, done = [], 0
+    tokens = []
+    done = 0
     for match in pattern.finditer(text):
         raw, start, end = match[0], *match.span()
-        before, value, kind = text[done:start], '', 'open'
+        before = text[done:start]
+        value = ''
+        kind = 'open'
         if raw.startswith('&'):
             value = html.unescape(raw)
             # Symbols such as &copy;, spaces at an edge and entities of the document's own stand as they are.
@@ -172,16 +183,21 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
 
 def html_tokens(text: str) -> list[Token]:
     """The tokens of HTML, much as browsers read it: nothing is an error."""
-    tokens = [token._replace(name=token.name.lower()) for token in tokens_of(text, _HTML)]
-    is_void = lambda token: token.kind == 'open' and token.name in _VOID.split()
-    return [token._replace(kind='void') if is_void(token) else token for token in tokens]
+    tokens = []
+    for token in tokens_of(text, _HTML):
+        name = token.name.lower()
+        is_void = token.kind == 'open' and name in _VOID
+        tokens.append(token._replace(name=name, kind='void' if is_void else token.kind))
+    return tokens
 
 
 def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     """Messages about the tags of HTML that lack their other half."""
-    ends, left_open = ends_of(tokens), _LEFT_OPEN.split()
+    ends = ends_of(tokens)
+    left_open = _LEFT_OPEN.split()
     paired = {*ends, *(end - 1 for end in ends.values())}
-    faults, line = [], 1
+    faults = []
+    line = 1
     for number, token in enumerate(tokens):
         if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
             wrong = (f'<{token.name}>', f'</{token.name}> after') if token.kind == 'open' else None
@@ -223,7 +239,8 @@ def split_xliff(text: str, place: str) -> list[Part]:
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
     """Whether a sentence ends at each token: at the tags around elements with text of their own."""
-    is_split, ends = [False] * len(tokens), ends_of(tokens)
+    is_split = [False] * len(tokens)
+    ends = ends_of(tokens)
     waiting = [(0, len(tokens))]  # what is in elements without such text around them
     for number, stop in waiting:
         children = []

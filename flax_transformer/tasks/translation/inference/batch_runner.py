@@ -58,14 +58,18 @@ class Runner:
           max_positions: most slots that the functions take; None: any number.
           buckets: slots that lines are padded to, ascending.
         """
-        self.max_positions, self.buckets = max_positions, buckets
-        self.batch_tokens, self.max_slots, self.pad_id = batch_tokens, max_slots, pad_id
+        self.max_positions = max_positions
+        self.buckets = buckets
+        self.batch_tokens = batch_tokens
+        self.max_slots = max_slots
+        self.pad_id = pad_id
         # Each device holds the whole model, however it was trained; each of several processes uses one device.
         if multihost.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
-        self.num_compilations, self._process = 0, os.getpid()
+        self.num_compilations = 0
+        self._process = os.getpid()
         self._compiled: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
         self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
@@ -181,7 +185,8 @@ class Runner:
             with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
                 return jax.device_get(function(params, *arrays))
         if function not in self._compiled:
-            rows, mesh = self.devices.by_rows.spec, self.devices.mesh
+            rows = self.devices.by_rows.spec
+            mesh = self.devices.mesh
             specs = (PartitionSpec(), *[rows] * len(arrays))
             own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
             self._compiled[function] = jax.jit(own)

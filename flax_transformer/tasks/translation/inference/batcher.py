@@ -13,8 +13,8 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError
 
-# When callers have their results they ask again at once: waiting this share of a batch's time for as many lines makes
-# one batch of them, where the first alone would otherwise be a batch of one.
+# Share of a batch's time. Callers who have their results ask again at once: waiting so long for as many lines makes one
+# batch of them, and the first line is not a batch of its own.
 _PAUSE = 0.05
 
 
@@ -27,7 +27,7 @@ class Job:
     call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
     key: Hashable  # jobs of the same key may share a batch, which the call of any of them translates
     result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    started: float = 0.0  # when its batch did
+    started: float = 0.0  # the time at which its batch began
 
 
 class ThreadFailed(Exception):
@@ -45,7 +45,9 @@ class Batcher:
           warm_up: what the thread does first.
           observe: called after each batch with its lines, their slots and its seconds.
         """
-        self._batch_tokens, self._warm_up, self._observe = batch_tokens, warm_up, observe
+        self._batch_tokens = batch_tokens
+        self._warm_up = warm_up
+        self._observe = observe
         self._queue: collections.deque[Job] = collections.deque()
         self._changed = threading.Condition()
         self._is_stopping = False
@@ -117,7 +119,9 @@ class Batcher:
 
     def _take(self) -> list[Job]:
         """Takes the oldest job from the queue, and those that fit into a batch with it; drops what nobody waits for.
-        The batch ends at the first job too long for the room left, so that no line waits for shorter ones."""
+
+        The batch ends at the first job too long for the room left, so that no line waits for shorter ones.
+        """
         chosen: list[Job] = []
         others: list[Job] = []
         room = self._batch_tokens
@@ -129,7 +133,10 @@ class Batcher:
                 others.append(job)
                 continue
             room -= job.slots
-            (chosen if room >= 0 or not chosen else others).append(job)
+            if room >= 0 or not chosen:
+                chosen.append(job)
+            else:
+                others.append(job)
         self._queue.extendleft(reversed(others))
         return chosen
 

@@ -38,7 +38,8 @@ def best_of_each(
     is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
 
     def candidate(found: Hypotheses, i: int) -> Translation:
-        ids, gains = (x[i][: found.lengths[i]] for x in (found.tokens, found.token_log_probs))
+        ids = found.tokens[i][: found.lengths[i]]
+        gains = found.token_log_probs[i][: found.lengths[i]]
         return make_translation(tokenizer, ids, found.scores[i], gains, is_finished=bool(found.is_finished[i]))
 
     def is_faulty(one: Translation, source: str, source_ids: Sequence[int]) -> bool:
@@ -102,4 +103,8 @@ def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
     from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
 
     metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
-    return lambda ours, theirs: metric.sentence_score(ours, [theirs]).score
+
+    def score(ours: str, theirs: str) -> float:
+        return metric.sentence_score(ours, [theirs]).score
+
+    return score

@@ -15,7 +15,8 @@ from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.languages import usual_name
 
 # A model in Hugging Face's format has one of these files, and no run does.
-_MARIAN, _FAIRSEQ = 'source.spm', 'sentencepiece.bpe.model'
+_MARIAN = 'source.spm'
+_FAIRSEQ = 'sentencepiece.bpe.model'
 
 
 class Direction(NamedTuple):
@@ -33,7 +34,8 @@ class Directions:
 
     def __init__(self, name: str, translator: Translator, codes: Iterable[tuple[str, str]]) -> None:
         """`codes` are the pairs as the model names them; their translators are made when they are asked for."""
-        self.name, self.translator = name, translator
+        self.name = name
+        self.translator = translator
         codes = list(codes)
         known = dict.fromkeys(itertools.chain.from_iterable(codes))
         usual = {code: usual_name(code, known) for code in known}

@@ -57,7 +57,8 @@ def translate_ids(
     With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
     cut (`decoding.required`).
     """
-    steps, states = [], []
+    steps = []
+    states = []
     order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first, for `start_by_length`
     source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
     for model, variables in _members(params, models):
@@ -91,10 +92,10 @@ WIDTHS = (16, 32, 64, 128)
 
 
 def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
-    """`start(source)` of ids [B, S] that are sorted by length: on CPUs a group of rows at a time, in as few slots as it
-    needs.
+    """`start(source)` of ids [B, S] that are sorted by length.
 
-    Most of a batch of mixed lengths is padding. Accelerators are faster with all rows at once.
+    CPUs encode a group of rows at a time, in as few slots as it needs: most of a batch of mixed lengths is padding.
+    Accelerators are faster with all rows at once.
     """
     rows, slots = source.shape
     is_static = isinstance(rows, int) and isinstance(slots, int)
@@ -104,7 +105,9 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     whole = jax.eval_shape(start, source[: rows // GROUPS])
 
     def in_width(width: int, group: jax.Array) -> DecodeState:
-        fill = lambda x, like: jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
+        def fill(x: jax.Array, like: Any) -> jax.Array:
+            return jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
+
         return jax.tree.map(fill, start(group[:, :width]), whole)
 
     def start_group(group: jax.Array) -> DecodeState:
@@ -114,7 +117,9 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
         )
 
     def by_group(source: jax.Array) -> DecodeState:
-        join = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
+        def join(x: jax.Array) -> jax.Array:
+            return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
+
         return jax.tree.map(join, jax.lax.map(start_group, source.reshape(GROUPS, -1, slots)))
 
     return jax.lax.platform_dependent(source, cpu=by_group, default=start)
@@ -198,8 +203,8 @@ def target_log_probs(
             for (model, variables), chunked, x in zip(members, is_chunked, outputs, strict=True)
         ]
         if mean == 'probability':
-            each = jnp.stack([-cross_entropy(one, targets)[1] for one in logits])
-            return jax.nn.logsumexp(each, axis=0) - jnp.log(len(logits))
+            log_probs = jnp.stack([-cross_entropy(own, targets)[1] for own in logits])
+            return jax.nn.logsumexp(log_probs, axis=0) - jnp.log(len(logits))
         # Log-probabilities are logits less a constant, so their mean, normalized, is that of the logits.
         return -cross_entropy(sum(logits) / len(logits), targets)[1]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flax_transformer.text.tokenizer import as_text
 
-# Where a part may end: after a sentence, a clause, a word; never between the digits of 10:30.
+# Ends of a part: after a sentence, a clause, a word; never between the digits of 10:30.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
 
 
@@ -36,7 +36,8 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
     if is_blank(text):
         return Line(text, replaced, '', [], [])
     lead, sentences = ('', [(text, '')]) if language is None else split_sentences(text, language)
-    parts, gaps = [], []
+    parts = []
+    gaps = []
     for sentence, gap in sentences:
         is_short = len(sentence.encode('utf-8')) + 3 <= limit  # most lines need not be counted
         pieces = [sentence] if is_short else split_line(sentence, count, limit)
@@ -57,7 +58,8 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
         pieces = [line]  # the splitter lost something: do not trust it with this line
-    lead, parts = '', []
+    lead = ''
+    parts = []
     for piece in pieces:
         text = piece.strip()
         before, _, after = piece.partition(text) if text else (piece, '', '')
@@ -89,7 +91,7 @@ def _split(text: str, count: Callable[[str], int], limit: int, seams: tuple[str,
 
 
 def _merged(pieces: list[str], count: Callable[[str], int], limit: int) -> list[str]:
-    """Neighbours joined while they fit: the model needs their context."""
+    """Neighbors joined while they fit: the model needs their context."""
     out = pieces[:1]
     for piece in pieces[1:]:
         if count(out[-1] + piece) <= limit:

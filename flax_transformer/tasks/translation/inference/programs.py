@@ -49,7 +49,10 @@ class Programs:
             require(models, 'decode_with_attention', 'decoding.coverage_penalty')
         if decoding.weights == 'int8':
             require(models, 'supports_int8', "decoding.weights='int8'")
-        self.models, self.tokenizer, self.decoding, self.parallel = tuple(models), tokenizer, decoding, parallel
+        self.models = tuple(models)
+        self.tokenizer = tokenizer
+        self.decoding = decoding
+        self.parallel = parallel
         self.has_first = tokenizer.first_id(decoding.target_language) is not None  # every target begins with a tag
         start = getattr(self.models[0], 'start_id', None)
         self.special_ids = SpecialIds(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
@@ -86,7 +89,12 @@ class Programs:
         if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
             got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
             raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
-        return lambda weights, source, *rest: self.translate_ids(weights, source, *rest[:-1], required=rest[-1])
+
+        def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
+            *prefix, required = rest
+            return self.translate_ids(weights, source, *prefix, required=required)
+
+        return translate
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -118,9 +126,9 @@ class Programs:
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
-        """The ids of banned_texts, spelt as words within a line and at its beginning."""
-        spelt = self.tokenizer.encode_target(list(self.decoding.banned_texts))
-        return tuple(tuple(ids[:-1]) for ids in spelt if len(ids) > 1)
+        """The ids of banned_texts, spelled as words within a line and at its beginning."""
+        encoded = self.tokenizer.encode_target(list(self.decoding.banned_texts))
+        return tuple(tuple(ids[:-1]) for ids in encoded if len(ids) > 1)
 
     def weights_of(self, params: Any) -> Any:
         """The parameters as the programs take them: in int8 if decoding.weights asks for it, else in the models' dtype.
@@ -133,8 +141,7 @@ class Programs:
             weights = _rounded(self.models[0], params)
         else:
             weights = tuple(map(_rounded, self.models, params))
-        on_device = lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x  # once
-        return jax.tree.map(on_device, weights)
+        return jax.tree.map(_on_device, weights)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
@@ -172,6 +179,10 @@ def check_ids(name: str, ids: Any, size: int) -> None:
         raise UserError(f'{name}: got {ids.dtype} of shape {ids.shape}; expected integers of shape [sentences, slots]')
     if wrong := ids[(ids < 0) | (ids >= size)].tolist():
         raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')
+
+
+def _on_device(x: Any) -> Any:
+    return jnp.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 def _rounded(model: TranslationModel, params: Any) -> Any:

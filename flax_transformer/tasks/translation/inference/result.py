@@ -53,7 +53,8 @@ def joined_lines(
     lines: Sequence[Line], translated: Sequence[Translation], sources: Sequence[Sequence[int]]
 ) -> Translations:
     """Joins the translations of all parts into one for each line; `sources` are the parts' ids."""
-    out, each = Translations(), zip(translated, sources, strict=True)
+    out = Translations()
+    each = zip(translated, sources, strict=True)
     for line in lines:
         parts, ids = zip(*itertools.islice(each, len(line.parts)), strict=True) if line.parts else ((), ())
         out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
@@ -102,7 +103,8 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
     """The translation of a line from those of its parts; empty for a blank line."""
     if len(parts) == 1 and not line.lead and not line.gaps[0]:
         return parts[0]
-    text, links = line.lead if parts else '', []
+    text = line.lead if parts else ''
+    links = []
     # The word of each character but white space: parts may begin within a word.
     words = [i for i, word in enumerate(line.text.split()) for _ in word]
     num_characters = 0
@@ -160,7 +162,8 @@ def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 def texts_of(tokenizer: Tokenizer, tokens: np.ndarray) -> list[str]:
     """The text of each row of target ids [B, L], up to EOS."""
-    eos_id, rows = tokenizer.eos_id, np.asarray(tokens).tolist()
+    eos_id = tokenizer.eos_id
+    rows = np.asarray(tokens).tolist()
     return [text_of(tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
 
 
@@ -187,7 +190,8 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
     [0, 0, None, 1, 2]
     """
     words: list[int | None] = []
-    current, inside = -1, False
+    current = -1
+    inside = False
     for piece in pieces:
         word = None
         for character in ' ' if piece in _SPACES else piece.replace('▁', ' '):
@@ -195,7 +199,8 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
                 inside = False
                 continue
             if not inside:
-                current, inside = current + 1, True
+                current = current + 1
+                inside = True
             word = current if word is None else word
         words.append(word)
     return words
@@ -208,7 +213,8 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
       source, target: the pieces, without EOS. A word that attends most to EOS is left out.
     """
-    source_numbers, target_numbers = words_of(source), words_of(target)
+    source_numbers = words_of(source)
+    target_numbers = words_of(target)
     num_source = max((word for word in source_numbers if word is not None), default=-1) + 1
     mass: dict[int, np.ndarray] = {}
     for t, word in enumerate(target_numbers):
@@ -228,9 +234,10 @@ def align_ids(
 ) -> tuple[tuple[int, int], ...]:
     """`align_words` of ids."""
     tags = set(tokenizer.languages.values())
-    source_piece = lambda i: '' if i in tags else tokenizer.source_piece(i)  # a tag is no word
-    pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
-    return align_words(weights, [source_piece(i) for i in source[:-1]], pieces)
+    # A tag is no word.
+    source_pieces = ['' if i in tags else tokenizer.source_piece(i) for i in source[:-1]]
+    target_pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
+    return align_words(weights, source_pieces, target_pieces)
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:

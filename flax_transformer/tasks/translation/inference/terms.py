@@ -23,7 +23,8 @@ class Demands(NamedTuple):
 
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""
-        wanted, lacking = self.wanted[number], []
+        wanted = self.wanted[number]
+        lacking = []
         for position, (phrase, alternatives) in enumerate(zip(wanted, self.phrases[number], strict=False)):
             times = sum(_count(tokens, row[row != NONE].tolist()) for row in alternatives)
             if times <= wanted[:position].count(phrase):
@@ -54,7 +55,8 @@ def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -
     texts = sorted({text for phrases in wanted for phrase in phrases for text in phrase})
     ids = {text: line[:-1] for text, line in zip(texts, tokenizer.encode_target(texts), strict=True)}
     counts = [(len(phrases), *map(len, phrases)) for phrases in wanted]
-    groups, alternatives = (max(row[0] for row in counts), max(n for row in counts for n in row[1:]))
+    groups = max(row[0] for row in counts)
+    alternatives = max(count for row in counts for count in row[1:])
     longest = max(len(line) for line in ids.values())
     shape = (_power_of_two(groups), _power_of_two(alternatives), max(_power_of_two(longest), _SHORTEST))
     out = np.full((len(wanted), *shape), NONE, np.int32)

@@ -129,7 +129,7 @@ class Translator(Streams):
         use_compilation_cache()
         config, params, tokenizer, own = _pretrained(folder)
         translator = cls(config, params, tokenizer, override(own, decoding), parallel=parallel)
-        del params  # likewise
+        del params  # else they stay until the end of this function
         return translator._loaded(partial(_params_of_folder, folder))
 
     from_marian = from_huggingface
