@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flax_transformer.cli.neighbours import neighbour_lines, open_vectors
+from flax_transformer.cli.options import OfCheckpoint
 from flax_transformer.common.errors import visible
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
@@ -11,12 +12,11 @@ well. Prints `score<TAB>word`, best first, without the three words. RUN is a run
 
 
 @dataclass(frozen=True)
-class AnalogyOptions:
+class AnalogyOptions(OfCheckpoint):
     # add: by the cosine with B - A + C; mul: by the product of the cosines with B and C, divided by the cosine with A
     method: Literal['add', 'mul'] = 'add'
     count: int = 10  # how many words to print
     among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
-    step: int | None = None  # the checkpoint of a run; None: the best, or training.average_last's mean
 
 
 def main(argv: list[str]) -> None:

@@ -4,11 +4,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
+from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
 
 DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
@@ -17,7 +15,7 @@ the model prefers something wrong. Without --source and --reference: the run's t
 
 
 @dataclass(frozen=True)
-class AnalyseOptions:
+class AnalyseOptions(ToTranslate):
     source: Path | None = None  # a text file, one sentence per line
     reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
@@ -25,8 +23,6 @@ class AnalyseOptions:
     trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per width instead
     data: DataConfig = field(default_factory=DataConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def main(argv: list[str]) -> None:

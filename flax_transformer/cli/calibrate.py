@@ -3,11 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.options import open_translator, parse, progress_bar
+from flax_transformer.cli.options import OfCheckpoint, ToTranslate, open_translator, parse, progress_bar
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.evaluate import check_files
 
@@ -17,14 +15,11 @@ Without --source and --reference: the validation sets of the run. Training does 
 
 
 @dataclass(frozen=True)
-class CalibrateOptions:
+class CalibrateOptions(OfCheckpoint, ToTranslate):
     source: Path | None = None  # a text file, one sentence per line; best none that the model was trained on
     reference: tuple[Path, ...] = ()  # its translations, line by line
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     trust_data: bool = False  # read the validation sets that the run names, though somebody else may have made the run
     data: DataConfig = field(default_factory=DataConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def main(argv: list[str]) -> None:

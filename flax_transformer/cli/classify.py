@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from flax_transformer.cli.lines import LineWriter
-from flax_transformer.cli.options import note, parse
+from flax_transformer.cli.options import OfCheckpoint, note, parse
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import visible
 
@@ -29,14 +29,13 @@ FLAGS = {
 
 
 @dataclass(frozen=True)
-class ClassifyOptions:
+class ClassifyOptions(OfCheckpoint):
     input: Path | None = None  # a file to read instead of standard input
     output: Path | None = None  # a file to write instead of standard output
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with all probabilities and flags
     input_format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"text": ...} per line
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
 
 
 def main(argv: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from flax_transformer.cli.lines import to_json
-from flax_transformer.cli.options import note, parse, positional
+from flax_transformer.cli.options import OfCheckpoint, note, parse, positional
 from flax_transformer.common.errors import BadInput, UserError
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ _RIFF = np.frombuffer(b'RIFF', '<i2') / 32768  # the first two samples, if a WAV
 
 
 @dataclass(frozen=True)
-class DetectOptions:
+class DetectOptions(OfCheckpoint):
     threshold: float | None = None  # least score of a hit, from 0 to 1; None: the run's hits.threshold
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"file": ..., "seconds": ..., "confidence": ...} for each hit
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
 
 
 def main(argv: list[str]) -> int:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import tyro
 
-from flax_transformer.cli.options import parse
+from flax_transformer.cli.options import OfCheckpoint, parse
 from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: encoder and search as StableHLO for any batch
@@ -14,13 +14,12 @@ and length, the tokenizer, and load.py, which translates with them."""
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(OfCheckpoint):
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # the computation's; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
     phrases: bool = False  # the program also takes phrases that translations must contain, and is slower
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, read_config
+from flax_transformer.cli.options import OfCheckpoint, note, parse, read_config
 from flax_transformer.decoding.config import DecodingConfig
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's format of its family (Marian for most), which
@@ -14,9 +14,8 @@ training."""
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(OfCheckpoint):
     folder: tyro.conf.Positional[Path | None] = None  # the folder to make
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # what generation_config.json will say
 
 

@@ -96,7 +96,8 @@ def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> I
     made = typing.get_origin(made) or made
     texts = texts_of(made)
     hints = typing.get_type_hints(made, include_extras=True)
-    for field in dataclasses.fields(made):
+    own = inspect.get_annotations(made)
+    for field in sorted(dataclasses.fields(made), key=lambda field: field.name not in own):  # what commands share, last
         hint = hints[field.name]
         is_positional = _is_positional(hint)
         if typing.get_origin(hint) is typing.Annotated:

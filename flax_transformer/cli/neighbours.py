@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from flax_transformer.cli.options import parse, positional
+from flax_transformer.cli.options import OfCheckpoint, parse, positional
 from flax_transformer.common.errors import UserError, visible
 
 if TYPE_CHECKING:
@@ -18,10 +18,9 @@ a run of word vectors, one of its checkpoints (RUN@12000, RUN@best), or a file: 
 
 
 @dataclass(frozen=True)
-class NeighboursOptions:
+class NeighboursOptions(OfCheckpoint):
     count: int = 10  # how many words to print
     among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
-    step: int | None = None  # the checkpoint of a run; None: the best, or training.average_last's mean
 
 
 def main(argv: list[str]) -> None:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, say, shows_progress
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.api import load_config, make_trainer, read_run_config
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
 
 T = typing.TypeVar('T')
 C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
+
+
+@dataclasses.dataclass(frozen=True)
+class OfCheckpoint:
+    """The option of commands that read a checkpoint."""
+
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+
+
+@dataclasses.dataclass(frozen=True)
+class ToTranslate:
+    """The options of commands that translate."""
+
+    decoding: DecodingConfig = dataclasses.field(default_factory=DecodingConfig)
+    parallel: ParallelConfig = dataclasses.field(default_factory=ParallelConfig)
 
 
 def parse(

@@ -1,14 +1,12 @@
 """`flax-transformer score RUN --source F --target F`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
-from flax_transformer.cli.options import open_translator, parse, positional, progress_bar
+from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
 
 DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
 normalized as in a search with these fields. Several RUNs vote as an ensemble."""
@@ -17,14 +15,12 @@ FIELDS = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs', 'quali
 
 
 @dataclass(frozen=True)
-class ScoreOptions:
+class ScoreOptions(ToTranslate):
     source: Path | None = None  # a text file, one sentence per line
     target: Path | None = None  # its translations, line by line
     output: Path | None = None  # a file to write instead of standard output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with tokens and their log-probabilities
     alignment: bool = False  # add word alignments by attention, as the last column or in JSON
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flax_transformer.cli.help import wants_help
-from flax_transformer.cli.options import note, parse, positional
+from flax_transformer.cli.options import ToTranslate, note, parse, positional
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
@@ -14,7 +14,6 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices.devices import prepare_devices
 
 try:
@@ -35,14 +34,12 @@ DEFAULT_RUN = 'everyday'
 
 
 @dataclass(frozen=True)
-class ServeOptions:
+class ServeOptions(ToTranslate):
     host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
     port: int = 5000  # port to listen on; 0: any free one
     keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
     limits: Limits = field(default_factory=Limits)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
     def __post_init__(self) -> None:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')

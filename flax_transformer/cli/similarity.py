@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from flax_transformer.cli.neighbours import open_vectors
+from flax_transformer.cli.options import OfCheckpoint
 
 DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
 
 
 @dataclass(frozen=True)
-class SimilarityOptions:
-    step: int | None = None  # the checkpoint of a run; None: the best, or training.average_last's mean
+class SimilarityOptions(OfCheckpoint):
+    """A checkpoint alone."""
 
 
 def main(argv: list[str]) -> None:

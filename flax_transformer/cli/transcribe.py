@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from flax_transformer.cli.lines import LineWriter, to_json
-from flax_transformer.cli.options import note, parse, positional, progress_bar
+from flax_transformer.cli.options import OfCheckpoint, note, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,11 +22,10 @@ NAMED = 3  # files with a remark; --format jsonl gives each one its own
 
 
 @dataclass(frozen=True)
-class TranscribeOptions:
+class TranscribeOptions(OfCheckpoint):
     output: Path | None = None  # a file to write instead of standard output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores and the times of each word
     beam_size: int = 1  # 1: the most probable unit of each frame; more: prefixes that a search keeps
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
 
 
 def main(argv: list[str]) -> int:

@@ -6,16 +6,14 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from flax_transformer.cli.lines import KEPT, LineWriter, chunks, to_json
-from flax_transformer.cli.options import note, open_translator, parse, positional
+from flax_transformer.cli.options import OfCheckpoint, ToTranslate, note, open_translator, parse, positional
 from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation
@@ -35,7 +33,7 @@ FLAGS = {
 
 
 @dataclass(frozen=True)
-class TranslateOptions:
+class TranslateOptions(OfCheckpoint, ToTranslate):
     input: Path | None = None  # a file to read instead of standard input; for --shard a pattern: 'part-*.zst'
     output: Path | None = None  # a file to write instead of standard output; for --shard a folder
     shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
@@ -51,9 +49,6 @@ class TranslateOptions:
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search instead of ours, on the CPU
     compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
     invalid: Literal['refuse', 'replace'] = 'refuse'  # a line that is not UTF-8: stop there, or use U+FFFD and a flag
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -1,20 +1,17 @@
 """`flax-transformer warmup RUN`."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from flax_transformer.cli.options import open_translator, parse, positional
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional
 
 DESCRIPTION = """Compile every shape that `translate` uses and keep the programs in the cache folder, where later starts
 find them. Give the same RUN, --decoding and --parallel fields as to `translate`."""
 
 
 @dataclass(frozen=True)
-class WarmupOptions:
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+class WarmupOptions(ToTranslate):
+    """A search and devices alone."""
 
 
 def main(argv: list[str]) -> None:
