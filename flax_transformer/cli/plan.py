@@ -18,7 +18,7 @@ and report what it costs: memory, work, communication, and an estimate of time. 
 @dataclass(frozen=True)
 class PlanOptions(Generic[C]):
     config: Annotated[C, tyro.conf.arg(name='')]
-    topology: str = 'local'  # a TPU slice such as v5e:4x4 or v5p:2x2x1, or h100:8; local: this machine's devices
+    topology: str = 'local'  # TPUs as v5e:4x4, GPUs as h100:8; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
     measure: bool = True  # run a few steps on a CPU
     suggest: bool = True  # look for a change that makes it fit
