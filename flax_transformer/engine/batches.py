@@ -44,11 +44,16 @@ class NumberedIterator(grain.DatasetIterator):
 
     def __init__(self, batches: NumberedBatches) -> None:
         super().__init__()
-        self._batches, self._next = batches, 0
+        self._batches = batches
+        self._next = 0
 
     def __next__(self) -> Batch:
+        number = self._next
         self._next += 1
-        return self._batches.batch(self._next - 1)
+        try:
+            return self._batches.batch(number)
+        except SystemExit as error:  # ends the thread that prefetches, alone: training would wait for ever
+            raise RuntimeError(f'batch {number} asked to exit, with {error}; expected a batch or an error') from error
 
     def get_state(self) -> dict[str, int]:
         return {'batch': self._next}
