@@ -81,6 +81,9 @@ def test_every_form_of_a_corpus_is_split_alike_and_places_are_those_of_the_files
         assert read_validation(corpus, data) == both[1]
         found.append(both)
         assert held_out.settings != train.settings or held_out.name != train.name
+        if name == '*.{lang}.gz':
+            next(held_out.records())  # the train part still knows where its last pair is
+            assert Path(train.place(len(both[0]) - 1, 1).partition(',')[0]).name == '1.de.gz'
         if name == 'pairs.tsv':
             for part, pairs in ((train, both[0]), (held_out, both[1])):
                 copy.copy(part).read()
