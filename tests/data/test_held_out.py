@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.audit.cleaning import clean
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.bitext.sources import open_training, read_corpus, read_validation
 from flax_transformer.data.held_out import held_out_rows, repeated_or_empty
@@ -20,6 +22,7 @@ from flax_transformer.tasks.speech import recordings
 from flax_transformer.tasks.speech.config import SpeechDataConfig
 from flax_transformer.tasks.trigger_word.clips import Clip, split
 from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
+from flax_transformer.text.tokenizer import TokenizerConfig
 
 TEXTS = [f'text {number}' for number in range(100)]
 
@@ -91,6 +94,12 @@ def test_every_form_of_a_corpus_is_split_alike_and_places_are_those_of_the_files
                 assert [part.place(i, 0).rpartition(' ')[2] for i in range(len(lines))] == list(map(str, lines))
     assert found[0] == found[1] == found[2]
     assert len(found[0][1]) == 6
+
+
+def test_clean_keeps_what_training_holds_out(corpora: Path) -> None:
+    data = DataConfig(train='pairs.tsv', held_out=6, root=str(corpora))
+    (cleaned,), _ = clean(data, CheckConfig(), Vocabulary(100, TokenizerConfig()), corpora / 'out')
+    assert cleaned.kept + sum(cleaned.rejected.values()) == 60
 
 
 def test_each_corpus_of_a_mixture_has_its_own_and_two_validation_sets_are_refused(corpora: Path) -> None:

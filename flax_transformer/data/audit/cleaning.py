@@ -63,7 +63,7 @@ def clean(
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = list(open_all(data))
+    corpora = list(open_all(data.without_held_out()))  # what training holds out must be cleaned, too
     for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
         if any(file == path.resolve() for path in paths):
             raise UserError(f'{file} is read, and would be overwritten; choose another --output')

@@ -157,6 +157,11 @@ class DataConfig:
             for corpus in corpora
         )
 
+    def without_held_out(self) -> 'DataConfig':
+        """The same corpora, each whole."""
+        mixture = tuple(replace(corpus, held_out=0) for corpus in self.mixture)
+        return replace(self, held_out=0, mixture=mixture)
+
     def tag_of(self, corpus: CorpusConfig) -> str | None:
         """The language whose tag begins the corpus's sources; None without tags."""
         return corpus.target_language if self.language_tags else None
