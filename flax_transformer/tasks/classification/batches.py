@@ -41,10 +41,10 @@ class EncodedTexts:
 
     @property
     def fingerprint(self) -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for array in (self.tokens, self.labels, self.weight):
-            found.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+            digest.update(f'{array.dtype} {array.shape}\n'.encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
 
 class TrainingBatches(NumberedBatches):
@@ -53,7 +53,9 @@ class TrainingBatches(NumberedBatches):
     def __init__(self, config: ClassificationConfig, texts: EncodedTexts, own_rows: np.ndarray) -> None:
         super().__init__()
         self.name = config.data.train
-        self._texts, self._rows, self._own_rows = texts, config.training.batch_size, own_rows
+        self._texts = texts
+        self._rows = config.training.batch_size
+        self._own_rows = own_rows
         # If there are fewer texts than rows, each comes once in a batch, and the other rows are empty.
         self._order = Order([len(texts)], [Fraction(1)], block_size=self._rows, seed=config.seed)
 

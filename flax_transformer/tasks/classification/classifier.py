@@ -83,7 +83,10 @@ class Classifier(Streams):
         self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int
     ) -> None:
         """`max_length`: tokens; of a longer line the rest is not read."""
-        self.config, self.params, self.vocabulary, self.max_length = config, params, vocabulary, max_length
+        self.config = config
+        self.params = params
+        self.vocabulary = vocabulary
+        self.max_length = max_length
         self.labels = labels.names
         self._prior = (np.array(labels.counts) / sum(labels.counts)).astype(np.float32)
         self._predictor = Predictor(config)
@@ -121,9 +124,9 @@ class Classifier(Streams):
             return self([lines], progress=progress)[0]
         texts, replaced = zip(*map(as_text, lines), strict=True) if len(lines) else ((), ())
         ids = self.vocabulary.encode(texts)
-        found = self.probabilities_of_ids(ids, progress=progress)
-        flags = [self._flags(*each) for each in zip(ids, replaced, strict=True)]
-        return [self._classification(*each) for each in zip(found, flags, strict=True)]
+        probabilities = self.probabilities_of_ids(ids, progress=progress)
+        flags = map(self._flags, ids, replaced)
+        return list(map(self._classification, probabilities, flags))
 
     def probabilities(
         self, lines: Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
@@ -138,19 +141,19 @@ class Classifier(Streams):
         self, ids: Sequence[Sequence[int]], *, progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
         """`probabilities` of N texts as ids. Raises UserError if the model computes no numbers."""
-        found = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
-        found[[not text for text in ids]] = self._prior
-        check_numbers(found)
-        return found
+        probabilities = self._predictor(self.params, [text[: self.max_length] for text in ids], progress)
+        probabilities[[not text for text in ids]] = self._prior
+        check_numbers(probabilities)
+        return probabilities
 
     def _flags(self, ids: Sequence[int], is_replaced: bool) -> tuple[str, ...]:
-        found = {
+        known = {
             'empty': not ids,
             'truncated': len(ids) > self.max_length,
             'unknown': bool(ids) and all(token == UNK_ID for token in ids[: self.max_length]),
             'replaced': is_replaced,
         }
-        return tuple(name for name, is_set in found.items() if is_set)
+        return tuple(name for name, is_set in known.items() if is_set)
 
     def _classification(self, probabilities: np.ndarray, flags: tuple[str, ...]) -> Classification:
         best = int(probabilities.argmax())

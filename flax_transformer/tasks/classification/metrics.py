@@ -67,7 +67,7 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> float:
-    """Returns the expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1]."""
+    """The expected calibration error (Guo et al. 2017, eq. 3), with bins of equal width over (0, 1]."""
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = probabilities.argmax(axis=1) == labels
     numbers = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
@@ -93,7 +93,10 @@ def fitted_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
         middle = (low + high) / 2
         scaled = np.exp((logits - logits.max(axis=1, keepdims=True)) / np.exp(middle))
         expected = (scaled * logits).sum(axis=1) @ (1 / scaled.sum(axis=1))
-        low, high = (middle, high) if expected > wanted else (low, middle)
+        if expected > wanted:
+            low = middle
+        else:
+            high = middle
     return float(np.exp((low + high) / 2))
 
 

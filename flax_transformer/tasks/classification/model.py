@@ -44,8 +44,10 @@ def convolution(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, det
 
 def _responses(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
     """[B, maps] of filters over `width` tokens, at every position where they cover at least one."""
-    edge, positions = (width - 1, width - 1), x.shape[1] + width - 1
-    x, is_token = jnp.pad(x, ((0, 0), edge, (0, 0))), jnp.pad(is_token, ((0, 0), edge))
+    edge = (width - 1, width - 1)
+    positions = x.shape[1] + width - 1
+    x = jnp.pad(x, ((0, 0), edge, (0, 0)))
+    is_token = jnp.pad(is_token, ((0, 0), edge))
     windows = jnp.concatenate([x[:, i : i + positions] for i in range(width)], axis=-1)
     covers = sum(is_token[:, i : i + positions].astype(jnp.int32) for i in range(width)) > 0
     dense = Dense(windows.shape[-1], config.num_maps, dtype=x.dtype, name=f'width_{width}')
@@ -61,7 +63,8 @@ def recurrent(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deter
 
 def transformer(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
     """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
-    x, rate = _dropped(config, with_positions(x), deterministic), config.encoder_dropout_rate
+    x = _dropped(config, with_positions(x), deterministic)
+    rate = config.encoder_dropout_rate
     x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
     return POOLS[config.pool](x, is_token)
 
@@ -80,7 +83,8 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, dtype = self.config, jnp.dtype(self.config.dtype)
+        config = self.config
+        dtype = jnp.dtype(config.dtype)
         is_scaled = config.encoder == 'transformer'
         table = Embedding(config.vocab_size, config.d_model, PAD_ID, is_scaled, dtype=dtype, name='embedding')
         return ENCODERS[config.encoder](config, table(tokens), tokens != PAD_ID, deterministic)

@@ -49,20 +49,21 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     empty, a label not; spaces around a label are dropped, further white space in it becomes one space, and blank lines
     of a file are passed over.
     """
-    found, faults = Examples([], [], [], []), {}
+    examples = Examples([], [], [], [])
+    faults: dict[str, list[str]] = {}
     for place, read in _open(source, data):
         try:
             text, label, kind = read()
         except _Fault as fault:
             faults.setdefault(str(fault), []).append(place)
             continue
-        for column, value in zip(found, (text, label, place, kind), strict=True):
+        for column, value in zip(examples, (text, label, place, kind), strict=True):
             column.append(value)
     if faults:
         raise UserError('\n'.join(_described(fault, places) for fault, places in faults.items()))
-    if not found.texts:
+    if not examples.texts:
         raise UserError(f'{source} is empty; expected at least one labeled text')
-    return found if set(found.types) != {_TEXT} else found._replace(types=None)
+    return examples._replace(types=None) if set(examples.types) == {_TEXT} else examples
 
 
 def chosen(examples: Examples, is_chosen: np.ndarray) -> Examples:
@@ -85,8 +86,10 @@ def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
 
 def _described(fault: str, places: list[str]) -> str:
     first, *others = places
-    more = f' (and {", ".join(others[:_PLACES])}{", ..." * (len(others) > _PLACES)}: {len(places):,} in all)'
-    return f'{first}: {fault}{more if others else ""}'
+    if not others:
+        return f'{first}: {fault}'
+    shown = [*others[:_PLACES], *(['...'] if len(others) > _PLACES else [])]
+    return f'{first}: {fault} (and {", ".join(shown)}: {len(places):,} in all)'
 
 
 def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Read]]:
@@ -171,15 +174,15 @@ def _json_label(label: Any) -> tuple[str, str]:
 
 def _folder(folder: Path) -> Iterator[tuple[str, Read]]:
     """A text in each file, whose folder is named after its label."""
-    classes = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith('.'))
+    classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith('.'))
     if not classes:
         raise UserError(f'{folder} has no folders in it; expected one for each label, with .txt files')
-    for each in classes:
-        files = sorted(file for file in each.iterdir() if content_suffix(file) == '.txt' and file.is_file())
+    for own in classes:
+        files = sorted(file for file in own.iterdir() if content_suffix(file) == '.txt' and file.is_file())
         if not files:
-            raise UserError(f'{each} has no .txt files; expected the texts of the label {each.name!r} there')
+            raise UserError(f'{own} has no .txt files; expected the texts of the label {own.name!r} there')
         for file in files:
-            yield str(file), partial(_whole, file, each.name)
+            yield str(file), partial(_whole, file, own.name)
 
 
 def _whole(file: Path, label: str) -> Example:

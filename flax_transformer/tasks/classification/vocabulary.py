@@ -46,7 +46,7 @@ class Vocabulary(vocabulary.Vocabulary):
         texts = [text.lower() if self.lower_case else text for text in texts]
         if self.pieces:
             ids = self.pieces.encode(texts)
-            return [each[:-1] if text.strip() else [] for each, text in zip(ids, texts, strict=True)]  # EOS is left out
+            return [own[:-1] if text.strip() else [] for own, text in zip(ids, texts, strict=True)]  # EOS is left out
         split = _SPLITS[self.kind]
         ids = (
             (self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(split(text), self._longest))
@@ -73,8 +73,7 @@ class Vocabulary(vocabulary.Vocabulary):
 
 
 def words_and_punctuation(text: str) -> list[str]:
-    """The words of a text, and the signs of punctuation and other symbols that are not within one; equal ones in a row
-    are one.
+    """The words of a text, and the punctuation and other symbols outside of words; equal signs in a row are one.
 
     >>> words_and_punctuation("Aspen? Isn't it well-known? $1,000.50...")
     ['Aspen', '?', "Isn't", 'it', 'well-known', '?', '$', '1,000.50', '...']
@@ -82,9 +81,9 @@ def words_and_punctuation(text: str) -> list[str]:
     return _SIGN.sub(_set_apart, text).split()
 
 
-def _set_apart(found: re.Match[str]) -> str:
-    is_sign = found[2] and unicodedata.category(found[2])[0] in 'PS'
-    return f' {found[1]} ' if is_sign else found[0]
+def _set_apart(match: re.Match[str]) -> str:
+    is_sign = match[2] and unicodedata.category(match[2])[0] in 'PS'
+    return f' {match[1]} ' if is_sign else match[0]
 
 
 _SPLITS = {'words': str.split, 'words_and_punctuation': words_and_punctuation}

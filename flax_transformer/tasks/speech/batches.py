@@ -37,9 +37,9 @@ def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, sl
     rows = len(waveforms)
     batch = Batch(
         np.zeros((rows, slots), np.float32),
-        np.array([len(each) for each in waveforms], np.int32),
+        np.array([len(waveform) for waveform in waveforms], np.int32),
         np.zeros((rows, most_labels), np.int32),
-        np.array([len(each) for each in labels], np.int32),
+        np.array([len(ids) for ids in labels], np.int32),
     )
     for row, (waveform, ids) in enumerate(zip(waveforms, labels, strict=True)):
         batch.samples[row, : len(waveform)] = waveform
@@ -48,7 +48,7 @@ def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, sl
 
 
 def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: int) -> list[int]:
-    """At most `count` lengths of batches, ascending, the last `most` or more: those that waste the least on padding.
+    """The at most `count` lengths of batches, ascending, that waste the least on padding; the longest holds `most`.
 
     >>> lengths_for([100, 110, 300, 310, 320, 440], most=450, count=2, multiple=10)
     [110, 450]
@@ -56,10 +56,11 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     [110, 320, 450]
     """
     last = -(-most // multiple) * multiple
-    found = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
-    candidates = np.unique(np.quantile(found, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
-    ends = np.searchsorted(found, candidates, side='right').tolist()  # the examples that each is long enough for
-    # Each candidate has the least total length of rows that hold all examples up to it, and the lengths that give it.
+    needed = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
+    candidates = np.unique(np.quantile(needed, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
+    ends = np.searchsorted(needed, candidates, side='right').tolist()  # how many examples each is long enough for
+
+    # For each candidate: the least total length of rows for all examples up to it, and the lengths that give it.
     best = [(end * length, (length,)) for end, length in zip(ends, candidates, strict=True)]
     for _ in range(count - 2):
         more = []
@@ -69,8 +70,11 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
             ]
             more.append(min([best[i], *added]))
         best = more
-    totals = [(cost + (len(found) - end) * last, lengths) for (cost, lengths), end in zip(best, ends, strict=True)]
-    return sorted({*(min(totals)[1] if count > 1 else ()), last})
+    if count == 1:
+        return [last]
+    totals = [(cost + (len(needed) - end) * last, lengths) for (cost, lengths), end in zip(best, ends, strict=True)]
+    _, lengths = min(totals)
+    return sorted({*lengths, last})
 
 
 def faster(samples: np.ndarray, speed: float) -> np.ndarray:
@@ -95,16 +99,23 @@ class TrainingBatches(NumberedBatches):
     def __init__(self, config: SpeechConfig, prepared: Any, own_rows: np.ndarray) -> None:
         """`prepared`: `training.Prepared`; `own_rows`: the numbers of this process's rows of a batch."""
         super().__init__()
-        self._examples, self._encode, self._most_labels = prepared.train, prepared.units.encode, prepared.most_labels
-        self.name, examples = config.data.train, prepared.train
-        self._rows = batch_size = config.training.batch_size
-        self._speed, self._most_samples, self._seed = config.perturbation.speed, config.most_samples, config.seed
+        self.name = config.data.train
+        self._examples = prepared.train
+        self._encode = prepared.units.encode
+        self._most_labels = prepared.most_labels
+        self._rows = config.training.batch_size
         self._own_rows = own_rows.tolist()
+        self._speed = config.perturbation.speed
+        self._most_samples = config.most_samples
+        self._seed = config.seed
+
         self._order = None
-        if not isinstance(examples, Strings):
-            self._order = Order([examples.count], [Fraction(1)], block_size=BLOCK * batch_size, seed=config.seed)
-        self._block_size = BLOCK * batch_size if self._order is None else min(BLOCK * batch_size, examples.count)
-        self._batches_per_block = -(-self._block_size // batch_size)
+        self._block_size = BLOCK * self._rows
+        if not isinstance(self._examples, Strings):
+            count = self._examples.count
+            self._order = Order([count], [Fraction(1)], block_size=self._block_size, seed=self._seed)
+            self._block_size = min(self._block_size, count)
+        self._batches_per_block = -(-self._block_size // self._rows)
         self.lengths = self._lengths(config.data.num_lengths, config.features.hop * config.model.stride)
         self._block = lru_cache(4)(self._planned)
 
@@ -131,7 +142,7 @@ class TrainingBatches(NumberedBatches):
         generator = self._generator(_SPEED, block)
         # An example must not become longer than the longest row.
         speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
-        lengths = np.array([played(*each) for each in zip(lengths.tolist(), speeds.tolist(), strict=True)])
+        lengths = np.array(list(map(played, lengths.tolist(), speeds.tolist())))
         by_length = np.argsort(lengths, kind='stable')
         batches = np.array_split(by_length, self._batches_per_block)
         order = self._generator(_ORDER, block).permutation(len(batches))

@@ -3,7 +3,8 @@
 A model gives each frame a distribution over units and the blank. A path chooses one of them for each frame; `collapse`
 makes it a text. The probability of a text is the sum over all paths that collapse to it (Graves et al. 2006).
 
-Shapes: B utterances, T frames, L labels, V units, the blank included."""
+Shapes: B utterances, T frames, L labels, V units, the blank included.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -90,20 +91,20 @@ _FIRST = 0x10000  # the character for unit 0: above the surrogates there is room
 def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
     """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none, NaN for NaN."""
     trellis = _Trellis(labels)
+    if not len(log_probs):
+        return -np.inf if labels else 0.0
     score = trellis.start
     for number, emitted in enumerate(log_probs):
         before = trellis.before(score) if number else score[None]
         highest = np.maximum(before.max(axis=0), _LEAST)
         score = highest + np.log(np.exp(before - highest).sum(axis=0)) + emitted[trellis.units]
-    ends = score[-2:] if len(log_probs) else score[:1] if not labels else score[:0]
-    return float(np.logaddexp.reduce(ends)) if len(ends) else -np.inf
+    return float(np.logaddexp.reduce(score[-2:]))
 
 
 def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
-    """[T] int: the most probable path of log_probs [T, V] that collapses to the labels, as the number of the label in
-    each frame, -1 for the blank; by the Viterbi algorithm.
+    """[T] int: the number of the label in each frame, -1 for the blank, on the most probable path of the labels.
 
-    Raises ValueError if T frames are too few for the labels.
+    It is found in log_probs [T, V] by the Viterbi algorithm. Raises ValueError if T frames are too few for the labels.
     """
     trellis = _Trellis(labels)
     score = trellis.start
@@ -111,7 +112,8 @@ def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
     for number, emitted in enumerate(log_probs):
         if number:
             before = trellis.before(score)
-            steps[number], score = before.argmax(axis=0), before.max(axis=0)
+            steps[number] = before.argmax(axis=0)
+            score = before.max(axis=0)
         score = score + emitted[trellis.units]
     state = len(score) - 1
     if labels and score[-2] > score[-1]:
@@ -138,12 +140,12 @@ class _Trellis:
 
     def before(self, score: np.ndarray) -> np.ndarray:
         """[3, 2 L + 1]: the scores of the states that each state may follow: itself, the one before, that before it."""
-        found = np.full((3, len(score)), -np.inf)
-        found[0] = score
-        found[1, 1:] = score[:-1]
-        found[2, 2:] = score[:-2]
-        found[2, ~self._may_skip] = -np.inf
-        return found
+        before = np.full((3, len(score)), -np.inf)
+        before[0] = score
+        before[1, 1:] = score[:-1]
+        before[2, 2:] = score[:-2]
+        before[2, ~self._may_skip] = -np.inf
+        return before
 
 
 _LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
@@ -165,17 +167,25 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
 
     Long recordings are cut into parts at frames that are most probably blank, each decoded by itself.
     """
-    decoded, offset = Decoded([], [], 0.0), 0
-    affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
-    for part in parts(log_probs, _LONGEST if beam_size == 1 else min(_LONGEST, max(_SHORTEST, affordable))):
+    longest = _LONGEST
+    if beam_size > 1:
+        affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
+        longest = min(longest, max(_SHORTEST, affordable))
+
+    labels: list[int] = []
+    spans: list[tuple[int, int]] = []
+    total = 0.0
+    offset = 0
+    for part in parts(log_probs, longest):
         path = np.argmax(part, axis=-1).tolist()
-        labels = collapse(path) if beam_size == 1 else prefix_beam(part, beam_size)
-        alignment = numbered(path) if labels == collapse(path) else align(part, labels).tolist()
-        spans = [(first + offset, last + offset) for first, last in _spans(alignment, len(labels))]
-        total = decoded.log_probability + log_probability(part, labels)
-        decoded = Decoded(decoded.labels + labels, decoded.spans + spans, total)
+        best = collapse(path)
+        own = best if beam_size == 1 else prefix_beam(part, beam_size)
+        alignment = numbered(path) if own == best else align(part, own).tolist()
+        labels += own
+        spans += [(first + offset, last + offset) for first, last in _spans(alignment, len(own))]
+        total += log_probability(part, own)
         offset += len(part)
-    return decoded
+    return Decoded(labels, spans, total)
 
 
 def most_beam_size(num_units: int) -> int:
@@ -184,8 +194,10 @@ def most_beam_size(num_units: int) -> int:
 
 
 def parts(log_probs: np.ndarray, longest: int) -> list[np.ndarray]:
-    """Log-probabilities [T, V] in parts of at most `longest` frames, each cut after the frame of its second half that
-    is most probably blank: no label is then cut in two."""
+    """Log-probabilities [T, V] in parts of at most `longest` frames.
+
+    A part ends after the frame of its second half that is most probably blank, so that no label is cut in two.
+    """
     found = []
     while len(log_probs) > longest:
         half = longest // 2
@@ -201,7 +213,9 @@ def numbered(path: Sequence[int]) -> list[int]:
     >>> numbered([5, 5, 0, 5, 6])
     [0, 0, -1, 1, 2]
     """
-    out, number, before = [], -1, BLANK_ID
+    out = []
+    number = -1
+    before = BLANK_ID
     for unit in path:
         number += unit not in (before, BLANK_ID)
         out.append(-1 if unit == BLANK_ID else number)
@@ -211,7 +225,7 @@ def numbered(path: Sequence[int]) -> list[int]:
 
 def _spans(alignment: Sequence[int], count: int) -> list[tuple[int, int]]:
     """Each label's first frame in an alignment, and the frame after its last."""
-    found = np.asarray(alignment, int)
-    edges = np.searchsorted(found[found >= 0], np.arange(count + 1)).tolist()
-    frames = np.flatnonzero(found >= 0)
+    numbers = np.asarray(alignment, int)
+    frames = np.flatnonzero(numbers >= 0)
+    edges = np.searchsorted(numbers[frames], np.arange(count + 1)).tolist()
     return [(int(frames[first]), int(frames[last - 1]) + 1) for first, last in pairwise(edges)]

@@ -53,16 +53,16 @@ def training_features(
     """`features_of`, each utterance changed at random: its level, noise, vocal tract, color, and masks."""
     rows, length = samples.shape
     frames = num_frames(num_samples, config)
-    keys = dict(zip(('waveform', 'tract', 'color', 'masks'), jax.random.split(key, 4), strict=True))
+    waveform_key, tract_key, color_key, mask_key = jax.random.split(key, 4)
     is_sample = augment.among_first(num_samples, length)
     change = partial(_changed, rate=config.sample_rate, config=perturbation)
-    samples = jax.vmap(change)(jax.random.split(keys['waveform'], rows), samples, is_sample)
+    samples = jax.vmap(change)(jax.random.split(waveform_key, rows), samples, is_sample)
     features = log_mel(samples, config)
     if perturbation.vocal_tract > 1:
-        exponents = jax.random.uniform(keys['tract'], (rows,), jnp.float32, minval=-1, maxval=1)
+        exponents = jax.random.uniform(tract_key, (rows,), jnp.float32, minval=-1, maxval=1)
         features = warped(features, perturbation.vocal_tract**exponents, config)
     if perturbation.color_db:
-        features = features + _colors(keys['color'], rows, perturbation.color_db, config.num_mels)
+        features = features + _colors(color_key, rows, perturbation.color_db, config.num_mels)
     is_frame = augment.among_first(frames, features.shape[1])
     features = leveled(features, is_frame)
     mask = partial(
@@ -72,7 +72,7 @@ def training_features(
         num_frame_masks=perturbation.frame_masks,
         most_frames=round(perturbation.most_mask_ms / config.hop_ms),
     )
-    return jax.vmap(mask)(jax.random.split(keys['masks'], rows), features, is_frame), frames
+    return jax.vmap(mask)(jax.random.split(mask_key, rows), features, is_frame), frames
 
 
 def _changed(
@@ -103,9 +103,11 @@ def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> ja
     Band m of the result is that at f / factor, f being the middle of band m, interpolated linearly between bands. So
     that the top stays where it is, the frequencies above a corner are mapped by another line (Jaitly and Hinton 2013).
     """
-    edges, factors = jnp.asarray(mel_edges(config), jnp.float32), factors[:, None]
+    factors = factors[:, None]
+    edges = jnp.asarray(mel_edges(config), jnp.float32)
     middles = edges[1:-1][None]
-    top, corner = config.top_hz, 0.8 * config.top_hz * jnp.minimum(factors, 1)  # both are frequencies of the result
+    top = config.top_hz  # a frequency of the result, as is the corner
+    corner = 0.8 * top * jnp.minimum(factors, 1)
     above = top - (top - corner / factors) / (top - corner) * (top - middles)
     wanted = jnp.where(middles <= corner, middles / factors, above)
     numbers = jnp.asarray(np.arange(-1.0, len(edges) - 1), jnp.float32)

@@ -25,7 +25,7 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    word_error_rate: float  # changes by the words of the references; above 1 if much is inserted
+    word_error_rate: float  # errors by the words of the references; above 1 if much is inserted
     word_error_rate_low: float  # 95 % interval, by the bootstrap over utterances
     word_error_rate_high: float
     character_error_rate: float
@@ -52,9 +52,9 @@ def errors(
         if not reference:  # jiwer refuses it
             counts[2, i] = len(transcript.split() if unit == 'words' else transcript)
             continue
-        found = process(reference, transcript)
-        length = found.hits + found.substitutions + found.deletions
-        counts[:, i] = found.substitutions, found.deletions, found.insertions, length
+        changes = process(reference, transcript)
+        length = changes.hits + changes.substitutions + changes.deletions
+        counts[:, i] = changes.substitutions, changes.deletions, changes.insertions, length
     return Errors(*counts)
 
 
@@ -62,7 +62,8 @@ def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
     """All scores. Raises ValueError unless there is an utterance."""
     if not references:
         raise ValueError('got no utterances; expected at least one to score')
-    words, characters = errors(references, transcripts), errors(references, transcripts, unit='characters')
+    words = errors(references, transcripts)
+    characters = errors(references, transcripts, unit='characters')
     low, high = bootstrap_interval(words.count, words.length)
     return Scores(
         word_error_rate=rate(words),
@@ -78,20 +79,22 @@ def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
     )
 
 
-def rate(found: Errors) -> float:
+def rate(changes: Errors) -> float:
     """All errors by the length of all references."""
-    return float(found.count.sum() / max(found.length.sum(), 1))
+    return float(changes.count.sum() / max(changes.length.sum(), 1))
 
 
 def confusion(references: Sequence[str], transcripts: Sequence[str]) -> tuple[list[str], list[str], np.ndarray]:
-    """For references of one word each: the words, what was written, and how often each for each, [words, written].
+    """The words of one-word references, what was written for them, and how often, [words, written].
 
-    What is no reference anywhere is counted as one, '(other)', and an empty transcript as '(none)'.
+    A transcript that is no reference anywhere counts as '(other)', an empty one as '(none)'.
     """
     words = sorted(set(references))
     columns = [*words, '(none)', '(other)']
     table = np.zeros((len(words), len(columns)), int)
     for reference, transcript in zip(references, transcripts, strict=True):
         written = transcript or '(none)'
-        table[words.index(reference), columns.index(written if written in columns else '(other)')] += 1
+        if written not in columns:
+            written = '(other)'
+        table[words.index(reference), columns.index(written)] += 1
     return words, columns, table

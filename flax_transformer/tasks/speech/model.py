@@ -56,7 +56,9 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, num_frames: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        config, rate, counts = self.config, self.config.dropout_rate, among_first(num_frames, x.shape[1])
+        config = self.config
+        rate = config.dropout_rate
+        counts = among_first(num_frames, x.shape[1])
         if config.encoder == 'transformer':
             rates = {'dropout_rate': rate, 'attention_dropout_rate': rate}
             return transformer_encoder(config, with_positions(x), counts, deterministic=deterministic, **rates)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
     """Waveform, log-mel features, and the probability of each unit in each frame, over the same time."""
     waveform = transcriber.read(recording)
-    (found,) = transcriber.log_probabilities([waveform.samples])
+    (log_probs,) = transcriber.log_probabilities([waveform.samples])
     transcript = transcriber(waveform)
     config = transcriber.config.features
     features = np.asarray(log_mel(waveform.samples, config))
@@ -31,7 +31,7 @@ def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
         waveform.samples,
         transcriber.sample_rate,
         (features, frame_seconds(np.arange(len(features)), config), mel_edges(config)[1:-1]),
-        (np.exp(found), (np.arange(len(found)) + 0.5) * transcriber.seconds_per_frame),
+        (np.exp(log_probs), (np.arange(len(log_probs)) + 0.5) * transcriber.seconds_per_frame),
         [unit.replace('\u2581', ' ') for unit in units],
         text=transcript.text,
         words=[Span(word.text, word.start, word.end) for word in transcript.words],
@@ -40,7 +40,7 @@ def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
 
 def plot_scores(scores: dict[str, Any]) -> 'Figure':
     """The confusion of words in what `evaluate --json` printed; KeyError where it has none."""
-    found = scores['confusion']
-    counts = np.asarray(found['counts'])
-    used = [j for j, name in enumerate(found['written']) if name in found['words'] or counts[:, j].any()]
-    return plot_confusion(counts[:, used], found['words'], [found['written'][j] for j in used])
+    words, written = scores['confusion']['words'], scores['confusion']['written']
+    counts = np.asarray(scores['confusion']['counts'])
+    used = [column for column, name in enumerate(written) if name in words or counts[:, column].any()]
+    return plot_confusion(counts[:, used], words, [written[column] for column in used])

@@ -71,13 +71,16 @@ def read_corpus(source: str, data: SpeechDataConfig, rate: int, *, say: Say) -> 
     if _is_made(source):
         return tones_corpus(source, rate)
     utterances = read_manifest(source, data_root(data.root), say=say)
-    recordings = [Recording(each.text, each.speaker, each.place, _num_samples(each, rate)) for each in utterances]
-    is_small = sum(each.num_samples for each in recordings) <= MOST_HELD
+    recordings = [
+        Recording(utterance.text, utterance.speaker, utterance.place, _num_samples(utterance, rate))
+        for utterance in utterances
+    ]
+    is_small = sum(recording.num_samples for recording in recordings) <= MOST_HELD
     held = read_all(utterances, rate, say=say) if is_small else None
 
     def samples(index: int) -> np.ndarray:
-        found = open_audio(utterances[index], rate) if held is None else held[index]
-        return fitted(found, recordings[index].num_samples)
+        sound = open_audio(utterances[index], rate) if held is None else held[index]
+        return fitted(sound, recordings[index].num_samples)
 
     return Corpus(source, recordings, samples, [utterance.source.name for utterance in utterances])
 
@@ -188,8 +191,10 @@ class Strings:
         is_training: bool = False,
     ) -> None:
         """`most_samples`: no string is longer; it may end early. Each recording must fit."""
-        self._corpus, self._seed = corpus, seed
-        self._most_gap, self._most_samples = round(config.most_gap_ms * rate / 1000), most_samples
+        self._corpus = corpus
+        self._seed = seed
+        self._most_gap = round(config.most_gap_ms * rate / 1000)
+        self._most_samples = most_samples
         self._of_speaker: dict[str, list[int]] = {}
         for index, recording in enumerate(corpus.recordings):
             self._of_speaker.setdefault(recording.speaker, []).append(index)
@@ -211,7 +216,9 @@ class Strings:
         gaps = generator.integers(self._most_gap + 1, size=wanted + 1)
         gaps[[0, -1]] *= generator.random(2) < 0.5  # a recording may be cut close
         gaps = gaps.tolist()
-        chosen, starts, end = [], [], 0
+        chosen = []
+        starts = []
+        end = 0
         for clip, gap in zip(drawn, gaps, strict=False):
             length = self._corpus.recordings[clip].num_samples
             gap = min(gap, self._most_samples - length - end) if not chosen else gap
@@ -231,11 +238,11 @@ class Strings:
     def samples(self, number: int) -> np.ndarray:
         string, generator = self._string(number), self._generator(1, number)
         level = 10 ** (generator.uniform(QUIET, LOUD) / 20)
-        found = level * generator.standard_normal(string.whole.num_samples, np.float32)
+        sound = level * generator.standard_normal(string.whole.num_samples, np.float32)
         for clip, start in zip(string.clips, string.starts, strict=True):
             samples = self._corpus.samples(clip)
-            found[start : start + len(samples)] += samples
-        return np.clip(found, -1, 1).astype(np.float32)
+            sound[start : start + len(samples)] += samples
+        return np.clip(sound, -1, 1).astype(np.float32)
 
 
 Examples = Corpus | Strings  # they are numbered; `count` of them are an epoch, though strings never end

@@ -26,8 +26,7 @@ from flax_transformer.tasks.speech.units import Units
 
 @dataclass(frozen=True)
 class Word:
-    """A word and where its frames are: CTC gives a word few frames, near where it is recognized, so it may be heard
-    before and after them."""
+    """A word and where its frames are: few, near where it is recognized; it may be heard before and after them."""
 
     text: str
     start: float  # seconds from the beginning of the recording
@@ -72,8 +71,8 @@ class Predictor:
     """
 
     def __init__(self, config: SpeechConfig, num_units: int) -> None:
-        self._config, self._num_units = config, num_units
-        self._features, self._model = config.features, config.model
+        self._config = config
+        self._num_units = num_units
         self.samples_per_frame = config.features.hop * config.model.stride
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
@@ -94,7 +93,8 @@ class Predictor:
             return [Window(0, num_samples, 0, total)]
         length = self._most // frame  # this and all that follow are frames
         margin = length // 6  # frames of a window that do not count at an end that overlaps another
-        found, first = [], 0
+        found = []
+        first = 0
         while first < total:
             start = max(first - margin, 0)
             end = min((start + length) * frame, num_samples)
@@ -104,7 +104,7 @@ class Predictor:
         return found
 
     def num_frames(self, num_samples: int) -> int:
-        return -(-num_frames(num_samples, self._features) // self._model.stride)
+        return -(-num_frames(num_samples, self._config.features) // self._config.model.stride)
 
     def __call__(
         self, params: Any, waveforms: Sequence[np.ndarray], progress: Callable[[float], None] | None = None
@@ -122,20 +122,20 @@ class Predictor:
                 chosen = alike[begin : begin + ROWS]
                 cut = [_part(waveforms[i], window) for i, window in map(windows.__getitem__, chosen)]
                 batch = fill(cut + [np.zeros(0)] * (ROWS - len(cut)), [()] * ROWS, slots=size, most_labels=1)
-                found = np.asarray(self._compute(params, batch.samples, batch.num_samples))[..., : self._num_units]
-                for row, number in zip(found, chosen, strict=False):
-                    window = windows[number][1]
+                rows = np.asarray(self._compute(params, batch.samples, batch.num_samples))[..., : self._num_units]
+                for row, number in zip(rows, chosen, strict=False):
+                    _, window = windows[number]
                     parts[number] = row[window.first : window.last].copy()
                 if progress:
-                    progress(sum(map(len, cut)) / self._features.sample_rate)
+                    progress(sum(map(len, cut)) / self._config.features.sample_rate)
         out: list[list[np.ndarray]] = [[np.zeros((0, self._num_units), np.float32)] for _ in waveforms]
         for (i, _), part in zip(windows, parts, strict=True):
             out[i].append(part)
-        return [np.concatenate(each) for each in out]
+        return list(map(np.concatenate, out))
 
     def _slots(self, num_samples: int) -> int:
         """The samples of the row that a window goes into."""
-        size = round(_LEAST_SECONDS * self._features.sample_rate)
+        size = round(_LEAST_SECONDS * self._config.features.sample_rate)
         while size < num_samples:
             size *= 2
         return max(min(size, self._most), num_samples)
@@ -174,7 +174,9 @@ class Transcriber:
     """
 
     def __init__(self, config: SpeechConfig, params: Any, units: Units) -> None:
-        self.config, self.params, self.units = config, params, units
+        self.config = config
+        self.params = params
+        self.units = units
         self.sample_rate = config.features.sample_rate  # Hz
         self._predictor = Predictor(config, units.size)
         self.seconds_per_frame = self._predictor.samples_per_frame / self.sample_rate
@@ -217,8 +219,8 @@ class Transcriber:
                 f"model's {self.units.size:,} units"
             )
         waveforms = [self.read(recording) for recording in recordings]
-        found = self.log_probabilities([each.samples for each in waveforms], progress=progress)
-        return [self._transcript(*each, beam_size) for each in zip(waveforms, found, strict=True)]
+        log_probs = self.log_probabilities([waveform.samples for waveform in waveforms], progress=progress)
+        return [self._transcript(*pair, beam_size) for pair in zip(waveforms, log_probs, strict=True)]
 
     def log_probabilities(
         self, waveforms: Sequence[np.ndarray], *, progress: Callable[[float], None] | None = None
@@ -245,10 +247,14 @@ class Transcriber:
 
     def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)
-        remarks = waveform.remarks + ((TOO_SHORT,) if not len(log_probs) else ())
-        seconds, frame, spans = len(waveform.samples) / self.sample_rate, self.seconds_per_frame, decoded.spans
+        remarks = waveform.remarks if len(log_probs) else (*waveform.remarks, TOO_SHORT)
+        seconds = len(waveform.samples) / self.sample_rate
+
+        def time_of(frame: int) -> float:
+            return round(min(frame * self.seconds_per_frame, seconds), 3)
+
         words = tuple(
-            Word(text, *(round(min(number * frame, seconds), 3) for number in (spans[first][0], spans[last][1])))
+            Word(text, time_of(decoded.spans[first][0]), time_of(decoded.spans[last][1]))
             for text, first, last in self.units.words(decoded.labels)
         )
         return Transcript(self.units.decode(decoded.labels), decoded.log_probability, words, seconds, remarks)

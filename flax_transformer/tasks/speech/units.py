@@ -36,8 +36,8 @@ class Units(Vocabulary):
                 eos_id=2,
             )
             return cls(source, lower_case=config.lower_case)
-        found = sorted({unit for text in texts for unit in _split(text, _JOINTS[config.algorithm])})
-        return cls(found, kind=config.algorithm, lower_case=config.lower_case)
+        units = sorted({unit for text in texts for unit in _split(text, _JOINTS[config.algorithm])})
+        return cls(units, kind=config.algorithm, lower_case=config.lower_case)
 
     @property
     def joint(self) -> str:
@@ -59,8 +59,8 @@ class Units(Vocabulary):
         """The ids of a transcript, without the units that training did not have."""
         text = self.normalized(text)
         if self.pieces:
-            unk, (ids,) = self.pieces.unk_id, self.pieces.encode([text])
-            return [i for i in ids[:-1] if i != unk] if text else []  # EOS is left out
+            (ids,) = self.pieces.encode([text]) if text else ([],)
+            return [i for i in ids[:-1] if i != self.pieces.unk_id]  # EOS is left out
         return [self.ids[unit] for unit in _split(text, self.joint) if unit in self.ids]
 
     def unknown(self, text: str) -> set[str]:

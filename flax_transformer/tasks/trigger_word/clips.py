@@ -33,25 +33,25 @@ def read_clips(specs: Sequence[str], data: TriggerWordDataConfig, rate: int, *, 
     clips = []
     for spec in specs:
         if spec.startswith(PREFIX):
-            found = [(sound, text, f'{spec}:{i}') for i, (sound, text) in enumerate(melodies(spec, rate), start=1)]
-        else:
-            utterances = read_manifest(spec, data_root(data.root), say=say)
-            samples = read_all(utterances, rate, say=say)
-            found = [(sound, each.text, each.place) for sound, each in zip(samples, utterances, strict=True)]
-        clips += [Clip(sound, text, *extent(sound, rate), place) for sound, text, place in found]
+            for number, (sound, text) in enumerate(melodies(spec, rate), start=1):
+                clips.append(Clip(sound, text, *extent(sound, rate), f'{spec}:{number}'))
+            continue
+        utterances = read_manifest(spec, data_root(data.root), say=say)
+        for sound, utterance in zip(read_all(utterances, rate, say=say), utterances, strict=True):
+            clips.append(Clip(sound, utterance.text, *extent(sound, rate), utterance.place))
     return clips
 
 
 def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tuple[list[Clip], list[Clip]]:
     """The clips of the trigger word, at least one, and the others."""
-    found = [clip for clip in clips if clip.text == trigger], [clip for clip in clips if clip.text != trigger]
-    if not found[0]:
+    triggers = [clip for clip in clips if clip.text == trigger]
+    if not triggers:
         texts = sorted({clip.text for clip in clips})
         listed = ', '.join(map(repr, texts[:10])) + ', ...' * (len(texts) > 10)
         raise UserError(
             f'{", ".join(specs)}: no recording has the text data.trigger={trigger!r}; the texts are {listed}'
         )
-    return found
+    return triggers, [clip for clip in clips if clip.text != trigger]
 
 
 def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:

@@ -33,7 +33,8 @@ class Detector:
     """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream."""
 
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
-        self.params, self.rule = jax.device_put(params), rule
+        self.params = jax.device_put(params)
+        self.rule = rule
         self.sample_rate = features.sample_rate  # Hz, of all samples
         self.samples_per_output = model.stride * features.hop  # samples of an output frame
         self.seconds_per_output = self.samples_per_output / self.sample_rate
@@ -56,8 +57,7 @@ class Detector:
         return cls(params, config.model, config.features, rule)
 
     def __call__(self, samples: np.ndarray) -> list[Hit]:
-        """The hits in a recording [T] at `sample_rate`: floats in -1..1 (what is beyond is clipped), or 16-bit
-        integers."""
+        """The hits in a recording [T] at `sample_rate`: floats, clipped to -1..1, or 16-bit integers."""
         return list(self.stream([samples]))
 
     def stream(self, chunks: Iterable[np.ndarray]) -> Iterator[Hit]:
@@ -87,7 +87,9 @@ class Detector:
         Raises BadInput for samples that are not finite, which would stay in the state for ever.
         """
         samples = np.clip(checked_samples(chunk), -1, 1).astype(np.float32)
-        unread, found, model = np.concatenate([state.unread, samples]), [], state.model
+        unread = np.concatenate([state.unread, samples])
+        model = state.model
+        found = []
         begin = 0
         for size in BLOCKS:
             width = size * self.samples_per_output
@@ -95,7 +97,7 @@ class Detector:
                 probabilities, model = self._advance(self.params, unread[None, begin : begin + width], model)
                 found.append(probabilities)
                 begin += width
-        found = [np.asarray(each) for each in found]
+        found = list(map(np.asarray, found))
         check_numbers(*found)
         rest = unread[begin:].copy()  # not a view, which would keep the chunk
         return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])

@@ -39,7 +39,8 @@ def find_hits(
     values = np.concatenate([np.asarray(state.recent, np.float64), np.asarray(probabilities, np.float64)])
     window = np.lib.stride_tricks.sliding_window_view
     scores = window(values, config.average).mean(axis=1) if len(probabilities) else ()
-    hits, is_ready, last = [], state.is_ready, state.last
+    hits = []
+    is_ready, last = state.is_ready, state.last
     for frame, score in enumerate(scores, start=state.frames):
         is_ready = is_ready or score < config.threshold / 2
         if score >= config.threshold and is_ready and (frame - last) * seconds_per_output >= config.pause:
@@ -65,10 +66,11 @@ def matched(hits: Iterable[Hit], ends: Sequence[float]) -> Matched:
 
     `ends` are the ends of words, seconds, ascending. A further hit in that time is a false accept, too.
     """
-    hits, delays, taken = list(hits), [], set()
+    left = list(hits)
+    delays: list[float | None] = []
     for end in ends:
-        own = (i for i, hit in enumerate(hits) if i not in taken and -EARLY <= hit.seconds - end <= LATE)
-        first = next(own, None)
-        delays.append(None if first is None else hits[first].seconds - end)
-        taken.add(first)
-    return Matched(tuple(delays), tuple(hit for i, hit in enumerate(hits) if i not in taken))
+        own = next((hit for hit in left if -EARLY <= hit.seconds - end <= LATE), None)
+        delays.append(own and own.seconds - end)
+        if own:
+            left.remove(own)
+    return Matched(tuple(delays), tuple(left))

@@ -32,10 +32,10 @@ class StreamState(NamedTuple):
 
 
 class TriggerWordModel(nn.Module):
-    """Log-mel frames, normalized by the mean and the deviation that the training scenes have in each band, then a
-    convolution, a GRU and one logit for each `stride` frames.
+    """Normalized log-mel frames, a convolution, a GRU and one logit for each `stride` frames.
 
-    Output frame i knows the samples before (i + 1) * stride * hop. A stream begins in digital silence.
+    Frames are normalized by the mean and the deviation that those of training have in each band. Output frame i knows
+    the samples before (i + 1) * stride * hop. A stream begins in digital silence.
     """
 
     config: DetectorConfig
@@ -77,10 +77,13 @@ class TriggerWordModel(nn.Module):
         # Each band then has about mean 0 and deviation 1.
         mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
         frames = (log_mel(samples, self.features) - mean) / deviation
-        frames = jnp.concatenate([state.frames, frames if change is None else change(frames)], axis=1)
+        if change is not None:
+            frames = change(frames)
+        frames = jnp.concatenate([state.frames, frames], axis=1)
         x = nn.relu(self.convolution(windows(frames, self.config.kernel, self.config.stride)))
         x = self.dropout(x, deterministic=deterministic)
-        weights, steps = {'recurrent': self.recurrent.recurrent.kernel}, over_time(self.recurrent.input(x))
+        weights = {'recurrent': self.recurrent.recurrent.kernel}
+        steps = over_time(self.recurrent.input(x))
         (hidden,), states = recur(_gru_step, weights, (), (state.hidden,), steps)
         x = self.dropout(batch_first(states), deterministic=deterministic)
         kept_samples = samples[:, samples.shape[1] - state.samples.shape[1] :]
@@ -108,7 +111,11 @@ def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array)
     """Fresh float32 parameters, from one compiled program; features are not normalized yet."""
     model = TriggerWordModel(config, features)
     one = jnp.zeros((1, config.stride * features.hop), jnp.float32)
-    return jax.jit(lambda key: model.init(key, one)['params'])(key)
+
+    def init(key: jax.Array) -> Any:
+        return model.init(key, one)['params']
+
+    return jax.jit(init)(key)
 
 
 def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:

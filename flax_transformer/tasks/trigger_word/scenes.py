@@ -1,6 +1,7 @@
 """Scenes: clips one after another over background, with labels, and batches of them.
 
-A scene is a pure function of the seed and its number."""
+A scene is a pure function of the seed and its number.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -39,7 +40,9 @@ class Scenes:
 
     def __init__(self, clips: Clips, config: TriggerWordConfig, *, seed: int) -> None:
         self._clips = clips
-        self._config, self._seed, self._rate = config.scenes, seed, config.features.sample_rate
+        self._config = config.scenes
+        self._seed = seed
+        self._rate = config.features.sample_rate
         self._positive_weight = config.training.positive_weight
         self.samples_per_output = config.samples_per_output
         self.num_outputs = int(config.scenes.seconds * self._rate) // self.samples_per_output
@@ -47,16 +50,17 @@ class Scenes:
 
     @property
     def fingerprint(self) -> str:
-        found = hashlib.sha256(f'{self._config} {self._seed} {self._rate} {self._positive_weight}'.encode())
+        digest = hashlib.sha256(f'{self._config} {self._seed} {self._rate} {self._positive_weight}'.encode())
         for clips in self._clips:
             for clip in clips:
-                found.update(f'{clip.text}\n{clip.start} {clip.end}\n'.encode() + clip.samples.tobytes())
-        return found.hexdigest()
+                digest.update(f'{clip.text}\n{clip.start} {clip.end}\n'.encode() + clip.samples.tobytes())
+        return digest.hexdigest()
 
     def scene(self, number: int) -> Scene:
         generator = np.random.default_rng([self._seed, number])
         samples = self._background_of(generator)
-        level, ends = generator.uniform(*self._config.levels), []
+        level = generator.uniform(*self._config.levels)
+        ends = []
         start = int(generator.uniform(0, 1) * self._rate)
         while True:
             clip = self._placed(generator, level)
@@ -69,8 +73,8 @@ class Scenes:
         return Scene(np.clip(samples, -1, 1), *self._labels(ends), tuple(ends))
 
     def _labels(self, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        labels, weight = np.zeros((2, self.num_outputs), np.float32)
-        weight += 1
+        labels = np.zeros(self.num_outputs, np.float32)
+        weight = np.ones(self.num_outputs, np.float32)
         length = max(1, round(self._config.label_seconds * self._rate / self.samples_per_output))
         for end in ends:
             first = -(-end // self.samples_per_output)
@@ -95,12 +99,14 @@ class Scenes:
 
     def _placed(self, generator: np.random.Generator, level: float) -> _Placed:
         """A clip at a random speed and about the scene's level."""
-        config, triggers, others = self._config, self._clips.triggers, self._clips.others
+        config = self._config
+        triggers, others = self._clips.triggers, self._clips.others
         is_trigger = generator.random() < config.trigger_share or not (others or config.partial_share)
         is_partial = not is_trigger and (generator.random() < config.partial_share or not others)
         pool = triggers if is_trigger or is_partial else others
         clip = pool[generator.integers(len(pool))]
-        first, last = (_part if is_partial else _with_margins)(clip, generator, self._rate)
+        cut = _part if is_partial else _with_margins
+        first, last = cut(clip, generator, self._rate)
         speed = generator.uniform(*config.speeds)
         sound = clip.samples[first:last]
         count = max(1, int(len(sound) / speed))
@@ -129,7 +135,8 @@ def _with_margins(clip: Clip, generator: np.random.Generator, rate: int) -> tupl
 
 def _part(clip: Clip, generator: np.random.Generator, rate: int) -> tuple[int, int]:
     """The beginning of the word without its end, or the end without its beginning."""
-    length, least = clip.end - clip.start, int(_SHORTEST * rate)
+    length = clip.end - clip.start
+    least = int(_SHORTEST * rate)
     if generator.random() < 0.5:
         return clip.start, clip.start + max(least, int(length * generator.uniform(0.3, 0.65)))
     return min(clip.end - least, clip.start + int(length * generator.uniform(0.45, 0.8))), clip.end
@@ -160,7 +167,9 @@ class TrainingBatches(NumberedBatches):
     def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()
         self.name = ', '.join(config.data.train + config.data.train_background)
-        self._scenes, self._rows, self._own_rows = scenes, config.training.batch_size, own_rows.tolist()
+        self._scenes = scenes
+        self._rows = config.training.batch_size
+        self._own_rows = own_rows.tolist()
 
     def batch(self, number: int) -> Batch:
         scenes = [self._scenes.scene(number * self._rows + row) for row in self._own_rows]

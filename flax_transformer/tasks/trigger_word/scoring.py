@@ -40,7 +40,7 @@ class Scores:
     wrong: tuple[Wrong, ...]
     hours_by_text: dict[str, float]  # the other recordings; background as 'background'
     highest_other: float  # score of an output frame in or after any other recording
-    lowest_word: float  # the least that a word's highest score is
+    lowest_word: float  # each word has a highest score; the lowest of them
     thresholds: tuple[float, ...]
     false_rejects: tuple[float, ...]  # share, by threshold
     false_accepts_per_hour: tuple[float | None, ...]  # None: there are no other recordings
@@ -58,34 +58,36 @@ class _Heard:
     seconds_per_output: float
 
     def matched(self, rule: hits.HitConfig) -> hits.Matched:
-        found, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
+        heard, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
         words = zip(self.clips[: self.words], self.starts, strict=False)
-        return hits.matched(found, [start + clip.end / self.rate for clip, start in words])
+        return hits.matched(heard, [start + clip.end / self.rate for clip, start in words])
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
     heard = _listen(detector, clips, progress or (lambda count: None))
-    found = heard.matched(detector.rule)
+    matched = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)
-    for kind, some in (('', clips.others), ('background', clips.background)):
-        for clip in some:
-            hours[kind or clip.text] += len(clip.samples) / heard.rate / 3600
-    total, words, wrong = sum(hours.values()), len(clips.triggers), len(found.false_accepts)
-    rejects, accepts = binomial_interval(found.misses, words), poisson_interval(wrong, total)
+    for clip in clips.others:
+        hours[clip.text] += len(clip.samples) / heard.rate / 3600
+    for clip in clips.background:
+        hours['background'] += len(clip.samples) / heard.rate / 3600
+    total = sum(hours.values())
+    words = len(clips.triggers)
+    wrong = len(matched.false_accepts)
     highest_other, lowest_word = _margin(heard, detector.rule)
     rejects_at, accepts_at = _curve(heard, detector.rule, total)
     return Scores(
         detector.rule.threshold,
         words,
-        found.misses,
-        *rejects,
+        matched.misses,
+        *binomial_interval(matched.misses, words),
         total,
         wrong,
         wrong / total if total else None,
-        *(accepts if total else (None, None)),
-        tuple(delay for delay in found.delays if delay is not None),
-        tuple(clip.place for clip, delay in zip(clips.triggers, found.delays, strict=True) if delay is None),
-        tuple(_wrong(heard, hit) for hit in found.false_accepts),
+        *(poisson_interval(wrong, total) if total else (None, None)),
+        tuple(delay for delay in matched.delays if delay is not None),
+        tuple(clip.place for clip, delay in zip(clips.triggers, matched.delays, strict=True) if delay is None),
+        tuple(_wrong(heard, hit) for hit in matched.false_accepts),
         dict(sorted(hours.items(), key=lambda item: -item[1])),
         highest_other,
         lowest_word,
@@ -100,16 +102,24 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
     every = [*clips.triggers, *clips.others, *clips.background]
     gap = np.zeros(round(GAP * detector.sample_rate), np.float32)
     state, first = detector.step(detector.start(), gap)
-    found, starts, heard = [first], [], len(gap)
+    probabilities = [first]
+    starts = []
+    heard = len(gap)
     for clip in every:
         starts.append(heard / detector.sample_rate)
         for chunk in (clip.samples, gap):
-            state, probabilities = detector.step(state, chunk)
-            found.append(probabilities)
+            state, own = detector.step(state, chunk)
+            probabilities.append(own)
             heard += len(chunk)
         progress(1)
-    words, probabilities = len(clips.triggers), np.concatenate(found)
-    return _Heard(probabilities, every, starts, words, detector.sample_rate, detector.seconds_per_output)
+    return _Heard(
+        np.concatenate(probabilities),
+        every,
+        starts,
+        len(clips.triggers),
+        detector.sample_rate,
+        detector.seconds_per_output,
+    )
 
 
 def _wrong(heard: _Heard, hit: Hit) -> Wrong:
@@ -118,7 +128,7 @@ def _wrong(heard: _Heard, hit: Hit) -> Wrong:
 
 
 def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
-    """The highest score of the other recordings, and the lowest that a word's highest is."""
+    """The highest score of the other recordings, and the lowest of the words' highest scores."""
     average = np.convolve(heard.probabilities, np.ones(rule.average) / rule.average)[: len(heard.probabilities)]
     times = (np.arange(len(average)) + 1) * heard.seconds_per_output
     number = np.searchsorted(heard.starts, times, side='right') - 1
@@ -132,7 +142,7 @@ def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[flo
     """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
     rejects, accepts = [], []
     for threshold in THRESHOLDS:
-        found = heard.matched(replace(rule, threshold=threshold))
-        rejects.append(found.misses / max(len(found.delays), 1))
-        accepts.append(len(found.false_accepts) / hours if hours else None)
+        matched = heard.matched(replace(rule, threshold=threshold))
+        rejects.append(matched.misses / max(len(matched.delays), 1))
+        accepts.append(len(matched.false_accepts) / hours if hours else None)
     return tuple(rejects), tuple(accepts)
