@@ -54,7 +54,8 @@ def read_program(text: str) -> Program:
     """Reads `compiled.as_text()`. Memory traffic is an estimate: the inputs and outputs of each fusion."""
     computations, entry = _parse(text)
     found: dict[str, list[float]] = {}
-    traffic, seen = dict.fromkeys(KINDS, 0.0), set()
+    traffic = dict.fromkeys(KINDS, 0.0)
+    seen = set()
     for name, times, is_fused in _executed(computations, entry):
         instructions = computations[name]
         shapes = {each.name: each.shape for each in instructions}
@@ -78,7 +79,7 @@ def read_program(text: str) -> Program:
 
 
 KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
-# By JAX's scopes: attention without its projections; the loss (`engine.losses`) with the logits.
+# JAX's scopes: attention without its projections; the loss (`engine.losses`) with the logits.
 _ATTENTION = re.compile(r'op_name="[^"]*_attention\b(?![^"]*/(?:query|key|value|output|ND,))')
 _LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 
@@ -89,8 +90,10 @@ _PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', '
 
 class _Kinds:
     """What the traffic of a computation's instructions is for.
+
     Products of attention and the loss count there, not under products. TPUs copy much to memory on the chip before it
-    is read, and back: such a copy counts as what reads it there or wrote it."""
+    is read, and back: such a copy counts as what reads it there or wrote it.
+    """
 
     def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
         self._computations = computations
@@ -121,7 +124,8 @@ class _Kinds:
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
     """The instructions of each computation, and the name of the entry computation."""
     computations: dict[str, list[_Instruction]] = {}
-    entry, current = '', []
+    entry = ''
+    current = []
     for line in text.splitlines():
         if match := _COMPUTATION.match(line):
             computations[match[2]] = current = []
@@ -157,7 +161,9 @@ def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
 
 def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
     """The kind of a collective, the bytes of its whole arrays, and the bytes each device sends."""
-    kind, size, group = each.opcode.removesuffix('-start'), _size(each.shape), _group(each.rest)
+    kind = each.opcode.removesuffix('-start')
+    size = _size(each.shape)
+    group = _group(each.rest)
     if each.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
         # Its shape holds operands and results; the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2

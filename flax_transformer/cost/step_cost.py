@@ -105,7 +105,9 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
 
     `available` bytes of memory per device; None: what is known of the device.
     """
-    task, state, device = trainer.task, trainer.shapes, trainer.devices.devices[0]
+    task = trainer.task
+    state = trainer.shapes
+    device = trainer.devices.devices[0]
     chip = find_chip(device.device_kind)
     available = available or _memory_of(device) or (chip.memory if chip else None)
     kept = [bytes_per_device(tree) for tree in (state.params, state.opt_state, state.ema)]
@@ -155,8 +157,10 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
 
 
 def _times(flops: float, program: Program, chip: Chip) -> Times:
-    sent = sum(each.sent for each in program.collectives)
-    links = sent / chip.links if chip.links else (None if sent else 0.0)
+    sent = sum(exchange.sent for exchange in program.collectives)
+    links = 0.0
+    if sent:
+        links = sent / chip.links if chip.links else None
     return Times(flops / chip.flops, program.memory_bytes / chip.bandwidth, links)
 
 

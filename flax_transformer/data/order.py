@@ -44,7 +44,8 @@ class Order:
     def __init__(self, sizes: Sequence[int], shares: Sequence[Fraction], *, block_size: int, seed: int) -> None:
         """Sizes count the sentences of each corpus; shares sum to 1."""
         assert sum(shares) == 1
-        self._sizes, self._shares = tuple(sizes), tuple(shares)
+        self._sizes = tuple(sizes)
+        self._shares = tuple(shares)
         self._block_size = min(block_size, sum(sizes))  # no sentence comes twice in a block of a tiny corpus
         seeds = np.random.SeedSequence([seed, len(sizes)]).generate_state(len(sizes))
         self._seeds = [int(state) >> 1 for state in seeds]
@@ -68,7 +69,8 @@ class Order:
 
     def _indices(self, corpus: int, positions: np.ndarray) -> np.ndarray:
         """The sentences at consecutive positions of a corpus's stream."""
-        size, seed = self._sizes[corpus], self._seeds[corpus]
+        size = self._sizes[corpus]
+        seed = self._seeds[corpus]
         if size > _SMALL or not len(positions):
             return shuffled(positions, size, seed)
         # The cipher is slow for tiny corpora.

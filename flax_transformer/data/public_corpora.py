@@ -30,7 +30,8 @@ MULTI30K_LICENSE = (
 # SHA-256 of the files in that commit. The tokenized form, not compressed, is lower-cased, normalized and tokenized by
 # Moses' scripts; most published scores are of it.
 _SUMS = json.loads(Path(__file__).with_name('multi30k.json').read_text())
-MULTI30K_FILES, MULTI30K_TOKENIZED = _SUMS['files'], _SUMS['tokenized']
+MULTI30K_FILES = _SUMS['files']
+MULTI30K_TOKENIZED = _SUMS['tokenized']
 TATOEBA_URL = 'https://downloads.tatoeba.org/exports/per_language'
 TATOEBA_LICENSE = (
     'Tatoeba is licensed under CC BY 2.0 FR (some sentences CC0): name "Tatoeba, tatoeba.org" where you use it'

@@ -73,7 +73,9 @@ def shares(sizes: Sequence[int], count: int) -> list[dict[int, int]]:
     [{1: 120}, {2: 60}, {2: 60, 3: 120}]
     """
     sizes = [max(size, 1) for size in sizes]  # an empty file has a shard too
-    total, begin, found = sum(sizes), 0, []
+    total = sum(sizes)
+    begin = 0
+    found = []
     for size in sizes:
         end = begin + size * count  # the unit is 1 / count bytes: every shard begins at an integer
         theirs = range(begin // total, -(-end // total))

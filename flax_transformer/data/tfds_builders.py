@@ -91,7 +91,8 @@ def prepare_tfds(name: str, root: Path) -> Path:
 
 def tfds_builder(name: str, root: Path) -> Any:
     """The builder of a `tfds:` name. Raises UserError if TensorFlow Datasets has no such builder."""
-    builder_name, folder = _parsed(name)[0], _folder(root)
+    builder_name = _parsed(name)[0]
+    folder = _folder(root)
 
     import tensorflow_datasets as tfds
     import tensorflow_datasets.translate
@@ -134,7 +135,9 @@ def _parsed(name: str) -> tuple[str, str]:
 
 def _check_features(file: Path) -> None:
     """Raises UserError if a prepared data set asks for classes that are not TFDS's own.
-    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code."""
+
+    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
+    """
     with naming_damage(file, 'prepare the data set again'):
         left = [parse_json(read_limited(file))]
     while left:
@@ -158,14 +161,17 @@ def _command(name: str, root: Path) -> str:
 
 @contextmanager
 def _local_files_and_few_retries() -> Iterator[None]:
-    """Within it, TFDS unpacks archives without TensorFlow and gives up on a download within seconds.
+    """Has TFDS unpack archives without TensorFlow and give up on a download within seconds, while the block lasts.
+
     All its extractor needs from TensorFlow on a local disk is what Python's `open` does. By default a download is tried
-    ten times, with 204 s of pauses in total and no connection timeout."""
+    ten times, with 204 s of pauses in total and no connection timeout.
+    """
     from tensorflow_datasets.core.download import downloader, extractor
 
     files = SimpleNamespace(compat=SimpleNamespace(as_text=str), io=SimpleNamespace(gfile=SimpleNamespace(GFile=open)))
     before = extractor.tf, downloader.MAX_RETRIES, downloader._open_with_requests
-    extractor.tf, downloader.MAX_RETRIES = files, 3
+    extractor.tf = files
+    downloader.MAX_RETRIES = 3
     downloader._open_with_requests = partial(before[2], timeout=(10, 60))  # seconds to connect, and between blocks
     logger = logging.getLogger('urllib3.connectionpool')  # logs each retry
     level = logger.level

@@ -103,7 +103,8 @@ def _read_text(file: Path, form: Format | None) -> Iterator[Entry]:
         raise UserError(
             f'{file}, line 1: got {_shown(first)}, expected the number of words and the width, such as `30000 100`'
         )
-    count, width = None, None
+    count = None
+    width = None
     if form != 'glove' and header is not None:
         count, width = _sizes(file, header)
     elif first:
@@ -129,7 +130,8 @@ def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
     numbers = rest.split(' ') if rest else []
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
-        word, numbers = ' '.join([word, *numbers[:more]]), numbers[more:]
+        word = ' '.join([word, *numbers[:more]])
+        numbers = numbers[more:]
     if not word or len(numbers) != width or not width:
         expected = f'a word and {width} numbers' if width else 'a word and its numbers'
         raise UserError(
@@ -155,11 +157,13 @@ def _read_binary(file: Path) -> Iterator[Entry]:
             )
         count, width = _sizes(file, header)
         announced = f'{count:,} words that its first line announces'
-        size, hint = width * _FLOAT.itemsize, f'is the width {width}, as the first line says?'
+        size = width * _FLOAT.itemsize
+        hint = f'is the width {width}, as the first line says?'
         for number in range(1, count + 1):
             place = f'word {number:,}'
             begin = islice(iter(partial(opened.read, 1), b''), _LONGEST_WORD)
-            name, values = b''.join(takewhile(b' '.__ne__, begin)), opened.read(size)
+            name = b''.join(takewhile(b' '.__ne__, begin))
+            values = opened.read(size)
             if len(name) == _LONGEST_WORD:
                 raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
             name = name.removeprefix(b'\n')

@@ -26,7 +26,8 @@ def plot_learning_curves(
     for axes, (title, curves) in zip(all_axes, panels.items(), strict=False):
         for number, points in enumerate(curves):
             if points:
-                rank, count = curves[:number].count(points), curves.count(points)
+                rank = curves[:number].count(points)
+                count = curves.count(points)
                 marker = {'marker': 'o', 'markersize': 3 + 3 * (count - 1 - rank)} if title in marked else {}
                 # Equal curves, drawn one over the other, each show an equal part of the line.
                 dashes = '-' if rank == 0 else (0, (4.0 * (count - rank), 4.0 * rank))

@@ -78,9 +78,12 @@ def readable(token: str) -> str:
     >>> readable('▁cost$')
     '▁cost\\\\$'
     """
-    is_known = lambda character: character.isprintable() and _family_with(character) is not None
-    shown = ''.join(character if is_known(character) else MISSING for character in str(token))
+    shown = ''.join(character if _is_drawable(character) else MISSING for character in str(token))
     return _as_drawn(shown).replace('$', r'\$')
+
+
+def _is_drawable(character: str) -> bool:
+    return character.isprintable() and _family_with(character) is not None
 
 
 def use_fonts(texts: 'Sequence[Text]') -> None:

@@ -29,7 +29,8 @@ def plot_beam_tree(
       best: the last node of the path to color; None: none.
       kept: [N], False: the search dropped this node, which is drawn gray; None: all are kept.
     """
-    parents, log_probs = np.asarray(parents, int), np.asarray(log_probs, float)
+    parents = np.asarray(parents, int)
+    log_probs = np.asarray(log_probs, float)
     if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
         raise ValueError(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
@@ -40,7 +41,8 @@ def plot_beam_tree(
         depth[node] = 0 if parent < 0 else depth[parent] + 1
     half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # half a node's width, in inches
     points = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
-    right, last = max((points[:, 0] + half).max(), 6.0), depth.max()  # room for the title
+    right = max((points[:, 0] + half).max(), 6.0)  # room for the title
+    last = depth.max()
     figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
     is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
     path = _path(parents, best)
@@ -48,12 +50,11 @@ def plot_beam_tree(
         is_best = node in path
         x, y = points[node]
         above = (0.0, -0.85) if parent < 0 else points[parent] + (0.0, 0.4)
-        axes.plot(
-            *zip(above, (x, y - 0.25), strict=True),
-            color=COLORS[1] if is_best else '0.45' if is_kept[node] else '0.8',
-            linewidth=2.2 if is_best else 1.0,
-            zorder=2 if is_best else 1,
-        )
+        if is_best:
+            style = {'color': COLORS[1], 'linewidth': 2.2, 'zorder': 2}
+        else:
+            style = {'color': '0.45' if is_kept[node] else '0.8', 'linewidth': 1.0, 'zorder': 1}
+        axes.plot(*zip(above, (x, y - 0.25), strict=True), **style)
     _write_nodes(axes, tokens, log_probs, points, is_kept)
     axes.set(xlim=(-half[depth == 0].max() - 0.1, right), ylim=(last + 0.55, -0.9), xticks=[])
     axes.set_yticks(range(last + 1), range(1, last + 2))
@@ -68,18 +69,24 @@ def plot_beam_tree(
 def merge_hypotheses(
     tokens: Sequence[Sequence[str]], token_log_probs: Sequence[Sequence[float]]
 ) -> tuple[list[str], list[int], list[float], list[int]]:
-    """Tokens, parents and log-probabilities of the tree that hypotheses share, as `plot_beam_tree` takes them; and the
-    last node of each hypothesis.
+    """The tree that hypotheses share: its tokens, parents and log-probabilities, and the last node of each hypothesis.
+
+    The first three are as `plot_beam_tree` takes them.
 
     >>> merge_hypotheses(['ab', 'ac'], [[-0.5, -0.25], [-0.5, -1.0]])
     (['a', 'b', 'c'], [-1, 0, 0], [-0.5, -0.75, -1.5], [1, 2])
     """
     nodes: dict[tuple[str, ...], int] = {}
-    labels, parents, log_probs, ends = [], [], [], []
+    labels = []
+    parents = []
+    log_probs = []
+    ends = []
     for hypothesis, gains in zip(tokens, token_log_probs, strict=True):
-        parent, total = -1, 0.0
+        parent = -1
+        total = 0.0
         for length, gain in enumerate(gains, start=1):
-            start, total = tuple(hypothesis[:length]), total + float(gain)
+            start = tuple(hypothesis[:length])
+            total = total + float(gain)
             if start not in nodes:
                 nodes[start] = len(labels)
                 labels.append(hypothesis[length - 1])
@@ -102,13 +109,17 @@ def _write_nodes(
 
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Where nodes stand, in inches: the child from which the search went on farthest, below its parent; the others, the
-    more probable first, to the right of it."""
+    """Where nodes stand, in inches.
+
+    The child from which the search went on farthest is below its parent; the others, the more probable first, are to
+    the right of it.
+    """
     farthest = list(zip(depth, log_probs, strict=True))  # the last node below each, and of these the most probable
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:
             farthest[parents[node]] = max(farthest[parents[node]], farthest[node])
-    columns, rank = np.zeros(len(parents)), np.zeros(len(parents) + 1)  # the last rank: of the root
+    columns = np.zeros(len(parents))
+    rank = np.zeros(len(parents) + 1)  # the last rank: of the root
     for at in range(depth.max() + 1):
         edge = -np.inf
         row = sorted(np.flatnonzero(depth == at), key=farthest.__getitem__, reverse=True)
@@ -121,8 +132,9 @@ def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half
 
 
 def _path(parents: np.ndarray, last: int | None) -> set[int]:
-    found, node = set(), -1 if last is None else last
+    path = set()
+    node = -1 if last is None else last
     while node >= 0:
-        found.add(node)
+        path.add(node)
         node = parents[node]
-    return found
+    return path

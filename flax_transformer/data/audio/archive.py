@@ -41,7 +41,9 @@ class _Headers:
     """The archive for tarfile, which reads only headers, each whole: refuses those that declare a huge size."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.seek, self.tell, self._read = file.seek, file.tell, file.read
+        self.seek = file.seek
+        self.tell = file.tell
+        self._read = file.read
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= _MOST_HEADER:

@@ -50,10 +50,12 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     remedy = nearest(parts.text, names) if parts.text else f'; or name it after #, as in {parts.path}#{other}'
     text = column_among((parts.text,) if parts.text else TEXTS, names, parts.path, remedy)
     speaker = next((name for name in SPEAKERS if name in names), '')
-    utterances, faults = [], []
+    utterances = []
+    faults = []
     for row, source in zip(rows, _sources(rows), strict=True):
         try:
-            said, who = row.cell(text).strip(), row.columns.get(speaker, '').strip()
+            said = row.cell(text).strip()
+            who = row.columns.get(speaker, '').strip()
             header = _header(row, source)
             segment = _segment(row, header.seconds)
         except UserError as error:
@@ -76,7 +78,9 @@ def read_all(utterances: Iterable[Utterance], rate: int, *, say: Say) -> list[np
 
     Raises one UserError for all that cannot be read.
     """
-    found, faults, remarks = [], [], {}
+    found = []
+    faults = []
+    remarks = {}
     for utterance in utterances:
         try:
             audio = _read(utterance, rate)
@@ -156,7 +160,10 @@ def _header(row: Row, source: Source | str) -> Header:
 
 def _segment(row: Row, whole: float) -> tuple[float, float] | None:
     """Where a row's segment begins in a recording of `whole` seconds, and how long it is; None if it is all of it.
-    As in NeMo; but a duration without an offset that is longer than the recording is in another unit, or a guess."""
+
+    This is NeMo's rule; but a duration without an offset that is longer than the recording is in another unit, or a
+    guess.
+    """
     offset, duration = (_number(row.columns.get(name, '')) for name in ('offset', 'duration'))
     start = offset or 0.0
     end = whole if duration is None else start + duration

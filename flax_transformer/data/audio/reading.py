@@ -121,7 +121,8 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
     if start[:4] in (b'RIFF', b'RF64') and start[8:] == b'WAVE':
         wav = read_wav_header(file)
     if wav is not None:
-        header, blocks = wav.header, partial(_wav_blocks, file, wav)
+        header = wav.header
+        blocks = partial(_wav_blocks, file, wav)
     else:
         header, blocks = _open_soundfile(file, start)
     if header.rate not in RATES:
@@ -156,7 +157,8 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
             else f'is no WAV file (it starts with {start[:4]!r}); for other formats: {install_command("speech")}'
         ) from None
     opened = _soundfile(file, start)
-    frames, block = opened.frames, _most_frames(opened.channels)
+    frames = opened.frames
+    block = _most_frames(opened.channels)
     if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count
         block = min(block, 256)  # the last one, which is not whole, cannot be read
         most = MOST_HOURS * 3600 * opened.samplerate // block + 1
@@ -181,7 +183,10 @@ class _Rewinding:
     """A file for libsndfile; clamps seeks at its beginning: Python would print an exception raised in the callback."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self.tell, self.read, self.readinto = file, file.tell, file.read, file.readinto
+        self._file = file
+        self.tell = file.tell
+        self.read = file.read
+        self.readinto = file.readinto
         file.seek(0, io.SEEK_END)  # fails here, not in the callback, for what is no file of bytes
         file.seek(0)
 
@@ -225,7 +230,10 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
             'parts, or resample it to 16,000 Hz'
         )
     samples = np.empty(header.frames, np.float32)
-    size, clipped, peak, not_finite = 0, 0.0, 0.0, 0
+    size = 0
+    clipped = 0.0
+    peak = 0.0
+    not_finite = 0
     for block in blocks:
         not_finite += block.size - np.count_nonzero(np.isfinite(block))
         if not_finite:

@@ -219,6 +219,10 @@ def _rows_by_name(folder: Path) -> Iterator[Row]:
         )
     for file in files:
         text = file.with_suffix('.txt')
-        said = ' '.join(read_lines(text)) if text.is_file() else '' if file.parent == folder else file.parent.name
+        said = ''
+        if text.is_file():
+            said = ' '.join(read_lines(text))
+        elif file.parent != folder:
+            said = file.parent.name
         name = str(file.relative_to(folder))
         yield Row(str(file), folder, name, {'path': name, 'text': said})

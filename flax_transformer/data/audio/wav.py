@@ -47,7 +47,8 @@ def read_wav_header(file: BinaryIO) -> Wav | None:
     size = file.seek(0, 2)
     file.seek(0)
     riff_size = struct.unpack('<4xI4x', file.read(12))[0]
-    found, wide_size = None, None
+    found = None
+    wide_size = None
     while True:
         head = file.read(8)
         if len(head) < 8:

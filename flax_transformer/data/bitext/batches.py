@@ -58,7 +58,8 @@ def make_batch(
     """A batch of these rows, padded to `num_rows` rows."""
     num_rows = rows.count if num_rows is None else num_rows
     numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # pairs in their row
-    arrays, corpora = [], None
+    arrays = []
+    corpora = None
     for side, slots in ((rows.source, source_slots), (rows.target, target_slots)):
         filled = np.zeros((num_rows, slots), bool)
         filled[: rows.count] = np.arange(slots) < np.diff(side.offsets[rows.bounds])[:, None]
@@ -101,7 +102,10 @@ class PackedBatches(grain.IterDataset):
         Iterators plan blocks with `workers` processes; 0: in the thread that reads.
         """
         super().__init__()
-        self.plan, self.num_rows, self.own_rows, self.workers = plan, num_rows, own_rows, workers
+        self.plan = plan
+        self.num_rows = num_rows
+        self.own_rows = own_rows
+        self.workers = workers
         self._fill = (source_slots, target_slots, pad_id)
 
     def batch(self, rows: Rows) -> Batch:
@@ -113,7 +117,8 @@ class PackedBatches(grain.IterDataset):
         """For each corpus, the numbers, from 1, of its sentences in the global batch at this state."""
         iterator = PackedIterator(self)
         iterator.set_state(state)
-        rows, found = iterator.next_rows(), []
+        rows = iterator.next_rows()
+        found = []
         for number, corpus in enumerate(self.plan.corpora):
             indices = rows.indices[rows.corpora == number]
             found.append(sorted(((indices if corpus.numbers is None else corpus.numbers[indices]) + 1).tolist()))
@@ -134,7 +139,8 @@ class PackedIterator(grain.DatasetIterator):
         if workers:
             self._workers = Workers(dataset.plan, workers)
         self._plan = self._workers or dataset.plan
-        self._position, self._sentences = Position(0, 0), 0
+        self._position = Position(0, 0)
+        self._sentences = 0
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
     def __next__(self) -> Batch:
@@ -142,7 +148,9 @@ class PackedIterator(grain.DatasetIterator):
 
     def next_rows(self) -> Rows:
         """The rows of the next global batch; moves past them."""
-        parts, missing, at = [], self._dataset.num_rows, self._position
+        parts = []
+        missing = self._dataset.num_rows
+        at = self._position
         while missing:
             if self._block is None or self._block[0] != at.block:
                 self._block = at.block, self._plan.rows(at.block)

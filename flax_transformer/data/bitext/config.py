@@ -7,7 +7,8 @@ from typing import Literal
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, setting
 from flax_transformer.data.held_out import check_held_out
 
-DEFAULT_TRAIN, DEFAULT_VALIDATION = 'number_words:train', 'number_words:validation'
+DEFAULT_TRAIN = 'number_words:train'
+DEFAULT_VALIDATION = 'number_words:validation'
 
 
 def is_made(name: str) -> bool:
@@ -79,7 +80,7 @@ class DataConfig:
     mixture: tuple[CorpusConfig, ...] = ()  # several corpora instead of `train` and `validation`
     mixture_temperature: float = 1.0  # corpora without weights are mixed by number of pairs ^ (1 / temperature)
     language_tags: bool = False  # begin each source with the target language (`<2de>`): one model, many languages
-    # Where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
+    # The folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
     root: str | None = setting(None, 'resumable', 'cosmetic')
     # Folder for tokenized corpora, which runs may share; None: in the run directory.
     cache: str | None = setting(None, 'resumable', 'cosmetic')

@@ -68,7 +68,8 @@ class TfdsCorpus(Corpus):
     """`tfds:BUILDER/CONFIG:SPLIT`, prepared under `root`/tensorflow_datasets."""
 
     def __init__(self, name: str, root: Path, languages: tuple[str, str]) -> None:
-        self._split, self._languages = TfdsSplit(name, root), languages
+        self._split = TfdsSplit(name, root)
+        self._languages = languages
         known = self._split.info.features
         for language in languages:
             if language not in known:

@@ -101,7 +101,8 @@ def pack(
                 continue
             break
         else:
-            row, left = len(rows), target_slots
+            row = len(rows)
+            left = target_slots
             rows.append([])
             source_left.append(source_slots)
         if not by_target_left[left]:
@@ -136,8 +137,11 @@ class PackingPlan:
         sampling: Sampling | None = None,
     ) -> None:
         """With `sampling`, the corpora must keep their text."""
-        self.corpora, self.order = tuple(corpora), order
-        self._slots, self._seed, self._sampling = (source_slots, target_slots), seed, sampling
+        self.corpora = tuple(corpora)
+        self.order = order
+        self._slots = (source_slots, target_slots)
+        self._seed = seed
+        self._sampling = sampling
 
     def rows(self, block: int) -> Rows:
         """The packed rows of a block."""
@@ -172,5 +176,6 @@ class PackingPlan:
         ids, lengths = tokenizer.sample_flat(lines, seeds=seeds, alpha=alpha)
         tag = tags[corpus] if side == 0 else None
         if tag is not None:
-            ids, lengths = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
+            ids = np.insert(ids, offsets(lengths)[:-1], tag)
+            lengths = lengths + 1
         return Side(ids, offsets(lengths))

@@ -30,7 +30,8 @@ class TextFiles(Corpus):
         raise NotImplementedError
 
     def records(self) -> Iterator[Records]:
-        self._starts, index = [], 0
+        self._starts = []
+        index = 0
         for part in self._parts:
             self._starts.append(index)
             for records in self.records_of(*part):
@@ -94,7 +95,8 @@ def read_text_files(source: Path, *targets: Path) -> Pairs:
 
 def read_references(first: AlignedFiles, *others: AlignedFiles) -> Pairs:
     """The pairs of the first; its other references, and all of the others', are further references."""
-    pairs, more = first.read(), first.more_references()
+    pairs = first.read()
+    more = first.more_references()
     for other in others:
         more += [other.read().targets, *other.more_references()]
     return Pairs(pairs.sources, pairs.targets, tuple(more))

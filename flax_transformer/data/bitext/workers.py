@@ -26,7 +26,8 @@ from flax_transformer.data.bitext.packing import PackingPlan, Rows
 _AHEAD = 2  # blocks that each worker plans before they are asked for
 # Pairs: a corpus of up to this size is planned soon enough by one thread; drawing segmentations takes it ten times as
 # long.
-_SMALL, _SMALL_DRAWN = 1 << 16, 1 << 13
+_SMALL = 1 << 16
+_SMALL_DRAWN = 1 << 13
 _MOST = 8  # workers by default
 
 
@@ -102,7 +103,7 @@ def _hidden_script() -> Iterator[None]:
         sys.modules['__main__'] = script
 
 
-# In a worker:
+# What runs in a worker:
 _PLAN: list[bytes | PackingPlan] = []
 
 

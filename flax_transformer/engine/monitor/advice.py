@@ -1,5 +1,6 @@
 """What to change where training plainly underfits or overfits, by its metrics."""
 
+from operator import itemgetter
 from typing import Any
 
 from flax_transformer.engine.config import TaskConfig
@@ -13,15 +14,19 @@ WRONG = 0.1  # error rate above which to advise
 
 def advice(records: list[dict[str, Any]], config: TaskConfig) -> list[str]:
     """A sentence for each thing to change; [] where metrics name none."""
-    best_by, length = config.training.best_by, f'--training.{config.training.length_unit}'
+    best_by = config.training.best_by
+    length = f'--training.{config.training.length_unit}'
     dropout = 'more dropout (--model.dropout-rate), ' if hasattr(getattr(config, 'model', None), 'dropout_rate') else ''
-    found = [each for each in records if each['kind'] == 'validation']
-    losses = [(each['step'], each['loss']) for each in found if 'loss' in each]
-    last_train = next((each['loss'] for each in reversed(records) if each['kind'] == 'train' and 'loss' in each), None)
+    validations = [record for record in records if record['kind'] == 'validation']
+    losses = [(record['step'], record['loss']) for record in validations if 'loss' in record]
+    train_losses = [record['loss'] for record in records if record['kind'] == 'train' and 'loss' in record]
+
     lines = []
-    if len(losses) > 1 and last_train is not None:
-        (step, best), (end, last) = min(losses, key=lambda each: each[1]), losses[-1]
-        scores = [(rank(each[best_by], best_by), each['step']) for each in found if best_by in each]
+    if len(losses) > 1 and train_losses:
+        last_train = train_losses[-1]
+        step, best = min(losses, key=itemgetter(1))
+        end, last = losses[-1]
+        scores = [(rank(record[best_by], best_by), record['step']) for record in validations if best_by in record]
         before = min((loss for at, loss in losses if 0.6 * end <= at <= 0.8 * end), default=0.0)
         if last > (1 + RISEN) * best and max(scores, default=(0, end))[1] <= EARLY * end:
             lines.append(
@@ -34,7 +39,10 @@ def advice(records: list[dict[str, Any]], config: TaskConfig) -> list[str]:
                 f'the validation loss still fell from {before:.3g} to {last:.3g} in the last fifth of training: it '
                 f'underfits; train anew for twice as long ({length})'
             )
-    errors, left_out = (found[-1].get(name, 0.0) if found else 0.0 for name in ('word_error_rate', 'deletion_rate'))
+
+    scores_now = validations[-1] if validations else {}
+    errors = scores_now.get('word_error_rate', 0.0)
+    left_out = scores_now.get('deletion_rate', 0.0)
     if errors > WRONG and left_out > errors / 2:
         lines.append(
             f'{left_out:.0%} of the words are left out, of {errors:.0%} that are wrong: the model says too little yet; '

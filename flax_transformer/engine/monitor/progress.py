@@ -60,7 +60,10 @@ class MetricWindow:
 
     def close(self, task: Any) -> dict[str, float]:
         """A task's averages over the steps since the last call, without skipped ones; times in seconds."""
-        seconds, sums, steps, counts = self._seconds(), self.sums, self.steps, task.counts
+        seconds = self._seconds()
+        sums = self.sums
+        steps = self.steps
+        counts = task.counts
         metrics = task.summarize(sums)
         metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm') if name in sums}
         metrics |= {
@@ -69,7 +72,10 @@ class MetricWindow:
             'seconds_per_step': seconds / (steps + self.skipped),
             'data_wait': self.waited / seconds,
         }
-        self.sums, self.steps, self.skipped, self.waited = {}, 0, 0, 0.0
+        self.sums = {}
+        self.steps = 0
+        self.skipped = 0
+        self.waited = 0.0
         self._began = time.perf_counter()
         return metrics
 
@@ -106,7 +112,8 @@ class EarlyStopping:
 
     def __init__(self, score: str, patience: int, state: dict[str, Any] | None = None) -> None:
         """Continues from what `state` returned, if that was for the same score. With patience 0, is never over."""
-        self.score, self.patience = score, patience
+        self.score = score
+        self.patience = patience
         known = state if state and state['by'] == score else {}
         self.best: float | None = known.get('best')
         self.step: int = known.get('step', 0)
@@ -121,7 +128,9 @@ class EarlyStopping:
         value = scores[self.score]
         is_better = self.best is None or rank(value, self.score) > rank(self.best, self.score)
         if is_better and not math.isnan(value):
-            self.best, self.step, self.since = value, step, 0
+            self.best = value
+            self.step = step
+            self.since = 0
         else:
             self.since += 1
 
@@ -157,20 +166,22 @@ class LossSpikes:
         A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
         `window` steps are never spikes.
         """
-        found = {}
+        spike = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))
         for name in [name for name in WATCHED if name in values]:  # a task that updates itself has no gradients
-            value, mean, deviation = values[name], self.mean[name], math.sqrt(self.variance[name])
+            value = values[name]
+            mean = self.mean[name]
+            deviation = math.sqrt(self.variance[name])
             if self.deviations and self.steps >= self.window:
                 threshold = mean + self.deviations * deviation
                 if value > threshold:
-                    found |= {name: value, f'{name}_mean': mean, f'{name}_deviation': deviation}
+                    spike |= {name: value, f'{name}_mean': mean, f'{name}_deviation': deviation}
                     value = threshold
             difference = value - mean
             self.mean[name] = mean + rate * difference
             self.variance[name] = (1.0 - rate) * (self.variance[name] + rate * difference * difference)
         self.steps += 1
-        return found
+        return spike
 
 
 def describe_spike(step: int, spike: dict[str, float]) -> str:

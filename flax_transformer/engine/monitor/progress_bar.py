@@ -114,7 +114,8 @@ class TimeLeft:
         """Seconds from now to the end; None before a step has been timed."""
         if not self._counted:
             return None
-        step, steps = self._step, self._steps
+        step = self._step
+        steps = self._steps
         left = (steps - step) * self._seconds / self._counted
         for phase, every in self._every.items():
             times = steps // every - step // every

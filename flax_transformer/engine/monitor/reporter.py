@@ -55,8 +55,11 @@ class Reporter:
         self._tracker = Tracker(report_to, folder, self.say)
         self._waits = False  # whether the last report exceeded DATA_WAIT_WARNING
         self._started = time.perf_counter()
-        self._steps, self._step = steps, first_step
-        self._amounts, self._flops, self._peak = amounts or {}, flops_per_step, peak_flops
+        self._steps = steps
+        self._step = first_step
+        self._amounts = amounts or {}
+        self._flops = flops_per_step
+        self._peak = peak_flops
         self._time_left = TimeLeft(steps, first_step, every=every, known=known)
         self._bar = ProgressBar(steps, first_step)
         self._figures: list[str] = []
@@ -75,10 +78,14 @@ class Reporter:
         self._show(now=True)
 
     def _show(self, *, now: bool = False) -> None:
-        left, phase = self._time_left(), self._time_left.phase
+        left = self._time_left()
+        phase = self._time_left.phase
         parts = [phase] if phase else []
-        parts += [] if left is None else [f'{_clock(left)} left']
-        self._bar.show(self._step, parts if phase else [*parts, *self._figures], now=now)
+        if left is not None:
+            parts.append(f'{_clock(left)} left')
+        if not phase:
+            parts += self._figures
+        self._bar.show(self._step, parts, now=now)
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
         """Reports the metrics of the steps since the last report."""
@@ -94,16 +101,18 @@ class Reporter:
                 'disk, or leave this run more of the CPU'
             )
         self._waits = wait > DATA_WAIT_WARNING
-        begin, shown = f'step {step}/{self._steps}', _shown(metrics)
+        begin = f'step {step}/{self._steps}'
+        shown = _shown(metrics)
+
         if is_terminal():
             longest = f'step {self._steps}/{self._steps}'
             self.say(_line(begin, _fitting(longest, shown, columns() - 1)))
             names = ('epoch', *(name for name in shown if name.endswith('/s') and name != 'slots/s'), 'loss')
-            order = lambda name: (shown[name], name) if name.endswith('/s') else (name, shown[name])
-            self._figures = [' '.join(order(name)) for name in names if name in shown]
+            self._figures = [_figure(name, shown[name]) for name in names if name in shown]
             self._show(now=True)
         else:
-            elapsed, left = time.perf_counter() - self._started, self._time_left()
+            elapsed = time.perf_counter() - self._started
+            left = self._time_left()
             end = '' if left is None else f' left {_clock(left)}'
             self.say(f'{_line(begin, shown)} elapsed {_clock(elapsed)}{end}')
 
@@ -180,9 +189,16 @@ def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
     return shown | {'data wait': f'{metrics["data_wait"]:.0%}'}
 
 
+def _figure(name: str, value: str) -> str:
+    """A metric in the progress bar, such as 'loss 2.4' or '3,430 tokens/s'."""
+    return f'{value} {name}' if name.endswith('/s') else f'{name} {value}'
+
+
 def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """Drops as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns.
-    A value counts as at least six columns, so that every line shows the same."""
+    """The metrics without as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns.
+
+    A value counts as at least six columns, so that every line shows the same.
+    """
     for last in range(len(FIRST_LEFT_OUT) + 1):
         kept = {name: value for name, value in shown.items() if name not in FIRST_LEFT_OUT[:last]}
         if len(begin) + sum(len(name) + 2 + max(len(value), 6) for name, value in kept.items()) <= width:
@@ -196,18 +212,21 @@ def _line(begin: str, shown: Mapping[str, str]) -> str:
 
 def _times(folder: Path) -> dict[str, float]:
     """Seconds per step and per evaluation as an earlier start measured them."""
-    found = {}
+    times = {}
     for kind, _, record in filter(None, map(_parsed, _last_lines(folder / METRICS_FILE))):
         if kind == 'train':
-            found['training'] = record.get('seconds_per_step')
+            times['training'] = record.get('seconds_per_step')
         elif kind == 'validation':
-            found['evaluating'] = record.get('seconds')
-    return {name: value for name, value in found.items() if isinstance(value, (int, float))}
+            times['evaluating'] = record.get('seconds')
+    return {name: value for name, value in times.items() if isinstance(value, (int, float))}
 
 
 def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
     """Cuts records of later steps, and what a killed process left of one, off the end of the file."""
-    is_lost = lambda kind, at: at > step or (kind, at, is_evaluated) == ('validation', step, False)
+
+    def is_lost(kind: str, at: int) -> bool:
+        return at > step or (kind, at, is_evaluated) == ('validation', step, False)
+
     lines = _last_lines(file)
     kept = len(lines)
     while kept:
@@ -237,7 +256,9 @@ def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
         kind, step = record['kind'], record['step']
     except (ValueError, TypeError, KeyError):
         return None
-    return (kind, step, record) if type(kind) is str and type(step) is int and 0 <= step < 2**63 else None
+    if type(kind) is not str or type(step) is not int or not 0 <= step < 2**63:
+        return None
+    return kind, step, record
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

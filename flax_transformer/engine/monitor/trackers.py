@@ -161,7 +161,8 @@ class AppendFile:
     """Appends to a file without buffering. A full disk raises nothing: training must survive it."""
 
     def __init__(self, file: Path, say: Callable[[str], None]) -> None:
-        self.file, self._say = file, say
+        self.file = file
+        self._say = say
         self._pending = b''  # not on disk yet
         self._opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 

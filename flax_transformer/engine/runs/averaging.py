@@ -46,7 +46,8 @@ def average(
     """
     if sum(map(bool, (last, best, steps))) != 1 or last < 0 or best < 0:
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
-    made, config = type(run)(out), run.read_config()
+    made = type(run)(out)
+    config = run.read_config()
     if made.path.exists() and not (made.path.is_dir() and not any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
     for name in run.model_files:
@@ -55,7 +56,10 @@ def average(
                 f'{file} is a link out of the run, and would be copied with all that it leads to; remove it'
             )
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
-    choose = lambda: _choose(run, checkpoints, last, best, steps, config.training.best_by)
+
+    def choose() -> list[int]:
+        return _choose(run, checkpoints, last, best, steps, config.training.best_by)
+
     choose()  # an error in the request comes before any reading
     params, chosen = checkpoints.restore_mean(shapes, choose)
     made.path.mkdir(parents=True, exist_ok=True)
@@ -96,8 +100,9 @@ def _choose(
 def load_named(
     kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
 ) -> tuple[R, Any, Params, list[dict[str, Any]]]:
-    """The run that a reference names, its config, its parameters on the first device of this process, and the scores
-    of each checkpoint that they come from: one, or several for a mean.
+    """The run that a reference names, its config, its parameters and the scores of their checkpoints.
+
+    Parameters are on the first device of this process. They come from one checkpoint, or from several for a mean.
 
     Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
     training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. `init` makes

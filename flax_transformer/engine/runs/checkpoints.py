@@ -46,8 +46,10 @@ def tolerate_full_disk(say: Callable[[str], None]) -> Iterator[None]:
 
 def human_size(count: int) -> str:
     """A number of bytes as in 1.2 GB."""
-    unit, name = (1e9, 'GB') if count >= 1e9 else (1e6, 'MB') if count >= 1e6 else (1e3, 'kB')
-    return f'{count / unit:,.1f} {name}'
+    for unit, name in ((1e9, 'GB'), (1e6, 'MB')):
+        if count >= unit:
+            return f'{count / unit:,.1f} {name}'
+    return f'{count / 1e3:,.1f} kB'
 
 
 def is_full_disk(error: Exception) -> bool:
@@ -109,7 +111,8 @@ class Checkpoints(CheckpointReader):
         Raises UserError if all are damaged, or if one is too damaged to be listed.
         """
         super().__init__(folder, best_by=best_by, say=say)
-        self._saving_step, self._needed = 0, 0
+        self._saving_step = 0
+        self._needed = 0
         multihost.broadcast('damaged checkpoints', self._clean_up() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
         best = {'get_metric_fn': self._rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
@@ -193,7 +196,8 @@ class Checkpoints(CheckpointReader):
         With `int8`, matrices in eight bits (ops/int8.py), a quarter of the size, which are read back as float32.
         """
         part, params = (INT8, to_int8(params)) if int8 else ('params', params)
-        self._saving_step, self._needed = 0, sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+        self._saving_step = 0
+        self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
         with self._saving():
             self._manager.save(0, args=ocp.args.Composite(**{part: ocp.args.StandardSave(params)}))
 

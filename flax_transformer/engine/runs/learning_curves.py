@@ -130,7 +130,8 @@ def _speed(train: Records) -> str:
 def _differences(configs: Sequence[Any]) -> list[list[str]]:
     cosmetic = marked(configs[0], 'cosmetic')
     names = {name for other in configs[1:] for name in changed_fields(configs[0], other)} - cosmetic
-    rows, fields = [], [flat_fields(config) for config in configs]
+    rows = []
+    fields = [flat_fields(config) for config in configs]
     for name in sorted(names):
         values = ['-' if each.get(name) is None else repr(each[name]) for each in fields]
         rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
@@ -149,7 +150,8 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
     """
     from IPython.display import display
 
-    handle, stop = display(_Picture(), display_id=True), threading.Event()
+    handle = display(_Picture(), display_id=True)
+    stop = threading.Event()
 
     def watch() -> None:
         seen = None

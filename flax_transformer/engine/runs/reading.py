@@ -50,7 +50,8 @@ class CheckpointReader:
     """The checkpoints of a run that exist now; writes nothing."""
 
     def __init__(self, folder: Path, *, best_by: str = 'loss', say: Callable[[str], None] = say) -> None:
-        self.folder, self._say = folder, say
+        self.folder = folder
+        self._say = say
         self._rank = functools.partial(rank_of_checkpoint, score=best_by)
 
     def steps(self) -> list[int]:
@@ -113,7 +114,8 @@ class CheckpointReader:
             training=ocp.args.StandardRestore(training_part(like)),
             position=ocp.args.JsonRestore(),
         )
-        params, training = items['params'], items['training']
+        params = items['params']
+        training = items['training']
         if like.ema is None:
             state = TrainState(training['step'], params, training['opt_state'], None)
         else:
@@ -127,7 +129,11 @@ class CheckpointReader:
         Raises UserError if there is no such checkpoint, or if it is damaged.
         """
         self._require_any()
-        step = self.best() if which is None else self.latest() if which == 'last' else which
+        step = which
+        if which is None:
+            step = self.best()
+        elif which == 'last':
+            step = self.latest()
         return self._restore_params(like, step), step
 
     def _restore_params(self, like: Any, step: int) -> Any:
@@ -135,9 +141,12 @@ class CheckpointReader:
         if step not in steps:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
-        checkpoint, part, stored = folder_of(self.folder, step), 'params', like
+        checkpoint = folder_of(self.folder, step)
+        part = 'params'
+        stored = like
         if (checkpoint / INT8).exists():
-            part, stored = INT8, shapes_on_one_device(jax.eval_shape(to_int8, like))
+            part = INT8
+            stored = shapes_on_one_device(jax.eval_shape(to_int8, like))
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
@@ -164,18 +173,17 @@ class CheckpointReader:
 
     def _listing(self) -> dict[int, tuple[int, int]]:
         """What identifies each checkpoint."""
-        found = {}
+        identities = {}
         for step in self.steps():
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(folder_of(self.folder, step), follow_symlinks=False)
-                found[step] = (status.st_ino, status.st_ctime_ns)
-        return found
+                identities[step] = (status.st_ino, status.st_ctime_ns)
+        return identities
 
     def _check(self, step: int) -> None:
         """Raises UserError if the checkpoint is damaged; `training`, which inference does not read, only by size."""
         if self._is_verifiable(step):
-            is_read = lambda name: not name.startswith('training/')
-            self._refuse(step, faults(folder_of(self.folder, step), is_read=is_read))
+            self._refuse(step, faults(folder_of(self.folder, step), is_read=_is_for_inference))
 
     def _refuse(self, step: int, found: list[str]) -> None:
         if found:
@@ -197,19 +205,28 @@ class CheckpointReader:
 
     def _refuse_other_shapes(self, like: Any, step: int, part: str, how: str) -> None:
         """Raises UserError if a part of the checkpoint does not have the names and shapes of `like`."""
-        flat = lambda tree: {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
         checkpoint = folder_of(self.folder, step).absolute()
         with naming_damaged(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
-            there = flat(reader.metadata(checkpoint / part).item_metadata.tree)
-        expected = flat(like)
+            there = _shapes(reader.metadata(checkpoint / part).item_metadata.tree)
+        expected = _shapes(like)
         names = [name for name in sorted(expected | there) if expected.get(name) != there.get(name)]
         if names:
             lines = [f'{name}: {there.get(name, "absent")} there, {expected.get(name, "none")} here' for name in names]
             raise UserError(f'checkpoint {step} in {self.folder} was made {how}:\n{format_faults(lines)}')
 
 
+def _is_for_inference(name: str) -> bool:
+    """Whether inference reads the file of this name in a checkpoint."""
+    return not name.startswith('training/')
+
+
+def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+    return {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
+
+
 def _read(checkpoint: Path, **items: Any) -> Any:
-    what, handler = f'checkpoint {checkpoint.name} in {checkpoint.parent}', ocp.CompositeCheckpointHandler()
+    what = f'checkpoint {checkpoint.name} in {checkpoint.parent}'
+    handler = ocp.CompositeCheckpointHandler()
     with naming_damaged(what), ocp.Checkpointer(handler) as reader:
         return reader.restore(checkpoint.absolute(), args=ocp.args.Composite(**items))
 

@@ -67,12 +67,15 @@ class RunDirectory(Generic[C]):
         home = home_of(type(config))
         write_whole(self.config_file, to_json(config, module=home and home.module))
 
+    def _is_left(self, file: Path) -> bool:
+        """Whether an interrupted start leaves such a file."""
+        return file.suffix == '.partial' or file.name in self.leftovers
+
     def check(self, config: Any) -> None:
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_path()
         is_new = not self.exists()
-        is_left = lambda file: file.suffix == '.partial' or file.name in self.leftovers  # an interrupted start left it
-        if is_new and self.path.exists() and not (self.path.is_dir() and all(map(is_left, self.path.iterdir()))):
+        if is_new and self.path.exists() and not (self.path.is_dir() and all(map(self._is_left, self.path.iterdir()))):
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         if file := self.link_out():  # training must not write where a stranger's run leads
             raise UserError(
@@ -87,8 +90,10 @@ class RunDirectory(Generic[C]):
 
     def _check_path(self) -> None:
         """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
+
         It merges a checkpoint's parts by a glob of the whole path, and a pattern that does not match itself merges
-        nothing, without an error. `gs:` and the like name other file systems."""
+        nothing, without an error. `gs:` and the like name other file systems.
+        """
         path = str(self.path.absolute())
         if found := _UNSAVABLE.search(path):
             raise UserError(
@@ -99,7 +104,8 @@ class RunDirectory(Generic[C]):
 
     def link_out(self, name: str = '') -> Path | None:
         """The first link, at or below a name in the directory, that leads out of it."""
-        start, inside = self.path / name, self.path.resolve()
+        start = self.path / name
+        inside = self.path.resolve()
         below = (Path(folder, each) for folder, *names in os.walk(start) for each in chain(*names))
         for file in chain([start] if name else [], below):
             # Path.resolve raises for a link to itself.
@@ -129,7 +135,9 @@ def read_config_text(path: Path) -> str:
     """The text of a run's config.json. Raises UserError if there is none, or no text."""
     file = path / CONFIG_FILE
     if not file.is_file():
-        what = f'has no {CONFIG_FILE}' if path.is_dir() else 'is a file' if path.is_file() else 'does not exist'
+        what = f'has no {CONFIG_FILE}'
+        if not path.is_dir():
+            what = 'is a file' if path.is_file() else 'does not exist'
         raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
     with naming_damage(file):
         return read_limited(file).decode('utf-8')
