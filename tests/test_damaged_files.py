@@ -116,7 +116,6 @@ def test_a_model_that_would_give_invalid_text_later_is_no_model() -> None:
         ('tokenizer_config.json', {'model_max_length': 'long'}, 'settings cannot be read'),
         ('tokenizer_config.json', {'pad_token': 5}, 'settings cannot be read'),
         ('generation_config.json', {'bad_words_ids': 5}, 'settings cannot be read'),
-        ('vocab.json', {'\ud800': 9999}, 'not valid UTF-8'),
     ],
 )
 def test_a_setting_of_another_type_is_refused(file: str, changes: dict, message: str, tmp_path: Path) -> None:

@@ -74,14 +74,14 @@ class Option(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """What its value looks like."""
+        """The form of its value."""
         if self.choices:
             return '|'.join(self.choices)
         return '' if self.kind is bool else _metavar(self.kind)
 
 
 def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
-    """Which help the arguments ask for."""
+    """The help that the arguments ask for, if any."""
     if _ALL in argv:
         return 'all'
     return 'short' if any(arg in _HELP for arg in argv) else None

@@ -126,7 +126,7 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
 
 
 def memory_lines(cost: StepCost) -> Iterator[str]:
-    """Where memory goes, and whether there is enough."""
+    """The parts of memory, and whether there is enough."""
     memory = cost.memory
     parts = [
         ('parameters', memory.parameters),

@@ -1,4 +1,4 @@
-"""What `translate` and `classify` read, line by line: JSON Lines, or what a person types."""
+"""The lines that `translate` and `classify` read: JSON Lines, text, or what a person types."""
 
 import contextlib
 import json

@@ -120,7 +120,7 @@ def own_partial(file: Path) -> Path:
 
 
 def partials_of(file: Path) -> list[Path]:
-    """What `own_partial` has made for processes that write the file, or were killed while they did."""
+    """The paths by `own_partial` at which processes write the file, or were killed while they did."""
     return list(file.parent.glob(f'.{glob.escape(file.name)}.*.partial'))
 
 

@@ -1,4 +1,4 @@
-"""What people see: tables, and whether they want progress and notes; errors are always shown."""
+"""Notes, tables and durations for people, who may ask for quiet; errors are always shown."""
 
 import contextlib
 import os
@@ -14,12 +14,12 @@ Say = Callable[[str], None]
 
 
 def is_quiet() -> bool:
-    """Whether notes are left out: as `-q` says, or the environment."""
+    """True if `-q` or the environment asks for no notes."""
     return os.environ.get(VARIABLE, '0') not in ('', '0')
 
 
 def shows_progress() -> bool:
-    """Whether standard error is a terminal on which progress is wanted."""
+    """True if standard error is a terminal, and progress is wanted."""
     return sys.stderr.isatty() and not is_quiet()
 
 

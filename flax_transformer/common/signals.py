@@ -12,9 +12,6 @@ from typing import NoReturn
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
     """Makes what is started inside ignore Ctrl-C and SIGTERM, which terminals and schedulers send to all processes."""
-    if not hasattr(signal, 'pthread_sigmask'):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -23,7 +20,7 @@ def signals_blocked() -> Iterator[None]:
 
 
 def can_raise(frame: FrameType | None) -> bool:
-    """Whether the handler of a signal that came in this frame may raise an exception.
+    """True if the handler of a signal that came in this frame may raise an exception.
 
     Extension modules that are being imported would crash. What is raised in a destructor, or in JAX's callback of the
     garbage collector, Python prints and drops.

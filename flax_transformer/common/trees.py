@@ -37,14 +37,17 @@ def shapes_on_one_device(tree: Any) -> Any:
 
 
 class Slots(Protocol):
-    """What W hypotheses wrote at L positions, such as keys and values; a tree of arrays."""
+    """Entries of W hypotheses at L positions, such as keys and values; a tree of arrays."""
 
     def with_room(self, slots: int) -> 'Slots':
         """The same with L * W = `slots`, more than before."""
 
 
 class DecodeState(NamedTuple):
-    """What a model carries from one token to the next; B sentences, W hypotheses each, N = B * W, L positions."""
+    """The state that a model carries from one token to the next.
+
+    B sentences, W hypotheses each, N = B * W, L positions.
+    """
 
     cache: Any  # a tree of [N, ...]: one entry per hypothesis, reordered with the beams
     shared: Any  # a tree of [B, ...]: one entry per sentence, read by all of its hypotheses, never copied

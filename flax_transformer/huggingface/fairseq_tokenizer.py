@@ -47,7 +47,8 @@ class FairseqTokenizer(Tokenizer):
         rows: int,
         handed_on: dict[str, bytes] | None = None,
     ) -> None:
-        """
+        """Sources are in the settings' `src_lang`, or in English.
+
         Args:
           model: SentencePiece's.
           vocabulary: id by piece, of M2M-100; None: SentencePiece's ids + 1.
@@ -55,15 +56,16 @@ class FairseqTokenizer(Tokenizer):
           rows: ids that the model has rows for; the last of them may have no piece.
           handed_on: transformers' files by name, written back unread.
         """
-        self.settings, self._handed_on = settings, handed_on or {}
+        self.settings = settings
+        self._handed_on = handed_on or {}
         self.vocab_size = self.target_vocab_size = rows
-        self._model, self._vocabulary = model, vocabulary
+        self._model = model
+        self._vocabulary = vocabulary
         self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
-        if vocabulary is None:
-            ids = dict(zip(_SPECIALS, range(4), strict=True)) | {piece: i + 4 for i, piece in enumerate(pieces[3:])}
-        else:
-            ids = vocabulary
+        ids = vocabulary
+        if ids is None:
+            ids = {piece: i for i, piece in enumerate([*_SPECIALS, *pieces[3:]])}
         self._ids = np.array([ids.get(piece, self.unk_id) for piece in pieces], np.int32)
         self._ids[processor.unk_id()] = self.unk_id
         self._pieces = {id_: piece for piece, id_ in ids.items()}
@@ -82,12 +84,13 @@ class FairseqTokenizer(Tokenizer):
         """
         settings = read_object(folder / SETTINGS_FILE)
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
-        needed = [MODEL_FILE, *[VOCABULARY_FILE] * (kind == 'M2M100Tokenizer')]
+        has_vocabulary = kind == 'M2M100Tokenizer'
+        needed = [MODEL_FILE, VOCABULARY_FILE] if has_vocabulary else [MODEL_FILE]
         faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
         if kind not in LANGUAGES:
             faults.append(f'tokenizer_class={kind!r}: expected one of {", ".join(LANGUAGES)}')
         expected = {'sp_model_kwargs': [{}]}
-        if kind == 'M2M100Tokenizer':
+        if has_vocabulary:
             expected |= {'language_codes': ['m2m100'], 'num_madeup_words': [_MADE_UP]}
         faults += unexpected(settings, expected)
         if faults:
@@ -100,7 +103,7 @@ class FairseqTokenizer(Tokenizer):
         with naming_damage(folder / MODEL_FILE, 'copy it again'):
             model = read_model(folder / MODEL_FILE)
             open_model(model)
-        vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if len(needed) == 2 else None
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if has_vocabulary else None
         if vocabulary is not None and [vocabulary.get(piece) for piece in _SPECIALS] != [0, 1, 2, 3]:
             raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_SPECIALS)} as the ids 0 to 3')
         tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
@@ -119,7 +122,7 @@ class FairseqTokenizer(Tokenizer):
 
     @property
     def _files(self) -> dict[str, Any]:
-        """By name, what save and write have in common."""
+        """The files, by name, that save and write have in common."""
         vocabulary = {} if self._vocabulary is None else {VOCABULARY_FILE: self._vocabulary}
         settings = self.settings | {'src_lang': self.source_language}
         return {MODEL_FILE: self._model, SETTINGS_FILE: settings} | vocabulary
@@ -142,7 +145,7 @@ class FairseqTokenizer(Tokenizer):
         return None
 
     def first_id(self, language: str | None) -> int | None:
-        """As in Tokenizer. Raises UserError for a language without a tag, and for None."""
+        """The tag of a target language. Raises UserError for a language without a tag, and for None."""
         if language is None:
             known = ', '.join(self.languages)
             raise UserError(f'target_language=None: expected one of {known}; to train, also set data.language_tags')
@@ -176,6 +179,6 @@ class FairseqTokenizer(Tokenizer):
         return [self._ids[ids].tolist() for ids in self._processor.encode(texts)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As in Tokenizer; tags, other special pieces and ids without a piece give nothing."""
+        """One line of text; tags, other special pieces and ids without a piece give nothing."""
         known = [self._text_ids[id_] for id_ in map(int, ids) if id_ in self._text_ids]
         return self._processor.decode(known).replace('\u2581', ' ').replace('\n', ' ').strip()

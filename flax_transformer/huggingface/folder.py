@@ -31,7 +31,7 @@ GENERATION_FILE = 'generation_config.json'
 
 
 class Pretrained(NamedTuple):
-    """What a folder holds, in our terms."""
+    """The content of a folder, in our terms."""
 
     config: TransformerConfig
     params: Any

@@ -164,7 +164,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
 
 
 def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
-    """Where a storage begins, and its bytes; it follows its length in elements."""
+    """The place and size in bytes of a storage, which follows its length in elements."""
     size = int.from_bytes(stream.read(8), 'little') * item_size
     begin = stream.tell()
     if size > len(stream) - begin:
@@ -187,7 +187,7 @@ class _Names(dict):
 
 
 class _Stub(NamedTuple):
-    """What a pickle asks for by name: a storage's type, or one of the three functions of a state dict."""
+    """A name in a pickle: a storage's type, or one of the three functions of a state dict."""
 
     module: str
     name: str

@@ -39,15 +39,27 @@ UNSAID = {
 }
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
 # Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
-UNLESS_ONE = (
-    *('num_beam_groups', 'repetition_penalty', 'encoder_repetition_penalty', 'guidance_scale'),
+UNLESS_ONE = [
+    'num_beam_groups',
+    'repetition_penalty',
+    'encoder_repetition_penalty',
+    'guidance_scale',
     'num_return_sequences',
-)
-UNLESS_FALSE = (
-    *('do_sample', 'diversity_penalty', 'encoder_no_repeat_ngram_size', 'penalty_alpha', 'begin_suppress_tokens'),
-    *('force_words_ids', 'constraints', 'sequence_bias', 'exponential_decay_length_penalty', 'watermarking_config'),
-    *('stop_strings', 'max_time'),
-)
+]
+UNLESS_FALSE = [
+    'do_sample',
+    'diversity_penalty',
+    'encoder_no_repeat_ngram_size',
+    'penalty_alpha',
+    'begin_suppress_tokens',
+    'force_words_ids',
+    'constraints',
+    'sequence_bias',
+    'exponential_decay_length_penalty',
+    'watermarking_config',
+    'stop_strings',
+    'max_time',
+]
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
@@ -117,10 +129,12 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
     # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
-    limit = theirs.get('max_new_tokens') or (theirs.get('max_length') or 0) - 1
+    limit = theirs.get('max_new_tokens') or theirs.get('max_length', 0) - 1
     limit -= has_tags  # the tag of the target language counts there, but not in max_tokens
     cache = limit * model.num_decoder_layers * model.d_model
-    least = theirs['min_new_tokens'] + 1 if theirs.get('min_new_tokens') else theirs.get('min_length') or 1
+    least = theirs.get('min_length', 1)
+    if theirs.get('min_new_tokens'):
+        least = theirs['min_new_tokens'] + 1
     ids = {id_ for (id_,) in banned}
     return DecodingConfig(
         beam_width=theirs.get('num_beams', 1),
@@ -177,7 +191,7 @@ def even_heads(model: TransformerConfig) -> list[int | None]:
 
 
 def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
-    """What an exported model does differently, in words."""
+    """The ways, in words, in which an exported model differs."""
     notes = []
     if decoding.max_tokens is None:
         notes.append(

@@ -21,8 +21,10 @@ from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
 
 SETTINGS_FILE = 'tokenizer_config.json'
-SOURCE_FILE, TARGET_FILE = 'source.spm', 'target.spm'
-VOCABULARY_FILE, TARGET_VOCABULARY_FILE = 'vocab.json', 'target_vocab.json'
+SOURCE_FILE = 'source.spm'
+TARGET_FILE = 'target.spm'
+VOCABULARY_FILE = 'vocab.json'
+TARGET_VOCABULARY_FILE = 'target_vocab.json'
 KIND = 'marian'
 
 
@@ -39,13 +41,12 @@ class MarianTokenizer(Tokenizer):
         target_vocabulary: dict[str, int] | None,
         settings: dict[str, Any],
     ) -> None:
-        """
+        """Raises UserError if a special piece is in no vocabulary.
+
         Args:
           source, target: SentencePiece models.
           vocabulary: id by piece, for both sides, or for the source alone if there is a target_vocabulary.
           settings: tokenizer_config.json.
-
-        Raises UserError if a special piece is in no vocabulary.
         """
         self.settings = settings
         self._models = source, target
@@ -60,8 +61,11 @@ class MarianTokenizer(Tokenizer):
             if special not in vocabulary or special not in self._target_vocabulary:
                 raise UserError(f'{VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}')
         pad, eos, unk = self._specials
-        self.pad_id, self.eos_id, self.unk_id = vocabulary[pad], vocabulary[eos], self._target_vocabulary[unk]
-        self.vocab_size, self.target_vocab_size = max(vocabulary.values()) + 1, max(self._pieces) + 1
+        self.pad_id = vocabulary[pad]
+        self.eos_id = vocabulary[eos]
+        self.unk_id = self._target_vocabulary[unk]
+        self.vocab_size = max(vocabulary.values()) + 1
+        self.target_vocab_size = max(self._pieces) + 1
         # Longest first, the order in which Hugging Face's trie matches them.
         self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
 
@@ -96,7 +100,7 @@ class MarianTokenizer(Tokenizer):
         write_files(folder, files)
 
     def portable(self) -> Portable:
-        """As in Tokenizer; special pieces spelled out in a line are text there, and spaces are not cleaned up."""
+        """The tokenizer for other programs, where special pieces in a line are text, and spaces are not cleaned up."""
         ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
         pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
         return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])
@@ -124,11 +128,13 @@ class MarianTokenizer(Tokenizer):
         return self._vocabulary[self._specials[2]] not in self.encode([character])[0]
 
     def tag_id(self, language: str | None) -> int | None:
-        """As in Tokenizer; None for None: a line may begin with its own tag, or the model knows one language."""
+        """The tag of a target language; None if none is named, as a line may begin with its own."""
         if language is None or language in self.languages:
             return self.languages.get(language)
-        known = f'expected one of {", ".join(self.languages)}' if self.languages else 'this model has no language tags'
-        raise UserError(f'target_language={language!r}: {known}.{nearest(language, self.languages)}')
+        expected = 'this model has no language tags'
+        if self.languages:
+            expected = f'expected one of {", ".join(self.languages)}.{nearest(language, self.languages)}'
+        raise UserError(f'target_language={language!r}: {expected}')
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
         tag = self.tag_id(target_language)
@@ -167,7 +173,7 @@ class MarianTokenizer(Tokenizer):
                 end = match.end()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As in Tokenizer; other special pieces give nothing either, and space at the ends is dropped.
+        """One line of text, without special pieces, and without space at its ends.
 
         With `clean_up_tokenization_spaces`, which transformers before 4.45 wrote unasked, English punctuation and
         contractions lose the space before them.
@@ -194,14 +200,11 @@ def _content(token: Any) -> str:
 
 
 def read_vocabulary(file: Path) -> dict[str, int]:
+    """The ids in a file, by piece. Raises UserError unless they are different integers of at least 0."""
     ids = read_object(file)
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
         raise UserError(f'{file}: expected a different id, at least 0, for each piece')
-    try:
-        ''.join(ids).encode()
-    except UnicodeEncodeError:
-        raise UserError(f'{file} has a piece that is not valid UTF-8; copy it again') from None
     return ids
 
 
@@ -220,7 +223,9 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
 
 def _read_model(file: Path, ids: dict[str, int]) -> bytes:
     """A SentencePiece model. Raises UserError unless most of its pieces are in the vocabulary.
-    A few may be missing: those that the training text never needed. The model reads them as unk."""
+
+    A few may be missing: those that the training text never needed. The model reads them as unk.
+    """
     with naming_damage(file, 'copy it again'):
         model = read_model(file)
         processor = open_model(model)

@@ -164,7 +164,7 @@ def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.
 
 
 def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
-    """For each tensor that is needed, the name under which a file has it: copies and sinusoids are read past."""
+    """The name in the file of each tensor that is read: of copies the first, and no sinusoids."""
     homes = {name: name for name in names}
     aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
     present = [name for name in aliases if name in homes]

@@ -124,7 +124,7 @@ class SentencePieceTokenizer(Tokenizer):
         return [[tag, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """As in Tokenizer; on all cores."""
+        """Ids of all lines end to end, and their lengths; computed on all cores."""
         texts = [line.encode('utf-8', 'replace') for line in lines]
         return flat(self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1))
 
@@ -135,7 +135,7 @@ class SentencePieceTokenizer(Tokenizer):
         return np.insert(ids, np.cumsum(lengths), self.eos_id), lengths + 1
 
     def has_piece_for(self, character: str) -> bool:
-        """Whether a character becomes pieces, neither bytes nor unk. What normalization removes needs none."""
+        """True if a character becomes pieces, neither bytes nor unk. One that normalization removes needs none."""
         ids = self._processor.encode(character)
         return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
 
@@ -143,5 +143,5 @@ class SentencePieceTokenizer(Tokenizer):
         return self.encode(lines)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As in Tokenizer; bytes that form no character become U+FFFD."""
+        """One line of valid UTF-8; bytes that form no character become U+FFFD."""
         return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')

@@ -21,7 +21,7 @@ UNSPACED = '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 
 
 class Portable(NamedTuple):
-    """What it takes to go from text to ids and back with SentencePiece alone."""
+    """All that a program with SentencePiece alone needs to go from text to ids and back."""
 
     source: bytes  # SentencePiece models of both sides
     target: bytes
@@ -84,7 +84,7 @@ class Tokenizer(Protocol):
         return flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
+        """A random segmentation of each line, as `encode_flat`: a pure function of it and its seed, uint64.
 
         For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, how strongly likelier
         segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
@@ -94,7 +94,7 @@ class Tokenizer(Protocol):
         )
 
     def has_piece_for(self, character: str) -> bool:
-        """Whether a source character has a piece of its own."""
+        """True if a source character has a piece of its own."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """One line of valid UTF-8, whatever the ids: pad and EOS give nothing, a line break gives a space."""
@@ -172,7 +172,7 @@ def as_text(line: str | bytes) -> tuple[str, bool]:
 
 
 def is_unspaced(lines: Iterable[str]) -> bool:
-    """Whether most of the text is in scripts without spaces between words."""
+    """True if most of the text is in scripts without spaces between words."""
     unspaced = total = 0
     for line in lines:
         unspaced += count_unspaced(line)

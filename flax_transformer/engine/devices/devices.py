@@ -109,7 +109,7 @@ class Devices:
 
     @property
     def row_parts_per_step(self) -> int:
-        """How many of these parts one call of a step sees: under pmap, its device's own; on a mesh, all."""
+        """The number of parts that one call of a step sees: under pmap, its device's own; on a mesh, all."""
         return 1 if self.strategy == 'pmap' else self.num_row_parts
 
     def check_rows(self, rows: int) -> None:

@@ -39,7 +39,7 @@ find_cluster = ClusterEnv.auto_detect_unset_distributed_params
 
 
 def is_first() -> bool:
-    """Whether this is process 0, which alone writes the run's files and messages."""
+    """True in process 0, which alone writes the run's files and messages."""
     return number() == 0
 
 

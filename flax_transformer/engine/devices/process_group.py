@@ -192,7 +192,7 @@ _watch: _Watch | None = None
 
 
 def _read(folder: str) -> dict[str, str]:
-    """What each process has put into a folder of the store, by its number."""
+    """The entries of the processes in a folder of the store, by their number."""
     return {key.rpartition('/')[2]: value for key, value in multihost.store().key_value_dir_get(f'{folder}/')}
 
 
