@@ -90,7 +90,8 @@ def _elsewhere(name: str, hints: dict[str, Any]) -> str:
 def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, ...] = ()) -> T:
     """The config of a table of fields; the rest have their defaults. Raises UserError as `from_json`.
 
-    `classes` are those that the section at this path may have; at the path '' is the config itself.
+    `classes` are those that the section at this path may have; at the path '' is the config itself. A field that only
+    earlier versions had, in FORMER of the class with its default, is passed over.
     """
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
@@ -99,6 +100,11 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
     fields = {}
     for name, value in values.items():
         where = f'{path}.{name}' if path else name
+        former = getattr(cls, 'FORMER', {})
+        if name in former and name not in hints:
+            if value != former[name]:
+                raise UserError(f'{where}={value!r}: this field of an earlier version is no longer there; leave it out')
+            continue
         if name not in hints:
             if others := [kind.__name__ for kind in classes if name in kind.__dataclass_fields__]:
                 raise UserError(f'{where}: no such field of {cls.__name__}; set {path}.class to {" or ".join(others)}')

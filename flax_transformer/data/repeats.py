@@ -1,62 +1,64 @@
-"""Repeated pairs, found by 64-bit hashes of their text: 20 bytes a pair, however long the lines.
+"""Repeated lines, found by 64-bit hashes of their text: 8 bytes each, however long the lines.
 
 Two different texts share a hash with a probability of 2^-64: among 5 million lines once in a million corpora.
 """
 
 import hashlib
 import unicodedata
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 NO_KEY = 0  # marks a line that is blank or unreadable, which repeats nothing
 
 
-def key(line: str) -> bytes:
-    """Eight bytes, the same for texts that differ only in case, spaces and Unicode form."""
-    folded = line if line.isascii() else unicodedata.normalize('NFKC', line)
-    words = folded.casefold().split()
-    return hashlib.blake2b(' '.join(words).encode('utf-8', 'replace'), digest_size=8).digest() if words else bytes(8)
-
-
 def keys_of(lines: Iterable[str]) -> np.ndarray:
-    """[lines] uint64, NO_KEY for blank ones."""
-    return np.frombuffer(b''.join(map(key, lines)), np.uint64)
+    """[lines] uint64: the same for texts that differ only in case, spaces and Unicode form; NO_KEY for blank ones."""
+    return hashes(map(_folded, lines))
 
 
-def exact_keys(sources: list[bytes], targets: list[bytes]) -> np.ndarray:
-    """[pairs] uint32: checksums that tell apart texts with the same `key`."""
-    return np.array(
-        [zlib.crc32(target, zlib.crc32(source)) for source, target in zip(sources, targets, strict=True)], np.uint32
-    )
+def hashes(values: Iterable[bytes]) -> np.ndarray:
+    """[values] uint64: equal for equal bytes; NO_KEY for none."""
+    digests = (hashlib.blake2b(value, digest_size=8).digest() if value else bytes(8) for value in values)
+    return np.frombuffer(b''.join(digests), np.uint64)
 
 
-def _mixed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    return (sources * np.uint64(0x9E3779B97F4A7C15)) ^ (targets + (targets >> np.uint64(29)))
+def _folded(line: str) -> bytes:
+    folded = line if line.isascii() else unicodedata.normalize('NFKC', line)
+    return ' '.join(folded.casefold().split()).encode('utf-8', 'replace')
 
 
-def _firsts(values: np.ndarray) -> np.ndarray:
-    """[values] bool: whether a value occurs for the first time."""
-    is_first = np.zeros(len(values), bool)
-    is_first[np.unique(values, return_index=True)[1]] = True
-    return is_first
+def pair_keys(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """[pairs] uint64: a key of both sides, NO_KEY where one has none."""
+    mixed = (sources * np.uint64(0x9E3779B97F4A7C15)) ^ (targets + (targets >> np.uint64(29)))
+    return np.where((sources != NO_KEY) & (targets != NO_KEY), mixed, NO_KEY)
 
 
-def repeated_pairs(sources: np.ndarray, targets: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """The indices of pairs that repeat an earlier pair exactly."""
-    repeated = ~_firsts(_mixed(sources, targets) + exact * np.uint64(0xD6E8FEB86659FD93))
-    return np.flatnonzero(repeated & (sources != NO_KEY) & (targets != NO_KEY))
+def repeated(keys: np.ndarray) -> np.ndarray:
+    """The rows whose key occurred before."""
+    is_repeat = keys != NO_KEY
+    is_repeat[np.unique(keys, return_index=True)[1]] = False
+    return np.flatnonzero(is_repeat)
 
 
 def contradictions(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The indices of pairs whose source had another target before, each further translation once."""
-    present = np.flatnonzero((sources != NO_KEY) & (targets != NO_KEY))
-    new = present[_firsts(_mixed(sources[present], targets[present]))]
-    return new[~_firsts(sources[new])]
+    """The rows whose source had another target before, each further target once."""
+    pairs = pair_keys(sources, targets)
+    new = np.setdiff1d(np.flatnonzero(pairs != NO_KEY), repeated(pairs))
+    return new[repeated(sources[new])]
 
 
-def shared_pairs(sources: np.ndarray, targets: np.ndarray, others: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The indices of pairs that are also among other pairs, both sides."""
-    found = np.isin(_mixed(sources, targets), _mixed(*others))
-    return np.flatnonzero(found & (sources != NO_KEY) & (targets != NO_KEY))
+def shared(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The rows whose key is also among the others."""
+    return np.flatnonzero(np.isin(keys, others) & (keys != NO_KEY))
+
+
+def overlaps(keys: dict[str, np.ndarray]) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Kinds of overlap between `train`, `validation` and `test`, those there are: kind, corpus and its rows."""
+    for kind, name, other in (
+        ('leaked', 'validation', 'train'),
+        ('leaked', 'test', 'train'),
+        ('validation_is_test', 'test', 'validation'),
+    ):
+        if name in keys and other in keys:
+            yield kind, name, shared(keys[name], keys[other])

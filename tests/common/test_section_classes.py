@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Generic
 
 import pytest
@@ -20,6 +21,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Square:
+    FORMER = MappingProxyType({'angle': 90})
+
     radius: int = 3  # of the circle around it
     side: int = 4  # of four
 
@@ -46,6 +49,13 @@ def test_json_names_the_class_unless_it_is_the_first() -> None:
     assert from_json(to_json(SQUARE), ToyConfig) == SQUARE
     assert from_json(to_json(ToyConfig()), ToyConfig) == ToyConfig()
     assert from_table({'shape': {'class': 'Round', 'radius': 2}}, ToyConfig) == ToyConfig(Round(2))
+
+
+def test_a_field_of_an_earlier_version_is_read_at_its_default_only() -> None:
+    shape = {'class': 'Square', 'side': 5, 'angle': 90}
+    assert from_table({'shape': shape}, ToyConfig) == SQUARE
+    with pytest.raises(UserError, match=r'shape\.angle=80'):
+        from_table({'shape': {**shape, 'angle': 80}}, ToyConfig)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Stretches in which each source fits the target one line before or after better than its own.
 
-They show in what translation preserves: length, and the last punctuation mark. The log-likelihood ratio of
-"shifted" against "aligned" is summed over the pairs (Page's CUSUM test, 1954): in an aligned corpus the sum keeps
-falling back, in a shifted stretch it climbs by about one nat a line.
+They show in the lengths, which translation preserves. The log-likelihood ratio of "shifted" against "aligned" is
+summed over the pairs (Page's CUSUM test, 1954): in an aligned corpus the sum keeps falling back, in a shifted stretch
+it climbs.
 """
 
 import math
@@ -14,8 +14,7 @@ OFFSETS = (-1, 1)  # source line i belongs to target line i + offset
 CERTAIN = 15.0  # nats beyond log(pairs) that a stretch must gather
 CLIP = 4.0  # nats that one pair may add or subtract
 FEWEST = 16  # pairs; in a smaller corpus lengths cannot be compared
-
-_PER_OCTAVE = 16  # steps of a length in a byte: 4 % each, up to 60,000 characters
+_LEAST = 0.05  # octaves: smaller deviations of lengths are no evidence
 
 
 class Stretch(NamedTuple):
@@ -26,103 +25,85 @@ class Stretch(NamedTuple):
     offset: int
 
 
-def length_byte(lengths: np.ndarray) -> np.ndarray:
-    """Lengths in characters as logarithms, one byte each; 0: empty."""
-    return np.minimum(np.round(_PER_OCTAVE * np.log2(1 + lengths)), 255).astype(np.uint8)
-
-
-def shifted_stretches(lengths: np.ndarray, ends: np.ndarray) -> list[Stretch]:
-    """The stretches in which lines are shifted by one, in order.
-
-    Args:
-      lengths: [2, pairs] uint8 by `length_byte`, of sources and targets; pairs with a blank side have 0.
-      ends: [2, pairs] uint8: a code of the last mark, 0 to 3.
-    """
+def shifted_stretches(lengths: np.ndarray) -> list[Stretch]:
+    """The stretches in which lines are shifted by one, in order, of lengths in characters, [2, pairs]; 0 is blank."""
     count = lengths.shape[1]
     if count < FEWEST:
         return []
-    lengths = lengths.astype(np.float32) / _PER_OCTAVE
-    if lengths.std(axis=1).min() < 0.05:  # all about the same length: no evidence
+    octaves = np.log2(1 + lengths, dtype=np.float32)
+    if octaves.std(axis=1).min() < _LEAST:
         return []
-    offsets = (0, *OFFSETS)
-    model = max((_evidence(lengths, ends, offset) for offset in offsets), key=lambda each: each.correlation)
-    ratios = {offset: model.log_ratios(lengths, ends, offset) for offset in offsets}
+    fit = max((_fit(*_at(offset, octaves)) for offset in (0, *OFFSETS)), key=lambda fit: fit.correlation)
+    ratios = {offset: _log_ratios(octaves, offset, fit) for offset in (0, *OFFSETS)}
     # Half of what a source says about its target's length: sorted lists (consecutive numbers) fit their neighbors too.
-    drift = max(0.5 * np.log(model.spread / model.deviation), 0)
-    found: list[Stretch] = []
+    drift = max(0.5 * math.log(fit.spread / fit.deviation), 0)
+    stretches = []
     for offset in OFFSETS:
         # Compared with the better of the others: if pairs do not fit at all, no neighbor may seem to.
         others = np.maximum(ratios[0], ratios[-offset])
         gain = np.clip(ratios[offset] - others, -CLIP, CLIP) - drift
-        found += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + np.log(count))]
-    return sorted(found)
+        stretches += [Stretch(first, last, offset) for first, last in _climbs(gain, CERTAIN + math.log(count))]
+    return sorted(stretches)
 
 
-class _Evidence(NamedTuple):
-    """How well a source predicts its target, learned with the sides at some offset."""
+class _Fit(NamedTuple):
+    """How well a source predicts the length of its target, in octaves."""
 
-    correlation: float  # correlates the logarithms of lengths
+    correlation: float
     slope: float
     intercept: float
-    deviation: float  # standard deviation of the target's length, given the source's
-    spread: float  # the same without it
+    deviation: float  # of the target's length, given the source's
     middle: float
-    ends: np.ndarray  # [2]: log-likelihood ratio of unequal and equal last marks
-
-    def log_ratios(self, lengths: np.ndarray, ends: np.ndarray, offset: int) -> np.ndarray:
-        """[pairs] log p(target | source `offset` lines before it) / p(target); 0 if there is none."""
-        source, target = _at(offset, lengths)
-        known = (target - self.intercept - self.slope * source) / self.deviation
-        alone = (target - self.middle) / self.spread
-        ratios = 0.5 * (alone**2 - known**2) + np.log(self.spread / self.deviation)
-        ratios += self.ends[np.equal(*_at(offset, ends)).astype(int)]
-        ratios = np.where((source > 0) & (target > 0), ratios, 0)
-        # One ratio a pair; the pair at the edge has no neighbor and gets 0.
-        return np.pad(ratios, (max(-offset, 0), max(offset, 0)))
+    spread: float  # deviation of the target's length alone
 
 
 def _at(offset: int, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each source, and the target `offset` lines further on, of [2, pairs]."""
-    before, after = max(-offset, 0), max(offset, 0)
+    before = max(-offset, 0)
+    after = max(offset, 0)
     count = sides.shape[1]
     return sides[0, before : count - after], sides[1, after : count - before]
 
 
-def _evidence(lengths: np.ndarray, ends: np.ndarray, offset: int) -> _Evidence:
-    x, y = _at(offset, lengths)
+def _fit(x: np.ndarray, y: np.ndarray) -> _Fit:
     present = (x > 0) & (y > 0)
-    x, y = x[present], y[present]
-    middle, spread = float(y.mean()), float(max(y.std(), 0.05))
+    x = x[present]
+    y = y[present]
+    middle = float(y.mean())
+    spread = max(float(y.std()), _LEAST)
     correlation = float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else 0.0
-    slope = correlation * spread / float(max(x.std(), 0.05))
-    residual = y - middle - slope * (x - x.mean())
-    # Robust, so that a shifted part does not change what an aligned pair looks like; at least one step of a byte.
-    deviation = max(1.4826 * float(np.median(np.abs(residual - np.median(residual)))), 1 / _PER_OCTAVE)
-    intercept = middle - slope * float(x.mean()) + float(np.median(residual))
-    marks = [side[present] for side in _at(offset, ends)]
-    return _Evidence(correlation, slope, intercept, deviation, spread, middle, _agreement(*marks))
+    slope = correlation * spread / max(float(x.std()), _LEAST)
+    rest = y - slope * x
+    intercept = float(np.median(rest))
+    # Robust, so that a shifted part does not change what an aligned pair looks like.
+    deviation = max(1.4826 * float(np.median(np.abs(rest - intercept))), _LEAST)
+    return _Fit(correlation, slope, intercept, deviation, middle, spread)
 
 
-def _agreement(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """[2] log-likelihood ratios, against chance, of two last marks that differ and of two that agree."""
-    shares = [np.bincount(side, minlength=4) / max(len(x), 1) for side in (x, y)]
-    by_chance = float(np.clip(shares[0] @ shares[1], 0.01, 0.99))
-    together = float(np.clip((np.sum(x == y) + 1) / (len(x) + 2), by_chance, 0.99))
-    return np.log([(1 - together) / (1 - by_chance), together / by_chance])
+def _log_ratios(octaves: np.ndarray, offset: int, fit: _Fit) -> np.ndarray:
+    """[pairs] log p(target | source `offset` lines before it) / p(target); 0 if there is none."""
+    source, target = _at(offset, octaves)
+    known = (target - fit.intercept - fit.slope * source) / fit.deviation
+    alone = (target - fit.middle) / fit.spread
+    ratios = 0.5 * (alone**2 - known**2) + np.log(fit.spread / fit.deviation)
+    ratios = np.where((source > 0) & (target > 0), ratios, 0)
+    return np.pad(ratios, (max(-offset, 0), max(offset, 0)))
 
 
 def _climbs(gain: np.ndarray, least: float) -> list[tuple[int, int]]:
     """First and last index of each run whose sum reaches a peak of at least `least`, and later falls by as much."""
-    found, total, peak, first, last = [], 0.0, 0.0, 0, 0
+    climbs = []
+    total = peak = 0.0
+    first = last = 0
     for i, nats in enumerate([*gain.tolist(), -math.inf]):
         total += nats
         if total > peak:
-            peak, last = total, i
-        elif peak >= least and peak - total >= least:
-            found.append((first, last))
+            peak = total
+            last = i
+        has_ended = peak >= least and peak - total >= least
+        if has_ended:
+            climbs.append((first, last))
+        if has_ended or (total <= 0 and peak < least):
             total = peak = 0.0
             first = i + 1
-        elif total <= 0 and peak < least:
-            total = peak = 0.0
-            first = i + 1
-    return found
+    return climbs

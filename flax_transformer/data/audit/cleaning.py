@@ -7,19 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.audit.checking import open_all, report_on
-from flax_transformer.data.audit.chunks import shown
+from flax_transformer.data.audit.checking import report_on
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.kinds import REJECTED
-from flax_transformer.data.audit.reading import CorpusFacts
+from flax_transformer.data.audit.pairs import shown
+from flax_transformer.data.audit.parts import Part, open_all
 from flax_transformer.data.audit.report import Report
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig, is_made
 
 GUARD = 50  # pairs on either side of a shifted stretch that are dropped with it
+# The kinds whose pairs are left out; a pair that shows several has the first as its reason, and `shifted` the last.
+REJECTED = (
+    *('missing_side', 'invalid_utf8', 'swapped_pair', 'wrong_language', 'copy', 'blank', 'too_long', 'length_ratio'),
+    *('control', 'entity', 'mojibake', 'duplicate', 'leaked', 'shifted'),
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def clean(
     processes: int = 1,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[list[Cleaned], Report]:
-    """Writes the pairs of the training corpora that show no fault of a kind that KINDS rejects.
+    """Writes the pairs of the training corpora that show no fault of a kind in REJECTED.
 
     NAME.LANGUAGE are the aligned files; NAME.rejected.tsv has the reason, place, source and target of every other pair.
     A file gets its name once it is complete. Text is written unchanged, except that a line feed inside a sentence
@@ -63,25 +65,15 @@ def clean(
         raise UserError(
             f'{", ".join(map(str, existing))}: there already; choose another --output, or replace them with --overwrite'
         )
-    corpora = list(open_all(data.without_held_out()))  # what training holds out must be cleaned, too
-    for file in (file.resolve() for facts in corpora for file in facts.corpus.files):
-        if any(file == path.resolve() for path in paths):
-            raise UserError(f'{file} is read, and would be overwritten; choose another --output')
-    report = report_on(corpora, data, check, vocabulary, processes=processes, progress=progress)
+    parts = open_all(data.without_held_out())  # what training holds out must be cleaned, too
+    read = {file.resolve() for part in parts for file in part.corpus.files}
+    for path in paths:
+        if path.resolve() in read:
+            raise UserError(f'{path} is read, and would be overwritten; choose another --output')
+    report = report_on(parts, data, check, vocabulary, processes=processes, progress=progress)
     output.mkdir(parents=True, exist_ok=True)
-    training = [facts for facts in corpora if facts.role == 'train']
-    for facts in filter(len, training):
-        _widen_shifts(facts.pairs.reasons)
-    return [_write(facts, paths, spaces) for facts, paths in zip(training, planned, strict=True)], report
-
-
-def _widen_shifts(reasons: np.ndarray) -> None:
-    """Also drops pairs next to a shifted stretch: its ends are known only to within some lines."""
-    shifted = np.flatnonzero(reasons == REJECTED.index('shifted') + 1)
-    for distance in range(1, GUARD + 1):
-        nearby = np.concatenate([shifted - distance, shifted + distance])
-        nearby = nearby[(nearby >= 0) & (nearby < len(reasons))]
-        reasons[nearby[reasons[nearby] == 0]] = REJECTED.index('shifted') + 1
+    training = [part for part in parts if part.role == 'train']
+    return [_write(part, *files, spaces=spaces) for part, files in zip(training, planned, strict=True)], report
 
 
 def _paths(output: Path, part: CorpusConfig) -> tuple[Path, Path, Path]:
@@ -94,26 +86,44 @@ def _paths(output: Path, part: CorpusConfig) -> tuple[Path, Path, Path]:
     return output / f'{name}.{first}', output / f'{name}.{second}', output / f'{name}.rejected.tsv'
 
 
-def _write(facts: CorpusFacts, paths: tuple[Path, Path, Path], spaces: bool) -> Cleaned:
+def _reasons(part: Part) -> dict[int, str]:
+    """The kind for which each rejected pair is left out.
+
+    Pairs next to a shifted stretch are left out, too: its ends are known only to within some lines.
+    """
+    reasons: dict[int, str] = {}
+    nearby: set[int] = set()
+    for kind in REJECTED:
+        for row in part.rows.get(kind, ()):
+            reasons.setdefault(row, kind)
+    shifted = part.rows.get('shifted', {})
+    for row in shifted:
+        if row - 1 not in shifted:
+            nearby.update(range(row - GUARD, row))
+        if row + 1 not in shifted:
+            nearby.update(range(row + 1, row + 1 + GUARD))
+    for row in nearby:
+        reasons.setdefault(row, 'shifted')
+    return reasons
+
+
+def _write(part: Part, source_file: Path, target_file: Path, rejected_file: Path, *, spaces: bool) -> Cleaned:
+    reasons = _reasons(part)
     counts: Counter[str] = Counter()
-    index = 0
     with contextlib.ExitStack() as stack:
-        sources, targets, rejected = (stack.enter_context(written_whole(path)) for path in paths)
-        for chunk in facts.corpus.records():
-            for source, target in zip(*chunk, strict=True):
-                number = int(facts.pairs.reasons[index])
-                if number:
-                    kind = REJECTED[number - 1]
-                    counts[kind] += 1
-                    cells = kind, facts.corpus.place(index, 0), shown(source), shown(target)
-                    rejected.write('\t'.join(' '.join(cell.split()) for cell in cells).encode() + b'\n')
-                else:
-                    for file, line in ((sources, source), (targets, target)):
-                        plain = ' '.join(line.decode('utf-8').split()).encode() if spaces else line
-                        file.write(plain.replace(b'\n', b' ') + b'\n')
-                index += 1
-    first, second = facts.languages
-    sides = [str(path.resolve()) for path in paths[:2]]
-    corpus = sides[0].removesuffix(first) + '{lang}' if first != second else ','.join(sides)
-    by_count = dict(counts.most_common())
-    return Cleaned(facts.name, corpus, paths[2], index - counts.total(), by_count)
+        sources, targets, rejected = (
+            stack.enter_context(written_whole(path)) for path in (source_file, target_file, rejected_file)
+        )
+        for row, pair in enumerate(part.pairs_again()):
+            if kind := reasons.get(row):
+                counts[kind] += 1
+                cells = kind, part.corpus.place(row, 0), *map(shown, pair)
+                rejected.write('\t'.join(' '.join(cell.split()) for cell in cells).encode() + b'\n')
+                continue
+            for file, line in zip((sources, targets), pair, strict=True):
+                plain = ' '.join(line.decode('utf-8').split()).encode() if spaces else line
+                file.write(plain.replace(b'\n', b' ') + b'\n')
+    first, second = part.languages
+    source = str(source_file.resolve())
+    corpus = source.removesuffix(first) + '{lang}' if first != second else f'{source},{target_file.resolve()}'
+    return Cleaned(part.name, corpus, rejected_file, len(part) - counts.total(), dict(counts.most_common()))

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import NamedTuple
 
 from flax_transformer.common.fields import check_positive, check_range, check_types
-from flax_transformer.data.audit.kinds import QUOTED
 from flax_transformer.text.tokenizer import Tokenizer, TokenizerConfig
 
 
@@ -27,13 +27,15 @@ class CheckConfig:
     numbers: float = 0.05  # warn from this share of pairs: digits that differ
     control: float = 0.001  # warn from this share of pairs: lines with control or zero-width characters
     entity: float = 0.001  # warn from this share of pairs: lines with HTML entities or tags
-    quoted: float = QUOTED[-1]  # warn from this share of pairs: quoted as in CSV
+    quoted: float = 0.01  # warn from this share of pairs: quoted as in CSV
     mojibake: float = 0.001  # warn from this share of pairs: lines decoded by the wrong encoding
-    normalization: float = 0.001  # warn from this share of pairs: lines in the rarer Unicode form
     duplicate: float = 0.1  # warn from this share of pairs: repeats of an earlier pair
     contradiction: float = 0.5  # warn from this share of pairs: other translations of an earlier source
     leaked: float = 0.01  # warn from this share of validation or test pairs: a side is in the training data
     validation_is_test: float = 0.01  # warn from this share of test pairs: they are in a validation set
+
+    # Fields that configs of earlier runs have, with the defaults that they had; other values are refused.
+    FORMER = MappingProxyType({'normalization': 0.001})
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -57,10 +59,11 @@ class Vocabulary(NamedTuple):
         """
         if self.tokenizer is not None:
             return Counter({char: n for char, n in tally.items() if not self.tokenizer.has_piece_for(char)})
-        needed, covered = self.config.character_coverage * tally.total(), 0
-        left: Counter[str] = Counter()
+        needed = self.config.character_coverage * tally.total()
+        covered = 0
+        rest: Counter[str] = Counter()
         for character, count in sorted(tally.items(), key=lambda item: (-item[1], item[0])):
             if covered >= needed:
-                left[character] = count
+                rest[character] = count
             covered += count
-        return left
+        return rest

@@ -2,32 +2,17 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import NamedTuple, get_args
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.kinds import KINDS, Kind, Severity
+from flax_transformer.data.audit.kinds import Kind, Severity
 
 EXAMPLES = 5  # shown for each kind in a corpus
 _LONGEST = 160  # characters of an example that are printed
-
-
-@dataclass(frozen=True)
-class Example:
-    """A pair that shows a fault. `place` is the file and line of the faulty side."""
-
-    place: str
-    source: str
-    target: str = ''
-
-
-@dataclass(frozen=True)
-class TextExample:
-    """A text, or what is said in a recording, that shows a fault."""
-
-    place: str
-    text: str
+_SEVERITIES = get_args(Severity)
+Example = dict[str, str]  # place: file and line of the faulty side; and the text of each column
 
 
 @dataclass(frozen=True)
@@ -36,9 +21,9 @@ class Finding:
 
     about: Kind
     severity: Severity
-    corpus: str  # its name, or what else it concerns: training, files, language en
+    corpus: str  # its name, or what else it concerns: training, files
     count: int
-    total: int  # pairs, lines or files
+    total: int  # pairs, lines or files; 0: of nothing that is counted
     examples: tuple[Example, ...] = ()
     detail: str = ''
 
@@ -47,45 +32,74 @@ class Finding:
         return self.about.name
 
     def __str__(self) -> str:
-        kind = self.about
         share = f' of {self.total:,} ({self.count / self.total:.2%})' if 0 < self.total >= self.count else ''
-        lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {kind.what}']
+        lines = [f'{self.severity}: {self.corpus}: {self.kind}: {self.count:,}{share}', f'  {self.about.what}']
         if self.detail:
             lines.append(f'  {self.detail}')
         for example in self.examples:
-            place, *texts = vars(example).values()
-            lines += [f'    {place}', *(f'      {visible(text)}' for text in texts if text)]
-        lines.append(f'  Training {kind.training}. Remedy: {kind.remedy}.')
+            place, *texts = example.values()
+            lines.append(f'    {place}')
+            lines += [f'      {_visible(text)}' for text in texts if text]
+        lines.append(f'  Training {self.about.training}. Remedy: {self.about.remedy}.')
         return '\n'.join(lines)
+
+
+def findings_of(
+    kind: Kind, corpus: str, count: int, total: int, examples: Iterable[Example] = (), detail: str = ''
+) -> list[Finding]:
+    """The finding of a kind, with its first examples; none if nothing shows it."""
+    if not count:
+        return []
+    shown = tuple(itertools.islice(examples, EXAMPLES))
+    return [Finding(kind, kind.severity_of(count, total), corpus, count, total, shown, detail)]
+
+
+class Rows(NamedTuple):
+    """A corpus in memory: where each row comes from, and the columns that examples show."""
+
+    name: str
+    places: Sequence[str]
+    columns: dict[str, Sequence[str]]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def findings(self, kind: Kind, rows: Iterable[int], detail: str = '', *, total: int | None = None) -> list[Finding]:
+        """The finding of a kind that these rows show, if there are any; `total` is None for all rows."""
+        rows = list(rows)
+        examples = (
+            {'place': self.places[row]} | {name: column[row] for name, column in self.columns.items()} for row in rows
+        )
+        return findings_of(kind, self.name, len(rows), len(self) if total is None else total, examples, detail)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings, most serious first, and how many pairs each corpus has."""
+    """All findings, most serious first, and how much of each corpus was read."""
 
     findings: tuple[Finding, ...]
     pairs: dict[str, int]  # how many were read
-    only_begun: tuple[str, ...] = ()  # corpora of which only the first pairs were read
+    only_begun: tuple[str, ...] = ()  # corpora of which only the beginning was read
     unit: str = 'pairs'  # what a corpus consists of
-
-    def of(self, severity: Severity) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.severity == severity)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        return self.of('error')
+        return self._with('error')
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        return self.of('warning')
+        return self._with('warning')
+
+    def _with(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity == severity)
 
     def summary(self) -> str:
-        """One line: what was read and how much was found."""
-        first = {name: 'first ' for name in self.only_begun}
+        """One line: what was read, and how many findings there are."""
+        first = dict.fromkeys(self.only_begun, 'first ')
         read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
-        counts = {severity: len(self.of(severity)) for severity in get_args(Severity)}
-        found = ', '.join(f'{count} {severity}{"s" * (count != 1)}' for severity, count in counts.items())
-        return f'checked {read}: {found}'
+        counts = {severity: len(self._with(severity)) for severity in _SEVERITIES}
+        numbers = ', '.join(f'{count} {severity}{"s" * (count != 1)}' for severity, count in counts.items())
+        return f'checked {read}: {numbers}'
 
     def __str__(self) -> str:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
@@ -100,44 +114,34 @@ class Report:
 
     def to_json(self) -> str:
         """A JSON object, with what training does about each kind and the remedy."""
-        findings = [
-            {'kind': each.kind, **asdict(each), 'training': each.about.training, 'remedy': each.about.remedy}
-            for each in self.findings
-        ]
-        for each in findings:
-            del each['about']
+        findings = []
+        for finding in self.findings:
+            fields = asdict(finding)
+            about = finding.about
+            del fields['about']
+            findings.append({'kind': about.name, **fields, 'training': about.training, 'remedy': about.remedy})
         whole = {self.unit: self.pairs, 'only_begun': self.only_begun, 'findings': findings}
         return json.dumps(whole, ensure_ascii=False)
 
 
-def findings_of(
-    kind: Kind, corpus: str, count: int, total: int, examples: Iterable[Any] = (), detail: str = ''
-) -> Iterator[Finding]:
-    """The finding of a kind with its first examples, if anything shows it."""
-    if count:
-        shown = tuple(itertools.islice(examples, EXAMPLES))
-        yield Finding(kind, kind.severity(count, total), corpus, count, total, shown, detail)
-
-
 def sorted_report(
-    findings: Sequence[Finding],
+    findings: Iterable[Finding],
     pairs: dict[str, int],
     only_begun: tuple[str, ...] = (),
     *,
-    kinds: Iterable[str] = KINDS,
+    kinds: Iterable[str],
     unit: str = 'pairs',
 ) -> Report:
     """A report with the most serious findings first, otherwise in the order of `kinds`."""
-    order, severities = list(kinds), get_args(Severity)
-    return Report(
-        tuple(sorted(findings, key=lambda found: (severities.index(found.severity), order.index(found.kind)))),
-        pairs,
-        only_begun,
-        unit,
-    )
+    order = list(kinds)
+
+    def rank(finding: Finding) -> tuple[int, int]:
+        return _SEVERITIES.index(finding.severity), order.index(finding.kind)
+
+    return Report(tuple(sorted(findings, key=rank)), pairs, only_begun, unit)
 
 
-def visible(text: str) -> str:
+def _visible(text: str) -> str:
     """A line to print: invisible characters as escapes, and not too long."""
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'
     return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)

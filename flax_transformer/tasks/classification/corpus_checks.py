@@ -1,35 +1,83 @@
 """What is wrong with labeled texts, before the first step."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from flax_transformer.common.errors import nearest
-from flax_transformer.data.audit import characters
-from flax_transformer.data.audit.characters import bits_of_characters, lay_out
-from flax_transformer.data.audit.report import Finding, Report, findings_of, sorted_report
+from flax_transformer.data.audit.kinds import SHARED, table
+from flax_transformer.data.audit.lines import LINE_CHECKS, quoted_rows, rows_where
+from flax_transformer.data.audit.report import Finding, Report, Rows, findings_of, sorted_report
 from flax_transformer.data.held_out import held_out_rows
-from flax_transformer.data.repeats import NO_KEY, contradictions, keys_of, repeated_pairs
+from flax_transformer.data.repeats import contradictions, keys_of, overlaps, pair_keys, repeated
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
-from flax_transformer.tasks.classification.kinds import FEW_EXAMPLES, IMBALANCE, KINDS
 from flax_transformer.tasks.classification.reading import Examples, chosen, read_examples
 from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import Vocabulary
 
+FEW_EXAMPLES = 10  # fewer are few for a label
+IMBALANCE = 10  # examples of the most frequent label for each of the rarest
 _MEMORIZED = 0.9  # share of a test set in the training data at which its score means nothing
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Examples]  # train, and perhaps the others
 
-
-@dataclass(frozen=True)
-class LabelledExample:
-    place: str
-    label: str
-    text: str
+KINDS = (
+    table(
+        (
+            'one_label',
+            'error',
+            'training texts that all have the same label',
+            'stops: there is nothing to tell apart',
+            'name a file with the other labels too; in a folder, each label has a folder of its own',
+        ),
+        (
+            'swapped_columns',
+            'error',
+            'a table with the text in the first column and the label in the second',
+            'would take each text for a label',
+            "name the columns, label first: --data.train 'FILE.tsv#2,1'",
+        ),
+        (
+            'unknown_label',
+            'error',
+            'validation texts with a label that no training text has',
+            'stops: the model cannot give such a label',
+            'correct the label, or add training texts that have it',
+        ),
+        (
+            'unknown_test_label',
+            'warning',
+            'test texts with a label that no training text has',
+            'does not read them; `evaluate` counts them as wrong',
+            'correct the label, or add training texts that have it',
+        ),
+        (
+            'few_examples',
+            'warning',
+            f'labels with fewer than {FEW_EXAMPLES} training texts; the first line of a table may be its header',
+            'learns little about them',
+            'add texts; merge, remove or correct the labels',
+        ),
+        (
+            'imbalance',
+            'warning',
+            f'a label with {IMBALANCE} times as many training texts as another',
+            'is drawn to the frequent label',
+            'set training.class_weights balanced, or choose by training.best_by macro_f1',
+        ),
+        (
+            'too_long',
+            'warning',
+            'texts with more tokens (without a run: words) than data.max_length',
+            'cuts them there',
+            'raise data.max_length, or shorten the texts',
+            0.1,
+        ),
+    )
+    | SHARED
+    | {'test_is_training': SHARED['test_is_training']._replace(severity='warning')}
+)
 
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
@@ -54,55 +102,54 @@ def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary
     Args:
       vocabulary: counts the tokens; None: words are counted, at most as many.
     """
-    findings = [*_of_labels(corpora), *_between(corpora)]
+    tables = {
+        name: Rows(name, examples.places, {'label': examples.labels, 'text': examples.texts})
+        for name, examples in corpora.items()
+    }
+    findings = _of_labels(corpora, tables)
     for name, examples in corpora.items():
-        findings += _of_texts(name, examples, config.data.max_length, vocabulary)
-    counts = {name: len(examples.texts) for name, examples in corpora.items()}
-    return sorted_report(findings, counts, kinds=KINDS, unit='texts')
+        findings += _of_texts(examples, tables[name], config.data.max_length, vocabulary)
+    keys = {name: keys_of(examples.texts) for name, examples in corpora.items()}
+    for kind, name, rows in overlaps(keys):
+        if kind == 'leaked' and name == 'test' and len(rows) >= _MEMORIZED * len(tables[name]):
+            kind = 'test_is_training'
+        findings += tables[name].findings(KINDS[kind], rows)
+    return sorted_report(findings, {name: len(rows) for name, rows in tables.items()}, kinds=KINDS, unit='texts')
 
 
-def _finding(
-    kind: str, name: str, examples: Examples, indices: Iterable[int], detail: str = '', *, are_texts: bool = True
-) -> Iterator[Finding]:
-    """The finding for some texts of a corpus, or for the labels that they show, if there are any."""
-    indices, total = list(indices), len(examples.texts) if are_texts else 0
-    shown = (LabelledExample(examples.places[i], examples.labels[i], examples.texts[i]) for i in indices)
-    return findings_of(KINDS[kind], name, len(indices), total, shown, detail)
-
-
-def _of_labels(corpora: Corpora) -> Iterator[Finding]:
+def _of_labels(corpora: Corpora, tables: dict[str, Rows]) -> list[Finding]:
     train = corpora['train']
     counts = Counter(train.labels)
-    if len(counts) == 1:
-        yield from _finding('one_label', 'train', train, range(len(train.labels)), f'the label is {train.labels[0]!r}')
     for name, examples in corpora.items():
-        if _is_swapped(examples):
-            yield from _finding('swapped_columns', name, examples, range(len(examples.texts)))
-            return  # what else there is to say of the labels is about texts
+        if _is_swapped(examples):  # what else there is to say of the labels is about texts
+            return tables[name].findings(KINDS['swapped_columns'], range(len(examples.texts)))
+    findings = []
+    if len(counts) == 1:
+        detail = f'the label is {train.labels[0]!r}'
+        findings += tables['train'].findings(KINDS['one_label'], range(len(train.labels)), detail)
+    for name, examples in corpora.items():
         kind = 'unknown_test_label' if name == 'test' else 'unknown_label'
-        unknown = [i for i, label in enumerate(examples.labels) if label not in counts]
-        yield from _finding(kind, name, examples, unknown, _unknown([examples.labels[i] for i in unknown], counts))
-        if examples.types is not None and len(set(examples.types)) > 1:
-            yield from _mixed_types(name, examples)
-    if len(counts) > 2 and counts[train.labels[0]] == 1 and sorted(counts.values())[1] > 1:
-        yield from _finding('header', 'train', train, [0])
-    yield from _similar(train, counts)
-    few = sorted((label for label in counts if counts[label] < FEW_EXAMPLES), key=lambda label: counts[label])
-    first = {label: i for i, label in reversed(list(enumerate(train.labels)))}
+        unknown = [row for row, label in enumerate(examples.labels) if label not in counts]
+        detail = _unknown([examples.labels[row] for row in unknown], counts)
+        findings += tables[name].findings(KINDS[kind], unknown, detail)
+    few = [label for label, count in reversed(counts.most_common()) if count < FEW_EXAMPLES]
     detail = ', '.join(f'{label!r} ({counts[label]})' for label in few[:20])
-    yield from _finding('few_examples', 'train', train, [first[label] for label in few], detail, are_texts=False)
-    (most, many), (least, rare) = counts.most_common()[0], counts.most_common()[-1]
+    findings += tables['train'].findings(KINDS['few_examples'], map(train.labels.index, few), detail, total=0)
+    (most, many), *_, (least, rare) = counts.most_common() * 2
     if many >= IMBALANCE * rare:
         detail = f'{most!r} has {many:,} texts, {least!r} {rare:,}'
-        yield from findings_of(KINDS['imbalance'], 'train', many, len(train.labels), detail=detail)
+        findings += findings_of(KINDS['imbalance'], 'train', many, len(train.labels), detail=detail)
+    return findings
 
 
 def _is_swapped(examples: Examples) -> bool:
-    texts, labels = set(examples.texts), set(examples.labels)
+    texts = set(examples.texts)
+    labels = set(examples.labels)
     if 2 * len(texts) <= len(labels):
         return True
     phrases = sum(' ' in label for label in labels)
-    return len(labels) == len(examples.labels) > 1 and phrases > len(labels) / 2 and not any(' ' in t for t in texts)
+    has_one_each = len(labels) == len(examples.labels) > 1
+    return has_one_each and phrases > len(labels) / 2 and not any(' ' in text for text in texts)
 
 
 def _unknown(labels: list[str], known: Counter[str]) -> str:
@@ -111,56 +158,17 @@ def _unknown(labels: list[str], known: Counter[str]) -> str:
     return f'{shown}; training has {", ".join(map(repr, sorted(known)[:20]))}'
 
 
-def _mixed_types(name: str, examples: Examples) -> Iterator[Finding]:
-    counts = Counter(examples.types).most_common()
-    firsts = [examples.types.index(kind) for kind, _ in counts]
-    rarer = [i for i, kind in enumerate(examples.types) if kind != counts[0][0]]
-    detail = ', '.join(
-        f'{count:,} {kind} (first: {examples.places[i]})' for (kind, count), i in zip(counts, firsts, strict=True)
-    )
-    yield from _finding('mixed_types', name, examples, rarer, detail)
-
-
-def _similar(train: Examples, counts: Counter[str]) -> Iterator[Finding]:
-    alike: dict[str, list[str]] = {}
-    for label in sorted(counts):
-        alike.setdefault(''.join(label.casefold().split()), []).append(label)
-    groups = [group for group in alike.values() if len(group) > 1]
-    shown = [train.labels.index(label) for group in groups for label in group]
-    detail = '; '.join(', '.join(f'{label!r} ({counts[label]:,})' for label in group) for group in groups)
-    yield from _finding('similar_labels', 'train', train, shown, detail, are_texts=False)
-
-
-def _of_texts(name: str, examples: Examples, max_length: int, vocabulary: Vocabulary | None) -> Iterator[Finding]:
-    texts = lay_out(examples.texts)
-    bits = bits_of_characters()[texts.codes]
-    blank = [i for i, text in enumerate(examples.texts) if not text.strip()]
-    yield from _finding('blank', name, examples, blank)
-    if vocabulary is None:
-        lengths = [len(text.split()) for text in examples.texts]
-    else:
-        lengths = list(map(len, vocabulary.encode(examples.texts)))
-    long = [i for i, length in enumerate(lengths) if length > max_length]
+def _of_texts(examples: Examples, rows: Rows, max_length: int, vocabulary: Vocabulary | None) -> list[Finding]:
+    texts = examples.texts
+    encoded = [text.split() for text in texts] if vocabulary is None else vocabulary.encode(texts)
+    lengths = list(map(len, encoded))
+    too_long = [row for row, length in enumerate(lengths) if length > max_length]
     detail = f'the longest has {max(lengths):,}; data.max_length={max_length}'
-    yield from _finding('too_long', name, examples, long, detail)
-    keys, labels = keys_of(examples.texts), keys_of(examples.labels)
-    yield from _finding('contradiction', name, examples, contradictions(keys, labels))
-    yield from _finding('duplicate', name, examples, repeated_pairs(keys, labels, np.zeros(len(keys), np.uint32)))
-    yield from _finding('quoted', name, examples, characters.quoted_rows(examples.labels, examples.texts))
-    yield from _finding('mojibake', name, examples, characters.lines_with_mojibake(texts))
-    yield from _finding('control', name, examples, characters.lines_with_controls(texts, bits))
-    yield from _finding('entity', name, examples, characters.lines_with_entities(texts))
-
-
-def _between(corpora: Corpora) -> Iterator[Finding]:
-    """Texts that several corpora have."""
-    keys = {name: keys_of(examples.texts) for name, examples in corpora.items()}
-    for name, examples in corpora.items():
-        if name == 'train':
-            continue
-        leaked = np.flatnonzero(np.isin(keys[name], keys['train']) & (keys[name] != NO_KEY))
-        is_memorized = name == 'test' and len(leaked) >= _MEMORIZED * len(examples.texts)
-        yield from _finding('test_is_training' if is_memorized else 'leaked', name, examples, leaked)
-    if {'validation', 'test'} <= keys.keys():
-        shared = np.isin(keys['test'], keys['validation']) & (keys['test'] != NO_KEY)
-        yield from _finding('validation_is_test', 'test', corpora['test'], np.flatnonzero(shared))
+    findings = rows.findings(KINDS['too_long'], too_long, detail)
+    for kind, check in LINE_CHECKS.items():
+        findings += rows.findings(KINDS[kind], rows_where(check, texts))
+    findings += rows.findings(KINDS['quoted'], quoted_rows(examples.labels, texts))
+    keys = keys_of(texts)
+    labels = keys_of(examples.labels)
+    findings += rows.findings(KINDS['contradiction'], contradictions(keys, labels))
+    return findings + rows.findings(KINDS['duplicate'], repeated(pair_keys(keys, labels)))

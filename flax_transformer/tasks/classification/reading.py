@@ -17,7 +17,6 @@ from flax_transformer.data.named_files import columns_of, data_root, matching_fi
 from flax_transformer.tasks.classification.config import ClassificationDataConfig
 
 _PLACES = 5  # how many more of the faulty examples a message names
-_TEXT, _NUMBER, _TRUTH = 'text', 'number', 'true or false'  # types of labels
 
 
 class Examples(NamedTuple):
@@ -26,13 +25,11 @@ class Examples(NamedTuple):
     texts: list[str]
     labels: list[str]
     places: list[str]  # where each comes from, for messages: 'train.tsv:12'
-    types: list[str] | None = None  # labels' types in JSON: a number and a text may look the same; None: all texts
 
 
 class Example(NamedTuple):
     text: str
     label: str
-    type: str = _TEXT
 
 
 class _Fault(Exception):
@@ -49,27 +46,27 @@ def read_examples(source: str, data: ClassificationDataConfig) -> Examples:
     empty, a label not; spaces around a label are dropped, further white space in it becomes one space, and blank lines
     of a file are passed over.
     """
-    examples = Examples([], [], [], [])
+    examples = Examples([], [], [])
     faults: dict[str, list[str]] = {}
     for place, read in _open(source, data):
         try:
-            text, label, kind = read()
+            text, label = read()
         except _Fault as fault:
             faults.setdefault(str(fault), []).append(place)
             continue
-        for column, value in zip(examples, (text, label, place, kind), strict=True):
+        for column, value in zip(examples, (text, label, place), strict=True):
             column.append(value)
     if faults:
         raise UserError('\n'.join(_described(fault, places) for fault, places in faults.items()))
     if not examples.texts:
         raise UserError(f'{source} is empty; expected at least one labeled text')
-    return examples._replace(types=None) if set(examples.types) == {_TEXT} else examples
+    return examples
 
 
 def chosen(examples: Examples, is_chosen: np.ndarray) -> Examples:
     """The examples that are marked, [examples] bool."""
     rows = np.flatnonzero(is_chosen)
-    return Examples(*(column and [column[i] for i in rows] for column in examples))
+    return Examples(*([column[i] for i in rows] for column in examples))
 
 
 def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
@@ -149,24 +146,24 @@ def _json_row(line: bytes) -> Example:
         row = None
     if not isinstance(row, dict) or not isinstance(row.get('text'), str) or 'label' not in row:
         raise _Fault('expected a JSON object with "label" and "text", the text in quotation marks')
-    label, kind = _json_label(row['label'])
+    label = _json_label(row['label'])
     try:
         for part in (label, row['text']):
             part.encode('utf-8')
     except UnicodeEncodeError:
         raise _Fault('half a surrogate pair, which UTF-8 cannot hold') from None
-    return Example(row['text'].replace('\n', ' '), label, kind)
+    return Example(row['text'].replace('\n', ' '), label)
 
 
-def _json_label(label: Any) -> tuple[str, str]:
+def _json_label(label: Any) -> str:
     if isinstance(label, str):
-        return _label(label), _TEXT
+        return _label(label)
     if isinstance(label, bool):
-        return json.dumps(label), _TRUTH
+        return json.dumps(label)
     if isinstance(label, int):
-        return str(label), _NUMBER
+        return str(label)
     if isinstance(label, float) and math.isfinite(label):
-        return f'{label:.15g}', _NUMBER
+        return f'{label:.15g}'
     if isinstance(label, list):
         raise _Fault('a list of labels; expected one label for each text')
     raise _Fault('the label is no text, number, true or false')

@@ -1,15 +1,15 @@
 """What is wrong with recordings and their transcripts, before the first step."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.characters import quoted_rows
-from flax_transformer.data.audit.kinds import QUOTED, table
-from flax_transformer.data.audit.report import Finding, Report, TextExample, findings_of, sorted_report
+from flax_transformer.data.audit.kinds import SHARED, table
+from flax_transformer.data.audit.lines import is_blank, quoted_rows, rows_where
+from flax_transformer.data.audit.report import Finding, Report, Rows, sorted_report
 from flax_transformer.tasks.speech.config import SpeechConfig
 from flax_transformer.tasks.speech.ctc import fewest_frames
 from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus, split
@@ -18,6 +18,47 @@ from flax_transformer.tasks.speech.units import Units
 
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others
+
+KINDS = table(
+    (
+        'unknown_unit',
+        'warning',
+        'transcripts with a word or character that no training transcript has',
+        'leaves it out; the model cannot write it',
+        'spell the transcripts alike, or add training recordings that have it',
+    ),
+    (
+        'too_long',
+        'warning',
+        'recordings of more than data.max_seconds',
+        'leaves them out',
+        'cut them at pauses, or set data.max_seconds higher',
+        0.01,
+    ),
+    (
+        'too_short',
+        'warning',
+        'recordings with fewer frames than their transcript needs',
+        'leaves them out: CTC gives each label a frame of its own',
+        'see whether the transcripts belong to the recordings; or set smaller model.strides, or larger units',
+        0.01,
+    ),
+    (
+        'no_transcript',
+        'warning',
+        'recordings with an empty transcript',
+        'takes them for recordings in which nothing is said',
+        'name the column of the transcript, as in FILE.tsv#text; delete what was not transcribed',
+        0.01,
+    ),
+    (
+        'known_speaker',
+        'note',
+        'recordings of speakers that the training data has, too',
+        'reports scores for known voices; unknown ones are recognized less well',
+        'to know how well, choose by speaker: FILE.tsv?speaker!=NAME for training',
+    ),
+) | {'quoted': SHARED['quoted']}
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
@@ -62,81 +103,36 @@ def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> b
 
 
 def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
-    findings = [finding for name, corpus in corpora.items() for finding in _of_corpus(name, corpus, config, units)]
-    findings += _between(corpora)
-    counts = {name: len(corpus.recordings) for name, corpus in corpora.items()}
+    """What is wrong with the corpora. KINDS lists what is looked for."""
+    known = {recording.speaker for recording in corpora['train'].recordings} - {''}
+    findings = []
+    for name, corpus in corpora.items():
+        recordings = corpus.recordings
+        places = [recording.place for recording in recordings]
+        rows = Rows(name, places, {'text': [recording.text for recording in recordings]})
+        findings += _of_recordings(recordings, rows, config, units) + _of_transcripts(rows, units)
+        if name != 'train':
+            heard = [row for row, recording in enumerate(recordings) if recording.speaker in known]
+            speakers = {recordings[row].speaker for row in heard}
+            findings += rows.findings(KINDS['known_speaker'], heard, f'{len(speakers)} speakers')
+    counts = {name: corpus.count for name, corpus in corpora.items()}
     return sorted_report(findings, counts, kinds=KINDS, unit='recordings')
 
 
-def _finding(kind: str, name: str, corpus: Corpus, indices: list[int], detail: str = '') -> Iterator[Finding]:
-    shown = (TextExample(each.place, each.text) for each in map(corpus.recordings.__getitem__, indices))
-    return findings_of(KINDS[kind], name, len(indices), len(corpus.recordings), shown, detail)
-
-
-def _of_corpus(name: str, corpus: Corpus, config: SpeechConfig, units: Units) -> Iterator[Finding]:
-    recordings = corpus.recordings
-    long = [i for i, each in enumerate(recordings) if each.num_samples > config.most_samples]
-    rate = config.features.sample_rate
-    longest = max((each.num_samples for each in recordings), default=0) / rate
-    yield from _finding('too_long', name, corpus, long, f'the longest has {longest:.1f} s')
-    short = [i for i, each in enumerate(recordings) if _is_too_short(each, config, units)]
+def _of_recordings(recordings: list[Recording], rows: Rows, config: SpeechConfig, units: Units) -> list[Finding]:
+    too_long = [row for row, recording in enumerate(recordings) if recording.num_samples > config.most_samples]
+    longest = max((recording.num_samples for recording in recordings), default=0) / config.features.sample_rate
+    findings = rows.findings(KINDS['too_long'], too_long, f'the longest has {longest:.1f} s')
+    too_short = [row for row, recording in enumerate(recordings) if _is_too_short(recording, config, units)]
     frame_ms = config.features.hop_ms * config.model.stride
-    yield from _finding('too_short', name, corpus, short, f'a frame of the encoder has {frame_ms:g} ms')
-    yield from _finding('no_transcript', name, corpus, [i for i, each in enumerate(recordings) if not each.text])
-    yield from _finding('quoted', name, corpus, quoted_rows([each.text for each in recordings]))
-    unknown = [units.unknown(each.text) for each in recordings]
-    counts = Counter(unit for each in unknown for unit in each)
+    return findings + rows.findings(KINDS['too_short'], too_short, f'a frame of the encoder has {frame_ms:g} ms')
+
+
+def _of_transcripts(rows: Rows, units: Units) -> list[Finding]:
+    texts = rows.columns['text']
+    findings = rows.findings(KINDS['no_transcript'], rows_where(is_blank, texts))
+    findings += rows.findings(KINDS['quoted'], quoted_rows(texts))
+    unknown = [units.unknown(text) for text in texts]
+    counts = Counter(unit for units_of_text in unknown for unit in units_of_text)
     detail = ', '.join(f'{unit!r} ({count:,})' for unit, count in counts.most_common(10))
-    yield from _finding('unknown_unit', name, corpus, [i for i, each in enumerate(unknown) if each], detail)
-
-
-def _between(corpora: Corpora) -> Iterator[Finding]:
-    """Recordings of a test or validation set whose speaker is heard in training, too: said, since it flatters."""
-    known = {each.speaker for each in corpora['train'].recordings} - {''}
-    for name, corpus in corpora.items():
-        heard = [i for i, each in enumerate(corpus.recordings) if name != 'train' and each.speaker in known]
-        speakers = len({corpus.recordings[i].speaker for i in heard})
-        yield from _finding('known_speaker', name, corpus, heard, f'{speakers} speakers' if heard else '')
-
-
-KINDS = table(
-    (
-        'unknown_unit',
-        'warning',
-        'transcripts with a word or character that no training transcript has',
-        'leaves it out; the model cannot write it',
-        'spell the transcripts alike, or add training recordings that have it',
-    ),
-    (
-        'too_long',
-        'share',
-        'recordings of more than data.max_seconds',
-        'leaves them out',
-        'cut them at pauses, or set data.max_seconds higher',
-        0.01,
-    ),
-    (
-        'too_short',
-        'share',
-        'recordings with fewer frames than their transcript needs',
-        'leaves them out: CTC gives each label a frame of its own',
-        'see whether the transcripts belong to the recordings; or set smaller model.strides, or larger units',
-        0.01,
-    ),
-    (
-        'no_transcript',
-        'share',
-        'recordings with an empty transcript',
-        'takes them for recordings in which nothing is said',
-        'name the column of the transcript, as in FILE.tsv#text; delete what was not transcribed',
-        0.01,
-    ),
-    QUOTED,
-    (
-        'known_speaker',
-        'note',
-        'recordings of speakers that the training data has, too',
-        'reports scores for known voices; unknown ones are recognized less well',
-        'to know how well, choose by speaker: FILE.tsv?speaker!=NAME for training',
-    ),
-)
+    return findings + rows.findings(KINDS['unknown_unit'], [row for row, some in enumerate(unknown) if some], detail)

@@ -1,6 +1,7 @@
 """Checks of corpora before a run trains on them: for damage, and for changes since it began."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
     """Reports what is wrong with the corpora of a config. Raises UserError if training on them makes no sense."""
-
     with tqdm(desc='checking', unit=' pairs', disable=not shows_progress(), leave=False, delay=1) as bar:
         report = report_of(config, None, processes=processes, progress=bar.update)
     remedy = 'Repair them. To train on them nevertheless: --check.no-before-training'
@@ -37,41 +37,52 @@ def report_of(
     """
     from flax_transformer.data.audit.checking import audit
     from flax_transformer.data.audit.config import Vocabulary
+    from flax_transformer.data.audit.kinds import KINDS
+    from flax_transformer.data.audit.report import findings_of
 
-    tokenizer = recorded = None
-    if workdir is not None:
-        run = Run(workdir)
-        tokenizer, known, now = run.read_tokenizer(), run.read_data_files(), files_of(config.data)
-        recorded = {
-            str(file.absolute()): (entry['bytes'], entry['sha256'])
-            for name, entries in known.items()
-            for file, entry in zip(now.get(name, [Path(entry['path']) for entry in entries]), entries, strict=False)
-        } or None
+    run = None if workdir is None else Run(workdir)
+    tokenizer = None if run is None else run.read_tokenizer()
     vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
-    return audit(config.data, config.check, vocabulary, recorded=recorded, processes=processes, progress=progress)
+    report = audit(config.data, config.check, vocabulary, processes=processes, progress=progress)
+    if run is None:
+        return report
+    recorded = run.read_data_files()
+    changed = [(name, change) for name, changes in changed_files(config.data, recorded) for change in changes]
+    examples = [{'place': change, 'corpus': name} for name, change in changed]
+    total = sum(map(len, recorded.values()))
+    findings = findings_of(KINDS['changed'], 'files', len(changed), total, examples)
+    return replace(report, findings=(*findings, *report.findings))
 
 
 def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> None:
     """Raises UserError if files of the corpora have changed since the run began."""
+    for name, changes in changed_files(data, recorded):
+        raise UserError(
+            f'{name} is not what the run was trained on so far: {", ".join(changes)}; restore its text, or give '
+            'another --workdir'
+        )
+
+
+def changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> list[tuple[str, list[str]]]:
+    """The corpora with other text than a run recorded, and how their files differ."""
+    changed = []
     now = files_of(data) if recorded else {}
     for name, known in recorded.items():
         files = now.get(name)
         if files is None or unchanged(known, files) is not None:
             continue
-        changed = [
-            str(file) for i, file in enumerate(files) if i >= len(known) or unchanged(known[i : i + 1], [file]) is None
-        ]
-        what = ', '.join(changed) if changed else f'it has {len(files)} files, had {len(known)}'
-        raise UserError(
-            f'{name} is not what the run was trained on so far: {what}; restore its text, or give another --workdir'
-        )
+        changes = [str(file) for file, entry in zip(files, known, strict=False) if unchanged([entry], [file]) is None]
+        if len(files) != len(known):
+            changes.append(f'it has {len(files)} files, had {len(known)}')
+        changed.append((name, changes))
+    return changed
 
 
 def files_of(data: DataConfig) -> dict[str, tuple[Path, ...]]:
     """The text files of each training and validation corpus, by `NAME SOURCE-TARGET`."""
-    found = {}
+    files = {}
     for corpus in data.corpora:
         for name in (corpus.train, corpus.validation):
             if name and name.partition(':')[0] not in ('number_words', 'sacrebleu') and name.count(',') < 2:
-                found[f'{name} {"-".join(corpus.languages)}'] = open_corpus(name, data, corpus.languages).files
-    return found
+                files[f'{name} {"-".join(corpus.languages)}'] = open_corpus(name, data, corpus.languages).files
+    return files

@@ -50,7 +50,7 @@ def fault(folder: Path, source: str, content: bytes | None = None) -> str:
 )
 def test_the_same_examples_come_from_every_kind_of_file(tmp_path: Path, source: str, content: bytes) -> None:
     found = read(tmp_path, source, content)
-    assert (found.texts, found.labels, found.types) == (TEXTS, LABELS, None)
+    assert (found.texts, found.labels) == (TEXTS, LABELS)
     file = tmp_path / source.partition('#')[0]
     assert found.places == [f'{file}:{number}' for number in (1, 2, 3, 4)]
 
@@ -83,7 +83,6 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
     content = ''.join(f'{{"label": {label}, "text": "t"}}\n' for label in rows)
     found = read(tmp_path, 'a.jsonl', content.encode())
     assert found.labels == ['1', '1', '1', 'true', 'true', '0.5', '-3']
-    assert found.types == ['number', 'text', 'number', 'true or false', 'text', 'number', 'number']
 
 
 @pytest.mark.parametrize(

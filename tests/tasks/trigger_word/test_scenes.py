@@ -112,7 +112,6 @@ def test_what_is_wrong_with_recordings_is_found() -> None:
         'silent': 1,
         'too_long': 1,
         'leaked': 1,
-        'cut_word': 1,
     }
     alone = audit({'train': Clips([good], [], [])}, tiny_config())
     assert 'no_others' in {finding.kind for finding in alone.findings}
