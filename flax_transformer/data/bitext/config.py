@@ -23,7 +23,7 @@ class CorpusConfig:
     name: str  # shown in metrics
     train: str  # DataConfig lists its forms
     validation: str = ''  # in the same forms; empty: none
-    held_out: int = 0  # training pairs taken out for validation, instead of a set of its own
+    held_out: int = 0  # training pairs taken out for validation
     weight: float | None = None  # share of training sentences relative to the others; None: by size
     source_language: str | None = None  # None: data.source_language
     target_language: str | None = None  # None: data.target_language
@@ -70,7 +70,7 @@ class DataConfig:
     target_language: str = 'de'  # the language to translate into; likewise
     train: str = DEFAULT_TRAIN  # what to train on, such as folder/train.{lang}.gz or pairs.tsv
     validation: str = DEFAULT_VALIDATION  # what the best checkpoint is chosen by; empty: none
-    held_out: int = 0  # training pairs taken out for validation, instead of a set of its own; equal ones together
+    held_out: int = 0  # training pairs taken out for validation; equal ones together
     test: str = setting('number_words:test', 'resumable')  # what `evaluate` scores; empty: none
     # BLEU's tokenizer, by sacreBLEU's names; auto: its choice for the target language, 13a for most.
     bleu_tokenizer: Literal[
