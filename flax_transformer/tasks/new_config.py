@@ -1,6 +1,6 @@
 """What `flax-transformer new` shares among tasks: options, held-out examples, a model that fits the time.
 
-A task has this command if `new_config.py` in its folder, or its one file, has `NewOptions` and `propose`.
+A task has this command if its recipe has `propose`.
 """
 
 import math

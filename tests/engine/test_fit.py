@@ -9,15 +9,20 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import jax
+import numpy as np
 import pytest
 from tiny_classification import tiny_config, write_texts
 from toy_runs import train_circle
-from toy_task import CircleConfig
+from toy_task import CircleConfig, CircleTask
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine import fit
+from flax_transformer.engine.launch import launch
 from flax_transformer.engine.monitor.advice import advice
+from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.finished import steps_of
+from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.api import train
 
 
@@ -53,6 +58,39 @@ def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeyp
     assert steps_of(run.checkpoints)[-1] == config.training.steps
     assert config.training.steps in (40, 41)  # 17 of 60 seconds have passed, and each evaluation takes one
     assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
+
+
+def test_what_is_fitted_is_made_once_and_learns_as_if_its_steps_were_given(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def counted(name: str, make: Any) -> Any:
+        return lambda *arguments: made.append(name) or make(*arguments)
+
+    training = declare(CircleTask).training()
+    linear = replace(CircleConfig().optimizer, schedule='linear')
+    short = replace(CircleConfig().training, checkpoint_every=6, evaluate_every=6)
+    config = CircleConfig(optimizer=linear, training=replace(short, epochs=0.5))
+    own = {name: counted(name, getattr(training, name)) for name in ('make_task', 'batches', 'validation')}
+    recipe = declare(CircleTask, prepare=lambda *_, **__: np.zeros((480, 2)), **own)
+    fitted = launch(recipe, config, tmp_path / 'fitted')  # half of 480 rows, in batches of 40
+    assert sorted({*made}) == ['batches', 'make_task', 'validation']
+    assert made.count('batches') == made.count('validation') == 1
+    assert steps_of(fitted.checkpoints)[-1] == 6
+    given = launch(recipe, replace(config, training=replace(short, steps=6)), tmp_path / 'given')
+    ours, theirs = (
+        CheckpointReader(run.checkpoints).restore(recipe.trainer(config).shapes)[0] for run in (fitted, given)
+    )
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(ours), jax.device_get(theirs))
+
+
+@pytest.mark.parametrize(
+    ('prepared', 'rows'),
+    [(np.zeros((7, 2)), 7), (np.zeros(30), 3), (Mock(train=np.zeros((5, 2))), 5), (None, None), ([1, 2], None)],
+)
+def test_the_rows_of_an_epoch_are_those_of_the_array(prepared: Any, rows: float | None) -> None:
+    task = CircleTask(CircleConfig())
+    task.slots_per_row = 10
+    assert task.rows_per_epoch(prepared) == rows
 
 
 def test_scenes_have_no_epochs(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from dataclasses import make_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import toy_task
 from conftest import TESTS, copy_config
@@ -22,9 +24,11 @@ from flax_transformer.common.config_json import Header, from_json, header_of, to
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig, TaskConfig
+from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task_value import Command
-from flax_transformer.tasks.api import open_run, read_run_config
+from flax_transformer.engine.validation import held_out
+from flax_transformer.tasks.api import load_run, open_run, read_run_config
 from flax_transformer.tasks.recipes import recipe_of
 from flax_transformer.tasks.translation.run import Run
 
@@ -153,6 +157,39 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     assert CircleRun(tmp_path / 'mean').exists()
     (tmp_path / 'mine.py').write_text('from toy_task import CircleConfig as get_config\n')
     assert train_options(str(tmp_path / 'mine.py'), ['--init-from', str(tmp_path / 'mean')]).config == CircleConfig()
+
+
+def test_a_validation_set_is_scored_by_evaluate_and_may_be_an_array(tmp_path: Path, monkeypatch, capsys) -> None:
+    class Held(toy_task.CircleTask):
+        def prepare(self):
+            return np.arange(2)
+
+        def validation(self, prepared):
+            for number in prepared:  # the last batch is cut short
+                yield toy_task.Points(*(x[: 40 - 30 * number] for x in toy_task.draw(int(number))))
+
+    monkeypatch.setattr(toy_task, 'RECIPE', declare(Held))
+    short = replace(toy_task.TRAINING, steps=1, evaluate_every=1, checkpoint_every=1)
+    run = train(CircleConfig(training=short), tmp_path / 'run')
+    (scores,) = [record for record in read_metrics(run.path) if record['kind'] == 'validation']
+    assert main(['evaluate', str(run.path), '--json']) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed['loss'], printed['accuracy']) == (scores['loss'], scores['accuracy'])
+    config, params = load_run(run.path)
+    assert (config, {*params}) == (run.read_config(), {'first', 'second'})
+    validate = held_out(lambda *_: 'validation')
+    assert [validate(None, Mock(validation=rows), None) for rows in (np.zeros(2), np.zeros(0), None)] == [
+        'validation',
+        None,
+        None,
+    ]
+
+
+def test_another_model_is_no_start(tmp_path: Path) -> None:
+    short = replace(toy_task.TRAINING, steps=1, checkpoint_every=1)
+    train(CircleConfig(training=short), tmp_path / 'run')
+    with pytest.raises(UserError, match=r'another model: first is \(2, 16\) there, \(2, 8\) here'):
+        train(CircleConfig(training=short, hidden=8), tmp_path / 'new', init_from=tmp_path / 'run')
 
 
 def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(circle: Path, capsys) -> None:
