@@ -48,8 +48,10 @@ def main(argv: list[str]) -> None:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command, for all tasks: the first dataclass in its module named ...Options, unless each task has
-    its own."""
+    """The options of a command, for all tasks.
+
+    They are the first dataclass in its module named ...Options, unless each task has its own.
+    """
     try:
         module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     except UserError:  # serve without the packages that it needs

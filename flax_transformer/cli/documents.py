@@ -31,7 +31,8 @@ def translate_document(options: Any, load: Callable[[], Any], translate: Callabl
             f'the input is a document ({options.input_format}): leave out --format, --n-best, --alignments, '
             '--shard and --show-attention, which are for lines; give --resume with --output'
         )
-    place, output = str(options.input or 'standard input'), options.output
+    place = str(options.input or 'standard input')
+    output = options.output
     content = options.input.read_bytes() if options.input else sys.stdin.buffer.read()
     document = read_document(content, options.input_format, place)
     for fault in document.faults:

@@ -58,11 +58,9 @@ class Option(NamedTuple):
     def flag(self) -> str:
         """Its name on the command line."""
         name = self.name.replace('_', '-')
-        if self.kind is not bool:
-            return f'--{name}'
-        # A field that is on by default is turned off.
-        section, _, last = name.rpartition('.')
-        return f'--{section + "." if section else ""}no-{last}' if self.value else f'--{name}'
+        if self.kind is bool and self.value:  # a field that is on by default is turned off
+            name = re.sub(r'([^.]+)$', r'no-\1', name)
+        return f'--{name}'
 
     @property
     def choices(self) -> tuple[str, ...]:

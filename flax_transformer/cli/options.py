@@ -60,15 +60,18 @@ def parse(
       first: what messages call the first argument.
       task: the task of the run that is the first argument; None: any.
       default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
-        None: the first argument is a run, whose data and decoding are the defaults of options with these sections.
+        None: the config, of options that have one, is that of the first argument, a run or a config; other options have
+        the data and decoding of the run that is the first argument.
       most: the maximum number of positional arguments; None: any number.
     """
     prog = f'flax-transformer {command} {first}'
-    given, asked = positional(argv), wants_help(argv)
-    values, rest = None, []
+    given = positional(argv)
+    asked = wants_help(argv)
+    values = None
+    rest = []
     if given:
-        rest = argv[len(given) if most is None else min(len(given), most) :]
-        values = default(given[0]) if default else _defaults_of_run(options, given[0], task)
+        rest = argv[len(given[:most]) :]
+        values = default(given[0]) if default else _defaults(options, given[0], task)
     elif not asked:
         got = f'got {argv[0]!r}' if argv else 'got nothing'
         raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
@@ -77,22 +80,26 @@ def parse(
     if asked == 'short':
         print(short_help(prog, description, options, values))
         raise SystemExit(0)
-    rest = ['--help'] if asked else rest
+    if asked:
+        rest = ['--help']
     # A section of several classes keeps that of the config given.
-    settings = {'config': (tyro.conf.AvoidSubcommands,)} | ({} if values is None else {'default': values})
-    return tyro.cli(options, prog=prog, description=description, args=rest, **settings)
+    settings = {} if values is None else {'default': values}
+    conf = (tyro.conf.AvoidSubcommands,)
+    return tyro.cli(options, prog=prog, description=description, args=rest, config=conf, **settings)
 
 
-def _defaults_of_run(options: type[T], run: str, task: str | None) -> T:
-    """The options with the run's own sections, but for the devices it was trained on: this may be another machine."""
-    config = read_run_config(run, task)
-    names = {field.name for field in dataclasses.fields(options)} & {'data', 'strings', 'decoding'}
-    return options(**{name: getattr(config, name) for name in names})
+def _defaults(options: type[T], first: str, task: str | None) -> T:
+    """The options with a config, or with a run's sections, but for its devices: this may be another machine."""
+    names = {field.name for field in dataclasses.fields(options)}
+    if 'config' in names:
+        return options(config=read_config(first, task))
+    config = read_run_config(first, task)
+    return options(**{name: getattr(config, name) for name in names & {'data', 'strings', 'decoding'}})
 
 
 def positional(argv: list[str]) -> list[str]:
     """The arguments before the first option; `-`, standard input, is none."""
-    return argv[: next((i for i, arg in enumerate(argv) if arg.startswith('-') and arg != '-'), len(argv))]
+    return list(itertools.takewhile(lambda arg: arg == '-' or not arg.startswith('-'), argv))
 
 
 def value_of(option: str, argv: list[str]) -> str | None:
@@ -133,7 +140,8 @@ def open_translator(runs: list[str], options: Any) -> 'Translator':
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-    decoding, step = dataclasses.asdict(options.decoding), getattr(options, 'step', None)
+    step = getattr(options, 'step', None)
+    decoding = dataclasses.asdict(options.decoding)
     translator = Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
     if (unused := unused_gpu()) is not None:
         note(unused)

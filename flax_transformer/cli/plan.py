@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal
 
 import tyro
 
-from flax_transformer.cli.options import C, note, parse, read_config
+from flax_transformer.cli.options import C, note, parse
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
 from flax_transformer.tasks.api import make_trainer
 
@@ -26,8 +26,7 @@ class PlanOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> int:
-    default = lambda name: PlanOptions(config=read_config(name))
-    options = parse('plan', PlanOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    options = parse('plan', PlanOptions, argv, DESCRIPTION, first='CONFIG')
     from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
 

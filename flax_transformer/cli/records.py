@@ -74,7 +74,8 @@ def _json_record(line: str | bytes) -> Record:
     except RecursionError:
         raise ValueError(f'is nested too deeply; {EXPECTED}') from None
     if isinstance(fields, str):
-        fields, line = {'text': fields}, f'{{"text": {line.strip()}}}'
+        fields = {'text': fields}
+        line = f'{{"text": {line.strip()}}}'
     if not isinstance(fields, dict):
         raise ValueError(f'is no record: got {_kind(fields)}; {EXPECTED}')
     if 'text' not in fields:

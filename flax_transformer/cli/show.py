@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse, read_config
+from flax_transformer.cli.options import C, parse
 from flax_transformer.cli.plan import memory_lines
 from flax_transformer.tasks.api import make_trainer
 
@@ -23,8 +23,7 @@ class ShowOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    default = lambda name: ShowOptions(config=read_config(name))
-    options = parse('show', ShowOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    options = parse('show', ShowOptions, argv, DESCRIPTION, first='CONFIG')
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.config.parallel.least_devices)
@@ -33,7 +32,8 @@ def main(argv: list[str]) -> None:
     from flax_transformer.cost.summary import schedule_plot
 
     trainer = make_trainer(options.config)
-    task, devices = trainer.task, trainer.devices
+    task = trainer.task
+    devices = trainer.devices
     _show_parameters(trainer.shapes.params)
     _show_flops(task)
     optimizer = trainer.config.optimizer

@@ -84,9 +84,11 @@ def _finished(options: TrainOptions) -> str | None:
 
 
 def _print_next(config: Any, run: Path) -> None:
-    quoted, use = shlex.quote(str(run)), run_of(config, run).use
-    its_own = [evaluate_command(config, run), f'flax-transformer {use.format(quoted)}'] if use else []
-    print_next(f'The run is in {run}', *its_own, f'flax-transformer curves {quoted}')
+    quoted = shlex.quote(str(run))
+    commands = [f'flax-transformer curves {quoted}']
+    if use := run_of(config, run).use:
+        commands = [evaluate_command(config, run), f'flax-transformer {use.format(quoted)}', *commands]
+    print_next(f'The run is in {run}', *commands)
 
 
 def evaluate_command(config: Any, run: Path) -> str:
@@ -109,7 +111,8 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
     """The options that a config file sets, with the model of the run to start from, if any."""
-    config, start = read_config_file(name, task), value_of('--init-from', argv)
+    config = read_config_file(name, task)
+    start = value_of('--init-from', argv)
     if start is not None:
         other = read_run_config(start)
         if other.task != config.task:

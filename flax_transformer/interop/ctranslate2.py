@@ -198,9 +198,9 @@ class CTranslate2Translator(Translator):
     @cached_property
     def engine(self) -> Any:
         """The `ctranslate2.Translator`; the model is converted when it is first needed."""
-        config, decoding = self.model.config, self.decoding
+        decoding = self.decoding
         slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
-        folder = converted(config, self.params, slots)
+        folder = converted(self.model.config, self.params, slots)
         return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
     def _translate(

@@ -27,10 +27,12 @@ def import_huggingface(
 
     The languages are those that the run translates between unless it is asked for others; None: as the folder says.
     """
-    pretrained, run = read_folder(folder), Run(run)
+    pretrained = read_folder(folder)
+    run = Run(run)
     if run.exists():
         raise UserError(f'{run.path} is a run directory already; give another, or remove it')
-    tokenizer, family = pretrained.tokenizer, family_of_model(pretrained.config)
+    tokenizer = pretrained.tokenizer
+    family = family_of_model(pretrained.config)
     if isinstance(tokenizer, MarianTokenizer):
         named = [tokenizer.settings.get(f'{side}_lang') or side for side in ('source', 'target')]
     else:

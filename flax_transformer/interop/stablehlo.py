@@ -181,7 +181,8 @@ _OUTPUTS = {
 def _description(
     translator: Translator, model: ModelConfig, program: Exported, weights: str, *, phrases: bool
 ) -> dict[str, Any]:
-    decoding, tokenizer = translator.decoding, translator.tokenizer
+    decoding = translator.decoding
+    tokenizer = translator.tokenizer
     tag = tokenizer.tag_id(decoding.target_language)
     most = decoding.max_source_tokens
     arguments = ['weights: the arrays of weights.npz by name'] if weights == 'beside' else []
