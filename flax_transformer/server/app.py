@@ -114,8 +114,9 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
 
     async def endpoint(request: Request) -> Response:
         try:
-            found = await handler(service, request)
-            response = found if isinstance(found, Response) else JSONResponse(found)
+            response = await handler(service, request)
+            if not isinstance(response, Response):
+                response = JSONResponse(response)
             if timing := getattr(request.state, 'timing', ''):
                 response.headers['Server-Timing'] = timing
         except (Refused, UserError) as error:

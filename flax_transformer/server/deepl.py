@@ -37,9 +37,12 @@ async def translate(service: Service, request: Request) -> Any:
     split = {'html': partial(split_html, tags=tags), 'xml': partial(split_xml, tags=tags), '': split_lines}[form]
     replies = await service.translate(request, texts, source, target, split=split, glossary=glossary)
     extra = {'model_type_used': 'quality_optimized'} if 'model_type' in fields else {}
-    found = [{'detected_source_language': reply.direction.source.upper(), 'text': reply.text} for reply in replies]
-    counts = [{'billed_characters': len(text)} | extra for text in texts]
-    return {'translations': [each | count for each, count in zip(found, counts, strict=True)]}
+    translations = []
+    for text, reply in zip(texts, replies, strict=True):
+        source = reply.direction.source.upper()
+        own = {'detected_source_language': source, 'text': reply.text, 'billed_characters': len(text)}
+        translations.append(own | extra)
+    return {'translations': translations}
 
 
 async def usage(service: Service, request: Request) -> Any:
@@ -51,8 +54,10 @@ async def languages(service: Service, request: Request) -> Any:
     is_target = (await service.read(request)).text('type', 'source') == 'target'
     named: dict[str, str] = {}
     for code in service.served.targets if is_target else service.served.targets_of:
-        one = {code.upper(): name_of(code)}
-        named |= _VARIANTS.get(code.upper(), one) if is_target else one
+        if is_target and code.upper() in _VARIANTS:
+            named |= _VARIANTS[code.upper()]
+        else:
+            named[code.upper()] = name_of(code)
     return [{'language': code, 'name': name, 'supports_formality': False} for code, name in named.items()]
 
 

@@ -35,9 +35,9 @@ class Fields(dict[str, Any]):
         if name not in self:
             raise Refused(400, f'Invalid request: missing {name} parameter')
         values = self[name] if isinstance(self[name], list) else [self[name]]
-        if not values or not all(isinstance(each, str) for each in values):
+        if not values or not all(isinstance(value, str) for value in values):
             raise Refused(400, f'{name}: expected a string or a list of strings')
-        return [as_text(each)[0] for each in values]
+        return [as_text(value)[0] for value in values]
 
     def text(self, name: str, default: str | None = None) -> str:
         """The value of a field, or the default; without a default it must be present and not empty. Raises Refused."""
@@ -70,7 +70,7 @@ class Fields(dict[str, Any]):
     def objects(self, name: str) -> list['Fields']:
         """The objects of a list in JSON. Raises Refused."""
         values = self.get(name)
-        if not values or not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
+        if not values or not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise Refused(400, f'{name}: expected a list of objects')
         return list(map(Fields, values))
 
@@ -102,25 +102,25 @@ async def read_fields(request: Request, *, most: int) -> Fields:
         async with asyncio.timeout(_SECONDS_TO_READ):
             if request.headers.get('content-type', '').partition(';')[0].strip().lower() in _FORMS:
                 async with bounded.form(max_files=0, max_part_size=most) as form:
-                    found = _joined(form)
+                    sent = _joined(form)
             else:
                 body = await bounded.body()
-                found = json.loads(body) if body.strip() else {}
+                sent = json.loads(body) if body.strip() else {}
     except TimeoutError:
         raise Refused(408, f'The body did not arrive within {_SECONDS_TO_READ} s') from None
     except ClientDisconnect:
         raise Gone from None
     except (ValueError, RecursionError, HTTPException):
-        found = None
-    if not isinstance(found, dict):
+        sent = None
+    if not isinstance(sent, dict):
         raise Refused(400, 'The body cannot be read: expected a JSON object such as {"q": "Hello"}, or a form')
-    values = _joined(request.query_params) | found | request.path_params
+    values = _joined(request.query_params) | sent | request.path_params
     return Fields({name: value for name, value in values.items() if value is not None})
 
 
 def _joined(pairs: Any) -> dict[str, Any]:
     """The values of a form or a query by name; a list where a name comes again."""
-    found: dict[str, list[Any]] = {}
+    lists: dict[str, list[Any]] = {}
     for name, value in pairs.multi_items():  # getlist of each name would take seconds for thousands
-        found.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+        lists.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}

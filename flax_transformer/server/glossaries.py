@@ -28,12 +28,12 @@ class StoredGlossary:
 
     def info(self, pair: Pair | None = None) -> dict[str, Any]:
         """The fields of both versions, among them those of one pair; None: of the first."""
-        each = {
+        dictionaries = {
             (source, target): {'source_lang': source, 'target_lang': target, 'entry_count': len(glossary.terms)}
             for (source, target), glossary in self.by_pair.items()
         }
         named = {'glossary_id': self.id, 'name': self.name, 'ready': True, 'creation_time': self.created}
-        return {**named, 'dictionaries': list(each.values()), **each[pair or next(iter(each))]}
+        return {**named, 'dictionaries': list(dictionaries.values()), **dictionaries[pair or next(iter(dictionaries))]}
 
 
 def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
@@ -124,7 +124,7 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
                 raise Refused(400, f'entries: {term[:20]!r} has {longest} characters; expected at most {_LONGEST}')
         if pair in stored.by_pair and not replaces:
             found[pair] = Glossary(stored.by_pair[pair].terms | found[pair].terms)
-    others = [each.by_pair for each in service.glossaries.values() if each is not stored]
+    others = [other.by_pair for other in service.glossaries.values() if other is not stored]
     kept = [glossary for by_pair in (stored.by_pair | found, *others) for glossary in by_pair.values()]
     count = sum(len(glossary.terms) for glossary in kept)
     if count > service.limits.max_terms:

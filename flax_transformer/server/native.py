@@ -48,7 +48,7 @@ def _record(reply: Reply) -> dict[str, Any]:
     direction = reply.direction
     lines = [asdict(line) for line in reply.lines]
     for line in lines:
-        line['n_best'] = [{name: each[name] for name in ('text', 'score', 'log_prob')} for each in line['n_best']]
+        line['n_best'] = [{name: other[name] for name in ('text', 'score', 'log_prob')} for other in line['n_best']]
     named = {'source': direction.source, 'target': direction.target, 'model': direction.model}
     return {'text': reply.text, **named, 'alternatives': reply.alternatives, 'lines': lines}
 

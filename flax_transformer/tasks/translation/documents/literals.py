@@ -30,13 +30,15 @@ def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True
     longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
     patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
     taken = [(span.start, span.end) for span in line.spans]
-    found = []
+    literals = []
     for pattern in [*patterns, *[_LITERAL] * known]:
         for match in pattern.finditer(line.text):
             start, end = match.span()
             # A match with a tag inside is not kept whole.
             if all(b <= start or end <= a for a, b in taken):
-                found.append(Span(start, end, 'literal', line.escape(match[0])))
+                literals.append(Span(start, end, 'literal', line.escape(match[0])))
                 taken.append((start, end))
-    spans = sorted([*line.spans, *found], key=lambda span: (span.start, span.end))
-    return line._replace(spans=tuple(spans)) if found else line
+    if not literals:
+        return line
+    spans = sorted([*line.spans, *literals], key=lambda span: (span.start, span.end))
+    return line._replace(spans=tuple(spans))

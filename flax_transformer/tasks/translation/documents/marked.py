@@ -49,21 +49,25 @@ def translate_marked(
     """
     options['alignment'] = alignment or any(line.spans for line in lines)
     texts = [_Aside(line, STAND_INS) for line in lines]
-    found = translator([text.asked for text in texts], **options)
-    if again := [i for i, each in enumerate(found) if not texts[i].is_in(each)]:
-        for i in again:
+    translations = translator([text.asked for text in texts], **options)
+    failed = [i for i, translation in enumerate(translations) if not texts[i].is_in(translation)]
+    if failed:
+        for i in failed:
             texts[i] = _Aside(lines[i], ())
-        own = {name: [options[name][i] for i in again] for name in ('prefixes', 'required') if options.get(name)}
-        own['progress'] = None  # they are counted already
-        for i, each in zip(again, translator([texts[i].asked for i in again], **options | own), strict=True):
-            found[i] = each
-    for i, (text, each) in enumerate(zip(texts, found, strict=True)):
-        if lines[i].spans or lines[i].escape is not str:
-            ranked = [] if text.tags else [one for one in each.n_best if text.is_in(one)]
-            others = tuple(replace(one, text=text.put_back(one)) for one in ranked)
-            each = replace(each, text=text.put_back(each), n_best=others)
-        found[i] = each if alignment or each.alignment is None else replace(each, alignment=None)
-    return found
+        of_lines = [name for name in ('prefixes', 'required') if options.get(name)]
+        options |= {name: [options[name][i] for i in failed] for name in of_lines}
+        options['progress'] = None  # they are counted already
+        for i, translation in zip(failed, translator([texts[i].asked for i in failed], **options), strict=True):
+            translations[i] = translation
+    for i, (line, text, translation) in enumerate(zip(lines, texts, translations, strict=True)):
+        if line.spans or line.escape is not str:
+            ranked = [] if text.tags else [other for other in translation.n_best if text.is_in(other)]
+            n_best = tuple(replace(other, text=text.put_back(other)) for other in ranked)
+            translation = replace(translation, text=text.put_back(translation), n_best=n_best)
+        if not alignment and translation.alignment is not None:
+            translation = replace(translation, alignment=None)
+        translations[i] = translation
+    return translations
 
 
 class _Aside:
@@ -76,7 +80,7 @@ class _Aside:
         self._escape = line.escape
         rest = ''
         done = 0
-        free = (each for each in stand_ins if not _found(each, line.text))
+        free = (stand_in for stand_in in stand_ins if not _occurrences(stand_in, line.text))
         for span in line.spans:
             self._text += line.text[done : span.start]
             rest += line.text[done : span.start]
@@ -95,7 +99,9 @@ class _Aside:
 
     def is_in(self, translation: Translation) -> bool:
         """Whether a translation has each stand-in once."""
-        return not self.asked or all(len(_found(each, translation.text)) == 1 for each in self._literals)
+        if not self.asked:
+            return True
+        return all(len(_occurrences(stand_in, translation.text)) == 1 for stand_in in self._literals)
 
     def put_back(self, translation: Translation) -> str:
         """The text of the translation with tags and literals."""
@@ -107,7 +113,7 @@ class _Aside:
             links = {i: i for i in range(len(words))}
         written = []
         for stand_in, span in self._literals.items():
-            start, end = _found(stand_in, text)[0].span()
+            start, end = _occurrences(stand_in, text)[0].span()
             written.append((start, end, span.raw))
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
@@ -120,10 +126,10 @@ class _Aside:
         return out + self._escape(text[at:])
 
 
-def _found(stand_in: str, text: str) -> list[re.Match[str]]:
-    """Where a stand-in is in a text: as a word, else next to what is no Latin letter."""
-    is_word, is_apart = (rf'(?<![{of}]){stand_in}(?![{of}])' for of in (r'\w', _LATIN))
-    return [*re.finditer(is_word, text, re.I)] or [*re.finditer(is_apart, text)]
+def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:
+    """The places of a stand-in in a text: as a word, else next to what is no Latin letter."""
+    words = re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)
+    return list(words) or list(re.finditer(rf'(?<![{_LATIN}]){stand_in}(?![{_LATIN}])', text))
 
 
 @dataclass(eq=False)
@@ -201,8 +207,8 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
     points = []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
         is_all = child.words == element.words and free == [target]
-        found = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
-        gain, first, last = max(found, key=itemgetter(0), default=(0, 0, 0))
+        parts = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
+        gain, first, last = max(parts, key=itemgetter(0), default=(0, 0, 0))
         if gain > 0 and first < last and child.words:
             free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
             taken.append((first, last))
@@ -211,8 +217,10 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
             points.append(child)
     for child in points:
         at = _point(child, element.words, target, aligned)
-        inside = next((each for each in taken if each[0] < at < each[1]), (at,))
-        at = min(inside, key=lambda end: abs(end - at))
+        for first, last in taken:
+            if first < at < last:
+                at = first if at - first <= last - at else last
+                break
         _assign(child, (at, at), aligned)
 
 

@@ -104,9 +104,9 @@ def split_tokens(
             inner = tokens[number - 1 : end]
             stays = token.name in ignored or is_kept(token)
             # A sign with a link, or an anchor, is no text.
-            is_blank = not splits and not any(each.kind == 'text' and re.search(r'\w', each.value) for each in inner)
+            is_blank = not splits and not any(part.kind == 'text' and re.search(r'\w', part.value) for part in inner)
             if stays or is_blank:
-                token = Token('literal' if stays else 'void', ''.join(each.raw for each in inner), token.name)
+                token = Token('literal' if stays else 'void', ''.join(part.raw for part in inner), token.name)
                 number = end
         if splits:
             parts += [*_sentence(waiting, escape), token.raw]
@@ -123,7 +123,7 @@ def is_kept(token: Token) -> bool:
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     """Writes text as HTML and XML want it, and letters as their author spelled them."""
-    spelled = {each.value: each.raw for each in tokens if each.kind == 'text' and each.raw != each.value}
+    spelled = {token.value: token.raw for token in tokens if token.kind == 'text' and token.raw != token.value}
     letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
     table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
 

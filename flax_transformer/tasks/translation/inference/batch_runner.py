@@ -168,8 +168,8 @@ class Runner:
                     f'out of memory with a batch of {rows}; lower decoding.beam_width or max_source_tokens'
                 ) from None
             if not is_quiet():
-                found = f'out of memory with {rows} lines at once'
-                print(f'flax-transformer: {found}; going on with {half}', file=sys.stderr)
+                text = f'flax-transformer: out of memory with {rows} lines at once; going on with {half}'
+                print(text, file=sys.stderr)
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
             return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots, last)]

@@ -77,7 +77,7 @@ def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:
     if not is_folder(reference):
         data = Run(split_reference(reference)[0]).read_config().data
         if tags and not data.language_tags:  # Marian's, imported
-            return [(data.source_language, each) for each in tags]
+            return [(data.source_language, tag) for tag in tags]
         return dict.fromkeys(corpus.languages for corpus in data.corpora)
     source, target = (translator.tokenizer.settings.get(f'{side}_lang') for side in ('source', 'target'))
     targets = tags or [target]
@@ -86,4 +86,4 @@ def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:
             f'{reference}: tokenizer_config.json names no languages; expected source_lang and target_lang, such as '
             '"en" and "de": add them'
         )
-    return [(source, each) for each in targets]
+    return [(source, target) for target in targets]

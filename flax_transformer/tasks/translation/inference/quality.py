@@ -78,9 +78,9 @@ class Regression(NamedTuple):
         ridge = np.diag([_RIDGE] * features.shape[1] + [1e-3])
         weights = np.zeros(len(ridge))
         for _ in range(30):
-            found = _sigmoid(inputs @ weights)
-            slope = inputs.T @ (found - targets) + ridge @ weights
-            curvature = (inputs * (found * (1 - found))[:, None]).T @ inputs + ridge
+            expected = _sigmoid(inputs @ weights)
+            slope = inputs.T @ (expected - targets) + ridge @ weights
+            curvature = (inputs * (expected * (1 - expected))[:, None]).T @ inputs + ridge
             weights -= np.linalg.solve(curvature, slope)
         unscaled = weights[:-1] / deviations
         return cls(tuple(unscaled.tolist()), float(weights[-1] - unscaled @ means))
@@ -136,7 +136,7 @@ class Calibration:
 
     def judged(self, translation: Translation, num_source: int) -> Translation:
         """The translation of a source of so many tokens, and its n best, with their quality."""
-        one = replace(translation, n_best=tuple(self.judged(each, num_source) for each in translation.n_best))
+        one = replace(translation, n_best=tuple(self.judged(other, num_source) for other in translation.n_best))
         if not one.token_log_probs:
             return one
         words = word_features(one)

@@ -54,9 +54,9 @@ def joined_lines(
 ) -> Translations:
     """Joins the translations of all parts into one for each line; `sources` are the parts' ids."""
     out = Translations()
-    each = zip(translated, sources, strict=True)
+    pairs = zip(translated, sources, strict=True)
     for line in lines:
-        parts, ids = zip(*itertools.islice(each, len(line.parts)), strict=True) if line.parts else ((), ())
+        parts, ids = zip(*itertools.islice(pairs, len(line.parts)), strict=True) if line.parts else ((), ())
         out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
     return out
 
@@ -140,7 +140,7 @@ def _joined_quality(parts: Sequence[Translation], text: str) -> dict[str, Any]:
     """The mean quality of parts, by their tokens, and the quality of all words, if all parts have some."""
     if not parts or any(part.quality is None for part in parts):
         return {}
-    words = tuple(one for part in parts for one in part.word_quality or ())
+    words = tuple(quality for part in parts for quality in part.word_quality or ())
     return {
         'quality': float(np.average([part.quality for part in parts], weights=[part.num_tokens for part in parts])),
         'word_quality': words if len(words) == len(text.split()) else None,  # words of two parts may be one
