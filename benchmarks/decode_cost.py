@@ -1,5 +1,6 @@
-"""What a translation costs by length and batch size: `python benchmarks/decode_cost.py [FILE.png]
-[--beam 4]`; a line of JSON, and with matplotlib the picture.
+"""What a translation costs by length and batch size.
+
+`python benchmarks/decode_cost.py [FILE.png] [--beam 4]` prints a line of JSON, and draws the picture with matplotlib.
 
 The tiny model of `workload`, random weights, sources of 16 tokens. Milliseconds a token for outputs of 32 to 512
 tokens of one sentence, and target tokens a second for batches of 1 to 256 sentences and 16 tokens; the best of three.

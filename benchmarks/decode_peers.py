@@ -1,5 +1,7 @@
-"""Our decoding and its peers', interleaved: `python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4]
-[--rounds 5] [--torch PYTHON]`; one line of JSON.
+"""Our decoding and its peers', interleaved.
+
+`python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4] [--rounds 5] [--torch PYTHON]` prints one line
+of JSON.
 
 A cell is sentences x beam. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each
 round each does each cell once, one after the other. Given are the medians of target tokens a second, and our ratio to

@@ -1,5 +1,6 @@
-"""The same lines in several arrangements: `python benchmarks/invariance.py RUN SOURCE [SOURCE ...] [--weights int8]`;
-JSON lines.
+"""The same lines in several arrangements.
+
+`python benchmarks/invariance.py RUN SOURCE [SOURCE ...] [--weights int8]` prints JSON lines.
 
 2,000 lines of the source files (fewer where there are fewer), translated in file order, and then alone, shuffled in
 other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalized scores.

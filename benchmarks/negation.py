@@ -1,5 +1,6 @@
-"""How many of a hundred pairs of sentences, plain and negated, classifiers have right: `python benchmarks/negation.py
-RUN [RUN ...] [--negative neg] [--positive pos]`; a line of JSON for each run.
+"""How many of a hundred pairs of sentences, plain and negated, classifiers get right.
+
+`python benchmarks/negation.py RUN [RUN ...] [--negative neg] [--positive pos]` prints a line of JSON for each run.
 
 `--negative` and `--positive` are the names of blame and praise in the runs' labels.
 """

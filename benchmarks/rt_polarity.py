@@ -1,5 +1,6 @@
-"""Accuracy on rt_polarity over ten folds: `python benchmarks/rt_polarity.py FOLDER CONFIG [--field value ...]
-[--linear] [--whole]`; lines of JSON.
+"""Accuracy on rt_polarity over ten folds.
+
+`python benchmarks/rt_polarity.py FOLDER CONFIG [--field value ...] [--linear] [--whole]` prints lines of JSON.
 
 The 10,662 sentences of train.tsv, val.tsv and test.tsv in $FLAX_TRANSFORMER_DATA/rt_polarity are shuffled by a seed and
 cut in ten. A fold is tested on one part and trained on the other nine, of whose sentences every tenth chooses the

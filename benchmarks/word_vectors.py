@@ -1,5 +1,7 @@
-"""Speed and quality of word vectors next to gensim's, in turns: `python benchmarks/word_vectors.py FOLDER CONFIG
-[--gensim PYTHON] [--seeds N ...] [--epochs N] [--field value ...]`; lines of JSON.
+"""Speed and quality of word vectors next to gensim's, in turns.
+
+`python benchmarks/word_vectors.py FOLDER CONFIG [--gensim PYTHON] [--seeds N ...] [--epochs N] [--field value ...]`
+prints lines of JSON.
 
 For each seed, the config and then gensim is trained on the same tokens, gensim by two workers for as many epochs with
 the same window, width, negatives and sampling. `words_per_second` are words that sampling leaves, in the time that

@@ -66,9 +66,11 @@ _SIZES = {'layers': 2, 'attention_heads': 4, 'ffn_dim': 48}
 
 
 def write_folder(folder: Path, kind: str, *, rows: int | None = None, seed: int = 0, **changes: Any) -> Path:
-    """A whole folder, by this package alone; `rows`: the tokenizer is there.
-    The parameters are random, such that outputs vary: embeddings of one norm, so that no piece wins by its own, and
-    large steps, so that the next token depends on those before it."""
+    """A whole folder, written by this package alone; with `rows` its tokenizer is there already.
+
+    The parameters are random, and outputs vary: embeddings have one norm, so that no piece always wins, and steps are
+    large, so that the next token depends on those before it.
+    """
     from flax.traverse_util import unflatten_dict
     from safetensors.numpy import save_file
 

@@ -17,8 +17,11 @@ class FakeDevice:
 
 
 def tpu_slice(name: str) -> list[FakeDevice]:
-    """A slice such as v5e:4x4. A host has 2x2 chips: processes are numbered along x, y and z, devices along the torus.
-    `test_fake_slices_are_those_of_the_tpu_compiler` compares them with the compiler's."""
+    """The devices of a slice such as v5e:4x4.
+
+    A host has 2x2 chips: processes are numbered along x, y and z, devices along the torus.
+    `test_fake_slices_are_those_of_the_tpu_compiler` compares them with the compiler's.
+    """
     generation, _, shape = name.partition(':')
     x_size, y_size, z_size = (*map(int, shape.split('x')), 1)[:3]
     hosts_along_x, hosts_along_y = -(-x_size // 2), -(-y_size // 2)

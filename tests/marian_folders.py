@@ -100,9 +100,11 @@ def write_model(
 
 
 def widen(model, values: dict, seed: int) -> None:
-    """Random values everywhere, such that outputs vary. Embeddings of one norm, so that no piece wins by its own; a
-    large last feed-forward of centered weights, so that the next token depends on more than a constant; EOS likely
-    enough to come."""
+    """Makes all values random, and the outputs varied.
+
+    Embeddings have one norm, so that no piece always wins; the last feed-forward is large, with centered weights, so
+    that the next token depends on more than a constant; EOS is likely enough to come.
+    """
     import torch
 
     rng = np.random.default_rng(seed)

@@ -74,7 +74,9 @@ def score(q, k, kind, weight):
 
 def attention(q, k, v, visible, kind='scaled_dot', weight=None):
     """Equation 1 for one head: [T, K] from q [T, K], k and v [S, K], visible [T, S]; zeros where nothing is visible.
-    With another kind of score than the equation's, if `kind` says so."""
+
+    `kind` names another score than the equation's.
+    """
     out = np.zeros((len(q), v.shape[-1]))
     for t in range(len(q)):
         keys = np.flatnonzero(visible[t])
@@ -167,8 +169,10 @@ def row_logits(params, config, source, target_in, source_segments, target_segmen
 
 def logits(params, config, source, target_in, packing=None):
     """Logits [B, T, V], float64, from a tree of arrays, a TransformerConfig, source [B, S] and target_in [B, T].
+
     `packing` is (source_segments, target_segments, source_positions, target_positions); without it each row is one
-    sentence with padding behind its source. At padding targets of packed rows (segment 0) the values mean nothing."""
+    sentence with padding after its source. At padding targets of packed rows (segment 0) the values mean nothing.
+    """
 
     def to_float64(tree):
         return {k: to_float64(v) if isinstance(v, dict) else np.asarray(v, np.float64) for k, v in tree.items()}

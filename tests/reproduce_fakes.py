@@ -40,7 +40,9 @@ def rows(entry: Entry, events: list[dict[str, Any]]) -> list[Row]:
 
 class Fake:
     """Stands for the commands: notes them, and answers with these exit codes, then with 0.
-    `translate` adds its lines in capitals, only the first of them if it is to fail."""
+
+    `translate` adds its lines in capitals, only the first of them if it is to fail.
+    """
 
     def __init__(self, *exit_codes: int) -> None:
         self.exit_codes, self.asked = list(exit_codes), []

@@ -396,10 +396,10 @@ def read_texts(folder: Path) -> None:
         print(audit(data, CheckConfig(), Vocabulary(300, TokenizerConfig())))
         open_corpus(name, data).read()
 
-    labelled = ClassificationDataConfig(root=str(folder))
+    labeled = ClassificationDataConfig(root=str(folder))
     each_of(
         *(lambda name=name: read_pairs(name) for name in ('train.{lang}', 'gz.{lang}', 'pairs.tsv', 'pairs.jsonl')),
-        *(lambda name=name: read_examples(name, labelled) for name in ('pairs.tsv', 'labels.jsonl')),
+        *(lambda name=name: read_examples(name, labeled) for name in ('pairs.tsv', 'labels.jsonl')),
         lambda: Glossary.from_file(folder / 'pairs.tsv'),
     )
 

@@ -164,15 +164,15 @@ def test_ties_go_to_the_lower_beam_then_the_lower_id():
 
 
 @pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
-def test_a_sentence_does_not_depend_on_its_neighbours(search):
+def test_a_sentence_does_not_depend_on_its_neighbors(search):
     toys, others = make_toys(13, BATCH), make_toys(14, BATCH)
     result = search(toys, 0.6)
     assert_equal(search(Toys(*(x[::-1] for x in toys)), 0.6), Hypotheses(*(x[::-1] for x in result)))
     is_kept = np.arange(BATCH) % 3 == 0
     for max_lengths in (others.max_lengths, np.full(BATCH, 1), np.full(BATCH, LENGTH)):
-        neighbours = others._replace(max_lengths=max_lengths.astype(np.int32))
+        neighbors = others._replace(max_lengths=max_lengths.astype(np.int32))
         mixed = Toys(
-            *(np.where(is_kept.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(toys, neighbours, strict=True))
+            *(np.where(is_kept.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(toys, neighbors, strict=True))
         )
         assert_equal(search(mixed, 0.6), result, is_kept)
 

@@ -165,9 +165,11 @@ def test_greedy_output_is_equal_token_for_token_and_varies(case: Case) -> None:
 
 
 def compare_beams(case: Case, width: int, explained: int = NUM_EXPLAINED) -> dict[str, int]:
-    """How many lines come out equal, theirs as it is and with the bound that is ours.
-    On the first `explained` lines each search equals its rules in plain Python on their log-probabilities, so that the
-    two rules are all that differs."""
+    """How many lines come out equal, with their search as it is and with our bound in it.
+
+    On the first `explained` lines each search equals its rules in plain Python on their log-probabilities: nothing but
+    the two rules differs.
+    """
     limit = case.theirs.generation_config.max_length - 1
     common = {'width': width, 'limit': limit, 'eos_id': case.eos_id, 'alpha': 1.0, 'forces_eos': not case.forced}
     ours = case.search(beam_width=width)

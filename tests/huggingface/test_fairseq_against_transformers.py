@@ -114,8 +114,11 @@ def cases(request, tmp_path_factory) -> dict[tuple[str, str], TaggedCase]:
 
 
 def test_tokens_and_text_are_equal(cases) -> None:
-    """Those of M2M-100 on every line. The others, in Rust, keep white space at the ends, which SentencePiece does not,
-    and nor do the ones in Python of transformers before 5; and they lose a combining mark after a space."""
+    """M2M-100's tokenizer agrees on every line; the others, in Rust, differ in two ways.
+
+    They keep white space at the ends, unlike SentencePiece and the tokenizers in Python before transformers 5, and they
+    lose a combining mark after a space.
+    """
     case, rng = cases['en', 'de'], np.random.default_rng(0)
     ours = case.ours.tokenizer
     case.tokenizer.src_lang = ours.source_language

@@ -33,7 +33,7 @@ def correlation(a, b):
     return (a * b).sum() / (0.09 * np.sqrt(a.size))
 
 
-def test_neighbours_are_independent():
+def test_neighbors_are_independent():
     mask = np.asarray(masks(jax.random.key(2), SHAPE, 0.1))
     flat = mask.ravel()
     for distance in [1, 2, 3, 4, 7, 8, 16, 31, 64, 511, 512, 513, 1024, 4096, 16384, 65536]:

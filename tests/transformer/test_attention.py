@@ -198,7 +198,9 @@ def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
 @pytest.mark.parametrize('is_masked', [True, False])
 def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, monkeypatch):
     """What is asked of cuDNN, answered by JAX itself: no machine of these tests has the library.
-    Values and gradients, also where a query sees nothing: then its weights are equal and its gradient is finite."""
+
+    Compares values and gradients, also of a query that sees nothing: its weights are equal, its gradient is finite.
+    """
     fused, taken = jax.nn.dot_product_attention, []
 
     def record(*args, implementation, mask):

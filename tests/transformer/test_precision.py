@@ -97,7 +97,9 @@ def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
 @pytest.mark.parametrize('name', ['embedding', 'positions', 'dense', 'norm', 'logits'])
 def test_gradient_of_what_occurs_2000_times(name) -> None:
     """Every number that enters has eight bits, so that the sum alone could lose any.
-    Cotangents lean one way, as those of a frequent token may: a bfloat16 sum of them stops growing halfway."""
+
+    Cotangents lean one way, as those of a frequent token may: a bfloat16 sum of them stops growing halfway.
+    """
 
     def gradients(dtype: jnp.dtype) -> Any:
         module, inputs = case_of(name, dtype)

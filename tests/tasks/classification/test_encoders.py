@@ -1,4 +1,4 @@
-"""The encoders against NumPy; padding and neighbours change nothing."""
+"""The encoders against NumPy; padding and neighbors change nothing."""
 
 from functools import partial
 from typing import Any

@@ -155,6 +155,6 @@ def test_imdb_reviews_are_prepared_by_their_builder_and_read(tmp_path: Path, mon
     ]
     assert found.places[0] == 'tfds:imdb_reviews:train, example 1'
     assert len(read(tmp_path, 'tfds:imdb_reviews:train+test').texts) == 3
-    unlabelled = fault(tmp_path, 'tfds:imdb_reviews:unsupervised')
-    assert unlabelled == 'tfds:imdb_reviews:unsupervised, example 1: an example without a label'
+    unlabeled = fault(tmp_path, 'tfds:imdb_reviews:unsupervised')
+    assert unlabeled == 'tfds:imdb_reviews:unsupervised, example 1: an example without a label'
     assert 'tensorflow' not in sys.modules

@@ -40,7 +40,7 @@ def planted(seed: int = 0) -> tuple[WordVectors, np.ndarray]:
     return WordVectors(words, np.array(matrix)), direction
 
 
-def test_the_direction_is_the_first_principal_component_of_centred_pairs() -> None:
+def test_the_direction_is_the_first_principal_component_of_centered_pairs() -> None:
     vectors, direction = planted()
     rows = []
     for pair in PAIRS:

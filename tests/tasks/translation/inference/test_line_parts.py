@@ -52,7 +52,7 @@ def test_a_line_is_cut_at_sentence_ends_then_clauses_then_words(line, parts):
     assert split_line(line, len, 24 if line.isascii() or '…' in line else 14) == parts
 
 
-def test_neighbours_stay_together_as_long_as_they_fit():
+def test_neighbors_stay_together_as_long_as_they_fit():
     line = ' '.join(f'Sentence {n}.' for n in range(40))
     parts = split_line(line, words, 11)
     assert ' '.join(parts) == line
@@ -62,7 +62,7 @@ def test_neighbours_stay_together_as_long_as_they_fit():
 @pytest.mark.parametrize(
     'line', ['at 10:30 or 11:45 in the hall of the house', 'it costs 3,50 or 1,000,000 in all the old shops']
 )
-def test_rejoined_neighbours_get_no_space_that_was_not_there(line):
+def test_rejoined_neighbors_get_no_space_that_was_not_there(line):
     """The model saw 10:30 as one word; so should it here."""
     assert ' '.join(split_line(line, len, 30)) == line
 
