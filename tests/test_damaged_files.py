@@ -110,8 +110,8 @@ def test_a_model_that_would_give_invalid_text_later_is_no_model() -> None:
 @pytest.mark.parametrize(
     ('file', 'changes', 'message'),
     [
-        ('config.json', {'decoder_layers': 2**62}, 'num_decoder_layers=4611686018427387904: expected at most 1,000'),
-        ('config.json', {'d_model': 2**40, 'encoder_attention_heads': 2}, 'expected less than 2,147,483,648'),
+        ('config.json', {'decoder_layers': 2**62}, 'num_decoder_layers=4611686018427387904'),
+        ('config.json', {'d_model': 2**40, 'encoder_attention_heads': 2}, '2,147,483,648'),
         ('config.json', {'architectures': 5}, 'architectures=5: expected'),
         ('tokenizer_config.json', {'model_max_length': 'long'}, 'settings cannot be read'),
         ('tokenizer_config.json', {'pad_token': 5}, 'settings cannot be read'),

@@ -67,7 +67,7 @@ def test_each_line_is_answered_before_the_next_is_typed(call: Callable) -> None:
 def test_bytes_that_are_not_utf8_end_nothing(call: Callable) -> None:
     code, answers, error = call([b'\xff\n', b'a\n', b'\x04'])
     assert (code, answers.decode()) == (0, '\ufffd\nA\n')
-    assert 'lines that were not valid UTF-8, their invalid bytes translated as U+FFFD: 1' in error
+    assert 'U+FFFD: 1' in error
 
 
 def test_ctrl_c_ends_with_130_on_a_line_of_its_own(call: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

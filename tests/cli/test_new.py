@@ -158,7 +158,7 @@ def test_one_example_in_ten_is_held_out_and_in_a_small_corpus_twenty(tmp_path: P
         for count in (5, 90, 400, 50_000)
     ]
     assert counts == [1, 18, 40, 1000]
-    with pytest.raises(shared.UserError, match='got 2 different examples, too few to hold some out'):
+    with pytest.raises(shared.UserError, match='got 2 different'):
         shared.data_fields(tmp_path / 'my.py', options, [*'ab'] * 40)
 
 
@@ -172,8 +172,8 @@ def own_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 OTHERS = {
-    'classification': (('texts.tsv',), 'model.num_classes', 2, ('once.tsv', "labels, 'once' with one text")),
-    'speech': (('words',), 'model.hidden_size', 48, ('words/yes', '16 recordings with 0 different words')),
+    'classification': (('texts.tsv',), 'model.num_classes', 2, ('once.tsv', "'once'")),
+    'speech': (('words',), 'model.hidden_size', 48, ('words/yes', '0 different words')),
     'trigger-word': (('words', '--word', 'yes'), 'data.trigger', 'yes', ('words', "got 0 recordings of --word ''")),
     'word-vectors': (('text',), 'tokenizer.min_count', 2, ('few.tsv', 'got 9 words in 3 lines')),
     'circle': ((), 'hidden', 8, ('few.tsv', 'nrecognized')),
@@ -231,7 +231,7 @@ BAD = {
     ),
     'one side of validation': (
         ('--source', 'train.en', '--target', 'train.de', '--valid-source', 'train.en'),
-        'got one of --valid-source and --valid-target',
+        '--valid-target',
     ),
     'no file': (('--source', 'train.xx', '--target', 'train.de'), 'train.xx does not exist'),
     'unknown language': (('--source', 'short', '--target', 'short'), 'give --source-language'),

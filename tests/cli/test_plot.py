@@ -50,13 +50,13 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, capsys) -> None:
         (['atention'], "no picture 'atention'"),
         (['attention', 'run'], "plot attention: got 'run'"),
         (['curves'], 'plot curves: got nothing'),
-        (['tree', 'run', 'a', '--translation', 'b'], '--translation has no effect; it is for attention, heads, layers'),
+        (['tree', 'run', 'a', '--translation', 'b'], '--translation'),
         (['curves', tmp_path], 'config.json'),
-        (['lengths', tmp_path / 'broken.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
-        (['lengths', tmp_path / 'deep.json'], 'expected what `flax-transformer evaluate RUN --json` prints'),
+        (['lengths', tmp_path / 'broken.json'], 'evaluate RUN --json'),
+        (['lengths', tmp_path / 'deep.json'], 'evaluate RUN --json'),
         (['lengths', tmp_path / 'none.json'], 'no such file'),
         (['positions', 'number_words_rnn'], 'its model has no positions'),
-        (['schedule', 'number_words', '--output', 'a.gif'], 'expected a file name ending in .png, .svg, .pdf'),
+        (['schedule', 'number_words', '--output', 'a.gif'], '.png, .svg, .pdf'),
     ):
         assert main(['plot', *map(str, argv)]) == 2
         assert expected in capsys.readouterr().err
@@ -85,6 +85,6 @@ def test_scores_of_speech_are_drawn(tmp_path: Path, capsys) -> None:
         assert '<svg' in file.read_text()
     for kind, other in (('confusion', 'detection'), ('detection', 'confusion')):
         assert main(['plot', kind, str(tmp_path / f'{other}.json')]) == 2
-        assert 'expected what `flax-transformer evaluate RUN --json` prints for a' in capsys.readouterr().err
+        assert 'evaluate RUN --json' in capsys.readouterr().err
     assert main(['plot', 'confusion', str(scores), str(scores)]) == 2
     assert 'expected SCORES.json' in capsys.readouterr().err

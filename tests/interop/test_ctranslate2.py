@@ -67,7 +67,7 @@ def test_what_the_format_cannot_hold_is_refused_by_name(name, value):
 
 
 def test_another_length_penalty_matters_to_beams_alone():
-    with pytest.raises(UserError, match="length_penalty='gnmt': expected 'power' or 'none'"):
+    with pytest.raises(UserError, match="length_penalty='gnmt'"):
         check(SMALL, DecodingConfig())
     check(SMALL, DecodingConfig(beam_width=1))
 
@@ -91,7 +91,7 @@ def test_another_search_or_other_parameters_keep_its_engine(golden, monkeypatch)
     for one in (wide, other):
         assert isinstance(one, CTranslate2Translator)
         assert one.compute_type == 'int8'
-    assert (wide._options['beam_size'], other._options['beam_size']) == (2, 1)
+    assert (wide.decoding.beam_width, other.decoding.beam_width) == (2, 1)
     assert other.programs is fast.programs
     with pytest.raises(UserError, match=r'decoding\.coverage_penalty=0\.5'):
         fast.with_decoding(replace(golden.decoding, coverage_penalty=0.5))
@@ -104,7 +104,7 @@ def test_without_the_package_the_command_that_installs_it_is_said(golden, monkey
 
 
 def test_a_compute_type_is_of_this_back_end_alone():
-    with pytest.raises(UserError, match=r'--compute-type int8 needs --backend ctranslate2'):
+    with pytest.raises(UserError, match='--backend ctranslate2'):
         main([str(RUN), '--compute-type', 'int8'])
 
 

@@ -21,7 +21,7 @@ def test_a_map_has_the_weights_and_the_tokens() -> None:
     np.testing.assert_array_equal(axes.images[0].get_array(), WEIGHTS[0, 0])
     assert [text.get_text() for text in axes.get_xticklabels()] == ['▁a', r'b\$^2', '</s>']
     assert [text.get_text() for text in axes.get_yticklabels()] == TARGET
-    with pytest.raises(ValueError, match=r'weights \(2, 3\): expected \[3, 2\] for 3 target and 2 source tokens'):
+    with pytest.raises(ValueError, match=r'\(2, 3\).*\[3, 2\]'):
         plot_map(WEIGHTS[0, 0], TARGET, SOURCE)
 
 
@@ -73,7 +73,7 @@ def test_lines_share_colors_between_panels() -> None:
     assert len(plot_positions({'one': np.eye(4), 'two': np.eye(4)}).axes) == 3
 
 
-def test_the_best_path_of_a_beam_tree_is_coloured() -> None:
+def test_the_best_path_of_a_beam_tree_is_colored() -> None:
     figure = plot_beam_tree(['a', 'b', 'c', 'd'], [-1, -1, 0, 2], [-0.1, -2.0, -0.3, -0.5], best=3)
     lines = figure.axes[0].lines
     assert [line.get_color() == COLORS[1] for line in lines] == [True, False, True, True]

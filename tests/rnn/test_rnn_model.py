@@ -184,12 +184,12 @@ def test_flops_by_part_by_hand() -> None:
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ({'hidden_size': 0}, 'hidden_size=0: expected at least 1'),
-        ({'attention_size': 0}, 'attention_size=0: expected at least 1, or None'),
-        ({'attention_size': 4, 'attention': 'none'}, "no effect with attention='none'; it is for additive"),
-        ({'cell': 'ltsm'}, "cell='ltsm': expected one of lstm, gru"),
-        ({'target_vocab_size': 5}, "tie_embeddings='all' shares one table"),
-        ({'eos_id': 40_000}, 'expected an id from 0 to vocab_size - 1'),
+        ({'hidden_size': 0}, 'hidden_size=0'),
+        ({'attention_size': 0}, 'attention_size=0'),
+        ({'attention_size': 4, 'attention': 'none'}, "attention='none'"),
+        ({'cell': 'ltsm'}, "cell='ltsm': .*lstm"),
+        ({'target_vocab_size': 5}, "tie_embeddings='all'"),
+        ({'eos_id': 40_000}, 'vocab_size'),
         ({'pad_id': 1}, 'pad_id and eos_id are both 1'),
         ({'num_encoder_layers': 101}, 'expected at most 100'),
     ],

@@ -143,7 +143,7 @@ def test_an_unk_id_beyond_the_vocabulary_is_refused_by_name():
 
 @pytest.mark.parametrize('algorithm', ['bpe', 'unigram'])
 def test_a_vocabulary_too_big_for_the_text_names_the_limit_and_the_limit_works(algorithm):
-    with pytest.raises(UserError, match=r'vocab_size=100000 .*at most \d+: set --model\.vocab-size \d+') as caught:
+    with pytest.raises(UserError, match=r'vocab_size=100000 .*--model\.vocab-size \d+') as caught:
         train(vocab_size=100_000, algorithm=algorithm)
     limit = int(re.search(r'--model\.vocab-size (\d+)', str(caught.value))[1])
     assert train(vocab_size=limit, algorithm=algorithm).vocab_size == limit
@@ -152,7 +152,7 @@ def test_a_vocabulary_too_big_for_the_text_names_the_limit_and_the_limit_works(a
 
 
 def test_a_vocabulary_too_small_for_bytes_and_characters_names_the_limit_and_the_remedy_works():
-    with pytest.raises(UserError, match=r'vocab_size=100 .*\d+ special .*--tokenizer\.character-coverage') as caught:
+    with pytest.raises(UserError, match=r'--tokenizer\.character-coverage') as caught:
         train(vocab_size=100)
     limit = int(re.search(r'--model\.vocab-size above (\d+)', str(caught.value))[1])
     assert train(vocab_size=limit + 1).vocab_size == limit + 1
@@ -162,7 +162,7 @@ def test_a_vocabulary_too_small_for_bytes_and_characters_names_the_limit_and_the
 
 @pytest.mark.parametrize('corpus', [[], [''], ['', '']], ids=['no lines', 'a blank line', 'blank lines'])
 def test_an_empty_corpus_is_called_empty(corpus):
-    with pytest.raises(UserError, match=r'empty; expected at least one line'):
+    with pytest.raises(UserError, match='empty'):
         train(corpus)
 
 

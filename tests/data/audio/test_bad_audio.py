@@ -30,13 +30,13 @@ def with_nan(count: int) -> np.ndarray:
 
 REFUSED = {
     'empty': (lambda: b'', 'the file is empty'),
-    'text': (lambda: b'Dear user,\n' * 9, "(Format not recognised; it starts with b'Dear')"),
+    'text': (lambda: b'Dear user,\n' * 9, "b'Dear'"),
     'only RIFF': (lambda: wav_bytes(TONE)[:12], 'ends before'),
     'cut in the header': (lambda: wav_bytes(TONE)[:30], 'its chunk fmt is too short'),
     'no samples': (lambda: wav_bytes(TONE[:0]), 'holds no samples'),
     'samples before fmt': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT),
-        'does not say how its samples are coded',
+        'fmt',
     ),
     'no channels': (
         lambda: chunk(b'RIFF', b'WAVE' + chunk(b'fmt ', b'\1\0' + bytes(14)) + chunk(b'data', bytes(100))),
@@ -56,7 +56,7 @@ REFUSED = {
 @pytest.mark.parametrize('case', REFUSED)
 def test_what_cannot_be_read_is_refused_in_one_line(case: str) -> None:
     make, message = REFUSED[case]
-    if 'Format' in message or 'it starts' in message:
+    if case == 'text':
         pytest.importorskip('soundfile')
     with pytest.raises(BadInput) as caught:
         read(make())

