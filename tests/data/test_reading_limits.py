@@ -131,7 +131,7 @@ def test_a_wav_files_block_align_does_not_matter(channels: int, block: int) -> N
     content[32:34] = struct.pack('<H', block)
     found = reading.read_audio(io.BytesIO(content), 8000, name='a.wav')
     np.testing.assert_allclose(found.samples, tone(), atol=1e-4)
-    assert 'bytes of a frame' in found.remarks
+    assert 'the WAV header is wrong about the bytes of a frame' in found.remarks
 
 
 def test_segments_are_read_by_offset_and_duration(tmp_path: Path) -> None:
