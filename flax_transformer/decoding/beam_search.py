@@ -232,9 +232,11 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
 def _cannot_improve(
     live: _Live, finished: Hypotheses, position: jax.Array, problem: SearchProblem, groups: int
 ) -> jax.Array:
-    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more. With required
-    phrases, hardly any search would stop early, since they make hypotheses less probable. So hypotheses that lack a
-    phrase are ignored, and the others are bounded as if they ended with the next token."""
+    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
+
+    With required phrases, hardly any search would stop early, since they make hypotheses less probable. So hypotheses
+    that lack a phrase are ignored, and the others are bounded as if they ended with the next token.
+    """
     batch, width = live.log_probs.shape
     size = width // groups
     log_probs, lengths = live.log_probs, problem.max_lengths

@@ -107,8 +107,10 @@ def run_search(
 
 
 def _stages(state: DecodeState, length: int) -> list[int]:
-    """Slots of each stage of a search, the last `length`: a step's cost grows with the slots, so a high limit must not
-    slow down sentences that end early."""
+    """Slots of each stage of a search, the last `length`.
+
+    A step's cost grows with the slots, and a high limit must not slow down sentences that end early.
+    """
     if not jax.tree.leaves(state.slots) or not isinstance(length, int):  # a symbolic length cannot be compared
         return [length]
     doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
@@ -119,10 +121,10 @@ BLOCK = 64  # numbers, compared by their maximum first
 
 
 def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The k largest of each row of x [N, V] and their indices, both [N, k]; ties go to the lower index, as in
-    `jax.lax.top_k`.
+    """The k largest of each row of x [N, V] and their indices, both [N, k].
 
-    The k blocks with the largest maxima hold them all: any number in another block comes after k others.
+    Ties go to the lower index, as in `jax.lax.top_k`. The k blocks with the largest maxima hold them all: any number in
+    another block comes after k others.
     """
     if x.shape[1] <= (2 * k - 1) * BLOCK:
         return jax.lax.top_k(x, k)
@@ -134,8 +136,10 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 
 def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k]; ties go to the lower
-    index."""
+    """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k].
+
+    Ties go to the lower index.
+    """
     flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
     return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
 

@@ -44,8 +44,10 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
-    """Log-probability / `length_penalty`, with alpha at least 0. The bound is the score at the greatest length, since
-    log-probabilities only fall."""
+    """Log-probability / `length_penalty`, with alpha at least 0.
+
+    The bound is the score at the greatest length, since log-probabilities only fall.
+    """
     score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
     return Scorer(score, score)
 

@@ -89,8 +89,10 @@ def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
 
 
 def forced_prefix(prefix: jax.Array, pad_id: int, free: int = 0) -> Transform:
-    """The first tokens are those of prefix [B, P] before pad_id; the first `free` of them cost nothing, the others the
-    model's log-probabilities."""
+    """Makes the first tokens those of prefix [B, P] before pad_id.
+
+    The first `free` of them cost nothing, the others the model's log-probabilities.
+    """
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         slots = prefix.shape[1]

@@ -29,8 +29,10 @@ class Embedding(nn.Module):
         self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of ids [...]. pad_id, from which the decoder starts, is the zero vector unless pad_row is
-        'both'."""
+        """Vectors [..., D] of ids [...].
+
+        pad_id, from which the decoder starts, is the zero vector unless pad_row is 'both'.
+        """
         vectors = look_up(self.table, tokens, self.dtype)
         if self.scale:
             vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)

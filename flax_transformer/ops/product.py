@@ -80,8 +80,10 @@ def look_up(table: Weight, ids: jax.Array, dtype: jnp.dtype) -> jax.Array:
 
 def _whole_rows(table: jax.Array) -> jax.Array:
     """The table [V, D] with no row split over the devices of a mesh with these axes; elsewhere the table as it is.
+
     A look-up in split rows would have vectors split along D over `fsdp`, over which the batch is split too: XLA would
-    gather the vectors of the whole batch on every device, and say so ("involuntary full rematerialization")."""
+    gather the vectors of the whole batch on every device, and say so ("involuntary full rematerialization").
+    """
     if 'fsdp' not in jax.sharding.get_abstract_mesh().auto_axes:
         return table
     return jax.lax.with_sharding_constraint(table, P(P.UNCONSTRAINED, None))
@@ -126,8 +128,10 @@ def _mixed_backward(
     axes: str, dtype: jnp.dtype, kept: tuple[jax.Array, jax.Array], grad_result: jax.Array
 ) -> tuple[jax.Array, jax.Array, None]:
     """The gradients of x, in its dtype, and of the exact weight, never rounded below float32.
+
     The gradient of a float32 result, such as logits, is rounded to x's dtype first: products of float32 take
-    accelerators several times as long, and no sum of these products is rounded."""
+    accelerators several times as long, and no sum of these products is rounded.
+    """
     x, weight = kept
     grad_result = grad_result.astype(x.dtype)
     rows, features = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1, grad_result.ndim))

@@ -190,8 +190,7 @@ class Decoder(nn.Module):
         return DecodeState((states, context), source, jnp.int32(0))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention over the source, [N, S], and
-        the state after it."""
+        """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention [N, S], and the next state."""
         (states, context), source, layer = state.cache, state.shared, self.layers[0]
         from_input = layer.input(x)
         if self.config.input_feeding:

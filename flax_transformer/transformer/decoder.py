@@ -140,8 +140,11 @@ class Decoder(nn.Module):
         return DecodeState((), Shared(memories, memory_mask), jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Returns the hidden state of one embedded token x [B, W, D] per hypothesis, its attention over the source
-        [B * W, S], averaged over heads and layers, and the next state. jit drops what the caller does not use."""
+        """The hidden state of one embedded token x [B, W, D] per hypothesis, its attention, and the next state.
+
+        The attention over the source, [B * W, S], is averaged over heads and layers. jit drops what the caller does not
+        use.
+        """
         visible = visible_slots(state.slots[0].num_slots // x.shape[1], state.position, state.ancestry, x.shape[1])
         written, seen = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):

@@ -101,7 +101,8 @@ class WordVectors:
     """
 
     def __init__(self, words: Iterable[str], matrix: np.ndarray) -> None:
-        """
+        """Words and their vectors.
+
         Args:
           words: the vocabulary, most frequent first if that is known.
           matrix: [V, D], a row for each word.

@@ -117,8 +117,11 @@ class TriggerWordTask(Task):
 
 
 def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
-    """Normalized frames [B, F, M] as another microphone hears them: each scene's spectrum is tilted and bent at random,
-    and up to 8 neighboring bands, a random number, are 0, their mean, as in SpecAugment (Park et al. 2019)."""
+    """Normalized frames [B, F, M] as another microphone hears them.
+
+    Each scene's spectrum is tilted and bent at random. Up to 8 neighboring bands are masked with 0, their mean, as in
+    SpecAugment (Park et al. 2019).
+    """
     color_key, first_key, count_key = jax.random.split(key, 3)
     scenes, _, bands = frames.shape
     height = np.linspace(-1, 1, bands)

@@ -52,7 +52,8 @@ class Runner:
         max_positions: int | None = None,
         buckets: Sequence[int] = BUCKETS,
     ) -> None:
-        """
+        """Runs batches of sentences.
+
         Args:
           max_slots: of a line of text; longer sentences get a slot for each token.
           max_positions: most slots that the functions take; None: any number.

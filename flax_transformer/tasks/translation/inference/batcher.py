@@ -40,7 +40,8 @@ class Batcher:
     def __init__(
         self, *, batch_tokens: int, warm_up: Callable[[], None], observe: Callable[[int, int, float], None]
     ) -> None:
-        """
+        """Starts the thread.
+
         Args:
           warm_up: what the thread does first.
           observe: called after each batch with its lines, their slots and its seconds.

@@ -61,7 +61,8 @@ class Translator(Streams):
         programs: Programs | None = None,
         calibration: Calibration | None = None,
     ) -> None:
-        """
+        """A translator of models that are in memory.
+
         Args:
           model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
