@@ -1,5 +1,6 @@
-"""Sentences of film reviews, positive or negative (Pang and Lee 2005): averaged embeddings of words and
-pairs of words that start from naive Bayes.
+"""Sentences of film reviews, positive or negative (Pang and Lee 2005).
+
+The model averages embeddings of words and pairs of words; they start from naive Bayes.
 
     flax-transformer train rt_polarity --workdir runs/rt_polarity
 

@@ -1,5 +1,6 @@
-"""What all notebooks share, written by `python notebooks/parts.py`: a badge for Colab, in the README too, and the cell
-that installs.
+"""What all notebooks share: a badge for Colab, in the README too, and the cell that installs.
+
+`python notebooks/parts.py` writes them.
 
 All come from one field of pyproject.toml, `Repository` in `[project.urls]`. Without it there is no badge, and the cell
 installs the checkout that the notebook is in, or a wheel next to it.

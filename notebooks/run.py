@@ -1,5 +1,6 @@
-"""Runs notebooks from a clean kernel and stores their outputs: `python notebooks/run.py [FILE ...]`, by default all
-that are stored with outputs.
+"""Runs notebooks from a clean kernel and stores their outputs: `python notebooks/run.py [FILE ...]`.
+
+By default it runs all that are stored with outputs.
 
 Each code cell keeps a hash of the source that its outputs come from, so that a test finds outputs of other code.
 Times, speeds and the folder of the run are left out of the outputs, since they differ each time. Nothing is stored if
