@@ -9,7 +9,7 @@ import numpy as np
 
 from flax_transformer.data.audit.alignment import shifted_stretches
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.kinds import KINDS
+from flax_transformer.data.audit.kinds import KINDS, MEMORIZED
 from flax_transformer.data.audit.language import is_language
 from flax_transformer.data.audit.pairs import shown
 from flax_transformer.data.audit.parts import Part, open_all, read_part
@@ -17,13 +17,12 @@ from flax_transformer.data.audit.report import EXAMPLES, Finding, Report, findin
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.repeats import contradictions, pair_keys, repeated, shared
 
-MEMORIZED = 0.9  # a test set with this fraction of it in the training data has a meaningless score
-
 
 def audit(
     data: DataConfig,
     check: CheckConfig,
     vocabulary: Vocabulary,
+    parts: list[Part] | None = None,
     *,
     processes: int = 1,
     progress: Callable[[int], object] | None = None,
@@ -34,24 +33,15 @@ def audit(
     while pairs are compared, and the first 65,536 pairs of one corpus. More than one of `processes`, which inspect a
     larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
 
+    Args:
+      parts: the corpora, opened, to which what they show is added; None: those of `data`.
+
     Raises UserError if a corpus cannot be read at all.
     """
-    parts = open_all(data)  # all of them first: a wrong name is reported before the training corpus is read
-    return report_on(parts, data, check, vocabulary, processes=processes, progress=progress)
-
-
-def report_on(
-    parts: list[Part],
-    data: DataConfig,
-    check: CheckConfig,
-    vocabulary: Vocabulary,
-    *,
-    processes: int = 1,
-    progress: Callable[[int], object] | None = None,
-) -> Report:
-    """Reads opened corpora and compares them; reports how serious the findings are."""
+    if parts is None:
+        parts = open_all(data)  # all of them first: a wrong name is reported before the training corpus is read
     for part in parts:
-        read_part(part, data, check, vocabulary, processes=processes, progress=progress)
+        read_part(part, data, check, vocabulary, processes, progress)
         _find_shifts(part)
     training = [part for part in parts if part.role == 'train']
     _compare_training(training)
@@ -123,11 +113,15 @@ def _findings(part: Part, check: CheckConfig) -> list[Finding]:
     if missing := part.rows.get('missing_side'):
         row, side = min(missing.items())
         part.details['missing_side'] = part.corpus.missing(side, row)
-    _find_languages(part)
+    whole = _of_languages(part)
+    first = range(min(EXAMPLES, len(part)) if whole else 0)
     reported = {kind: rows for kind, rows in part.rows.items() if kind != 'leaked' or part.role != 'train'}
     shown_rows = {kind: heapq.nsmallest(EXAMPLES, rows.items()) for kind, rows in reported.items()}
-    texts = _texts_of(part, {row for rows in shown_rows.values() for row, _ in rows})
+    texts = _texts_of(part, {row for rows in shown_rows.values() for row, _ in rows}.union(first))
     findings = []
+    for kind, side, detail in whole:
+        examples = [part.example(row, side, texts) for row in first]
+        findings += findings_of(KINDS[kind], part.name, len(part), len(part), examples, detail)
     for kind, rows in reported.items():
         about = KINDS[kind]._replace(share=getattr(check, kind, 0.0))
         examples = [part.example(row, side, texts) for row, side in shown_rows[kind]]
@@ -142,26 +136,23 @@ def _texts_of(part: Part, rows: set[int]) -> dict[int, tuple[str, str]]:
     return {row: (shown(pair[0]), shown(pair[1])) for row, pair in enumerate(pairs) if row in rows}
 
 
-def _find_languages(part: Part) -> None:
-    """Adds what the languages of whole sides show."""
+def _of_languages(part: Part) -> list[tuple[str, int, str]]:
+    """What the languages of whole sides show: kind, side and detail."""
     if not all(part.identified):
-        return
+        return []
     (source, _), (target, _) = part.identified
     first, second = part.languages
     if is_language(source, second) and is_language(target, first) and not is_language(source, first):
-        part.add('swapped_corpus', range(len(part)))
-        part.details['swapped_corpus'] = (
-            f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
-        )
-        return
-    details = []
+        detail = f'source lines are {source}, target lines are {target}; the config says {first} and {second}'
+        return [('swapped_corpus', 0, detail)]
+    kinds = []
     for side, (language, share) in enumerate(part.identified):
         expected = part.languages[side]
         if share > 0.5 and not is_language(language, expected):
-            part.add('other_language', range(len(part)), side)
             word = ('source', 'target')[side]
-            details.append(f'{share:.0%} of the {word} lines looked at are {language}, the config says {expected}')
-    part.details['other_language'] = '; '.join(details)
+            detail = f'{share:.0%} of the {word} lines looked at are {language}, the config says {expected}'
+            kinds.append(('other_language', side, detail))
+    return kinds
 
 
 def _vocabulary_findings(check: CheckConfig, vocabulary: Vocabulary, training: list[Part]) -> list[Finding]:

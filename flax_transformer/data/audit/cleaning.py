@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.audit.checking import report_on
+from flax_transformer.data.audit.checking import audit
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.audit.pairs import shown
 from flax_transformer.data.audit.parts import Part, open_all
@@ -70,7 +70,7 @@ def clean(
     for path in paths:
         if path.resolve() in read:
             raise UserError(f'{path} is read, and would be overwritten; choose another --output')
-    report = report_on(parts, data, check, vocabulary, processes=processes, progress=progress)
+    report = audit(data, check, vocabulary, parts, processes=processes, progress=progress)
     output.mkdir(parents=True, exist_ok=True)
     training = [part for part in parts if part.role == 'train']
     return [_write(part, *files, spaces=spaces) for part, files in zip(training, planned, strict=True)], report

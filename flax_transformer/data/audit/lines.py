@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 _CONTROLS = ('Cc', 'Cf', 'Co')  # Unicode's categories
 _NO_CONTROLS = '\t\r\u200c\u200d'  # the last two join letters of Indic scripts and Persian, and emoji
-_LONE_JOINER = re.compile('(?<![\u0590-\U0010ffff])[\u200c\u200d]')
 _QUOTED = re.compile('"(?:[^"]|"")*"')
 _ENTITY = re.compile(r'&(?:#(?:\d{2,7}|[xX][0-9a-fA-F]{2,6})|([A-Za-z][A-Za-z0-9]{1,30}));')
 _TAG = re.compile(
@@ -32,12 +31,10 @@ def is_blank(line: str) -> bool:
 
 
 def has_control(line: str) -> bool:
-    """Whether a line has control, zero-width or private characters; a joiner between what it joins is fine."""
-    if line.isprintable():
-        return False
-    if any(unicodedata.category(character) in _CONTROLS and character not in _NO_CONTROLS for character in line):
-        return True
-    return _LONE_JOINER.search(line) is not None
+    """Whether a line has control, zero-width or private characters; joiners of letters are fine."""
+    return not line.isprintable() and any(
+        unicodedata.category(character) in _CONTROLS and character not in _NO_CONTROLS for character in line
+    )
 
 
 def has_entity(line: str) -> bool:

@@ -111,7 +111,6 @@ def read_part(
     data: DataConfig,
     check: CheckConfig,
     vocabulary: Vocabulary,
-    *,
     processes: int,
     progress: Callable[[int], object] | None,
 ) -> None:

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import shows_progress
+from flax_transformer.data.audit.checking import audit
+from flax_transformer.data.audit.config import Vocabulary
+from flax_transformer.data.audit.kinds import KINDS
+from flax_transformer.data.audit.report import Report, findings_of
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.lines import Listed, unchanged
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.run import Run
-
-if TYPE_CHECKING:
-    from flax_transformer.data.audit.report import Report
 
 
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:
@@ -29,17 +29,12 @@ def check_corpora(config: Config, *, say: Callable[[str], None], processes: int 
 
 def report_of(
     config: Config, workdir: Path | None, *, processes: int = 1, progress: Callable[[int], object] | None = None
-) -> 'Report':
+) -> Report:
     """What is wrong with the config's corpora, for the command `check`.
 
     `workdir` is a run: its tokenizer decides what is too long or has no piece, and files that changed since it began
     are reported.
     """
-    from flax_transformer.data.audit.checking import audit
-    from flax_transformer.data.audit.config import Vocabulary
-    from flax_transformer.data.audit.kinds import KINDS
-    from flax_transformer.data.audit.report import findings_of
-
     run = None if workdir is None else Run(workdir)
     tokenizer = None if run is None else run.read_tokenizer()
     vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
