@@ -73,6 +73,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
     [
         ('I <b>saw</b> <i>the man</i>.', 'Ich sah den Mann.', '0-0 1-1 2-2 3-3', 'Ich <b>sah</b> <i>den Mann</i>.'),
         ('<i>One</i> <b>two three</b>', 'zwei drei eins', '1-0 2-1 0-2', '<b>zwei drei</b> <i>eins</i>'),
+        ('<b>one two</b> three four', 'eins drei vier zwei', '0-0 2-1 3-2 1-3', '<b>eins</b> drei vier zwei'),
         ('a <b>b <i>c</i></b> d', 'D C B A', '3-0 2-1 1-2 0-3', 'D <b><i>C</i> B</b> A'),
         ('Press <img/> now<ref/>, a.', 'Jetzt, A drück.', '0-2 1-0 2-1', '<img/> Jetzt<ref/>, A drück.'),
         ('<b>All of it.</b> Yes', 'Alles. Ja', '0-0 3-1', '<b>Alles.</b> Ja'),
