@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_one_message(tmp_path: Path, source: str, content
 def test_a_folder_without_the_files_of_a_label_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'films').mkdir()
     (tmp_path / 'films' / '1.txt').write_text('good')
-    assert 'films has no folders in it; expected one for each label' in fault(tmp_path, 'films')
+    assert 'films has no folders in it' in fault(tmp_path, 'films')
     (tmp_path / 'films' / 'pos').mkdir()
     assert "pos has no .txt files; expected the texts of the label 'pos' there" in fault(tmp_path, 'films')
     (tmp_path / 'films' / 'pos' / '1.txt').write_bytes(b'caf\xe9')

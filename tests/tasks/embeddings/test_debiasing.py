@@ -94,7 +94,7 @@ def test_debiasing_leaves_specific_words_and_takes_the_direct_bias_of_others() -
 
 def test_pairs_that_share_a_word_are_refused() -> None:
     vectors, g = planted()
-    with pytest.raises(UserError, match="the word 'she' occurs twice in the pairs; expected each word in one pair"):
+    with pytest.raises(UserError, match="the word 'she' occurs twice in the pairs"):
         debiased(vectors, g, specific=(), pairs=[('she', 'he'), ('man', 'she')])
     debiased(vectors, g, specific=(), pairs=[('she', 'he'), ('lass', 'she')])  # lass is unknown: one pair is left
 
@@ -145,7 +145,7 @@ def test_words_that_are_not_there_are_one_message() -> None:
         bias_direction(vectors, [('lass', 'lad')])
     with pytest.raises(UserError, match='have the same vector'):
         bias_direction(vectors, [('he', 'he')])
-    with pytest.raises(UserError, match='has 1 of the words job1, x; expected at least 2'):
+    with pytest.raises(UserError, match='has 1 of the words job1, x'):
         association(vectors, (('job1', 'x'), JOBS), (('he',), ('she',)))
     alike = WordVectors([*'abcd', 'he', 'she'], [[1, 0]] * 4 + [[1, 1], [0, 1]])
     with pytest.raises(UserError, match='every target is as near to the attributes'):

@@ -102,9 +102,9 @@ def test_what_is_written_is_read_and_what_is_damaged_refused(calibration: Calibr
         with pytest.raises(UserError, match=r'quality\.json is damaged \(.*\); calibrate the run again'):
             Calibration.read(tmp_path)
     (tmp_path / FILE).write_text(text.replace('"format": 2', '"format": 3'))
-    with pytest.raises(UserError, match='has format 3, expected 2'):
+    with pytest.raises(UserError, match='has format 3'):
         Calibration.read(tmp_path)
-    with pytest.raises(UserError, match='1 sentences to calibrate on; expected at least 50'):
+    with pytest.raises(UserError, match='1 sentences to calibrate on'):
         Calibration.fitted([translation_of(['a'], [-1.0])], [2], ['a'])
 
 

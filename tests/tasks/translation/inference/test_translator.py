@@ -74,7 +74,7 @@ def test_an_unknown_field_is_refused_with_the_nearest(copy_run: Path) -> None:
 
 
 def test_what_is_no_line_is_refused(translator: Translator) -> None:
-    with pytest.raises(TypeError, match='got a line of type NoneType, expected str or bytes'):
+    with pytest.raises(TypeError, match='got a line of type NoneType'):
         translator(['a', None])
 
 
