@@ -4,8 +4,8 @@
 
 The model is Transformer-Tiny (Wu et al. 2021: d_model 128, d_ff 256, 4 heads, 4 + 4 layers, post-LN, dropout 0.3), the
 text Multi30k, English to German, lower-cased and tokenized, 8,000 joint pieces. Layer, RMS and group norm are used in
-both stacks; batch and instance norm in the encoder, with layer norm in the decoder. All else is equal: seed, batches,
-and a learning rate that rises to 0.002 in an eighth of the steps and then falls linearly.
+both stacks; batch and instance norm in the encoder (`encoder_norms.py`), with layer norm in the decoder. All else is
+equal: seed, batches, and a learning rate that rises to 0.002 in an eighth of the steps and then falls linearly.
 
 Each norm is a run in the folder, so the same command goes on where it was stopped, and takes finished runs as they are.
 Prints one line of JSON for each: the validation loss and perplexity after the last step, and the CPU time of a training
@@ -23,6 +23,7 @@ from pathlib import Path
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
+import encoder_norms
 from measuring import seconds_in_turn
 from reproduce.transformer_tiny import get_config
 from workload import training_step
@@ -51,11 +52,16 @@ def main() -> None:
 
 
 def config_of(norm: str, steps: int) -> Config:
-    kinds = {'norm': norm} if norm in ('layer', 'rms', 'group') else {'encoder_norm': norm}
     tiny = get_config()
+    if norm in encoder_norms.NORMS:
+        config, decoder_norm = encoder_norms.Config(encoder_norm=norm), 'layer'
+    else:
+        config, decoder_norm = tiny, norm
     return replace(
-        tiny,
-        model=replace(tiny.model, vocab_size=8000, dropout_rate=0.3, **kinds),
+        config,
+        model=replace(tiny.model, vocab_size=8000, dropout_rate=0.3, norm=decoder_norm),
+        data=tiny.data,
+        decoding=tiny.decoding,
         optimizer=OptimizerConfig(schedule='linear', learning_rate=2e-3, warmup_steps=max(1, steps // 8)),
         training=TrainingConfig(
             steps=steps,

@@ -42,8 +42,8 @@ def layer_norm(params, x, epsilon):
     return (x - mean) / np.sqrt(variance + epsilon) * params['scale'] + params['bias']
 
 
-def norm(params, x, kind, epsilon, visible=None):
-    """x [T, D] by a norm; `visible` [T, T] says which positions are in a sentence together, for instance norm."""
+def norm(params, x, kind, epsilon):
+    """x [T, D] by a norm."""
     if kind == 'layer':
         return layer_norm(params, x, epsilon)
     if kind == 'rms':
@@ -52,17 +52,6 @@ def norm(params, x, kind, epsilon, visible=None):
         plain = {'scale': 1.0, 'bias': 0.0}
         groups = [layer_norm(plain, x[:, i : i + 16], epsilon) for i in range(0, x.shape[1], 16)]
         return np.concatenate(groups, axis=-1) * params['scale'] + params['bias']
-    if kind == 'batch':  # outside of training
-        normalized = (x - params['mean']) / np.sqrt(params['variance'] + epsilon)
-        is_token = visible.any(axis=-1, keepdims=True)
-        return np.where(is_token, normalized, 0.0) * params['scale'] + params['bias']
-    assert kind == 'instance'
-    out = np.zeros_like(x)
-    for t in range(len(x)):
-        if visible[t].any():
-            sentence = x[visible[t]]
-            out[t] = (x[t] - sentence.mean(0)) / np.sqrt(sentence.var(0) + epsilon)
-    return out * params['scale'] + params['bias']
 
 
 def score(q, k, kind, weight):
@@ -104,8 +93,8 @@ def feed_forward(params, x, activation):
     return affine(params['outer'], activate(affine(params['inner'], x), activation))
 
 
-def residual(params, x, sublayer, config, kind, visible=None):
-    normalize = lambda x: norm(params['norm'], x, kind, config.norm_epsilon, visible)
+def residual(params, x, sublayer, config):
+    normalize = lambda x: norm(params['norm'], x, config.norm, config.norm_epsilon)
     return x + sublayer(normalize(x)) if config.norm_first else normalize(x + sublayer(x))
 
 
@@ -119,15 +108,14 @@ def embed(table, positions_table, tokens, positions, config):
 
 
 def encode(params, x, visible, config):
-    kind = config.norm if config.encoder_norm == 'same' else config.encoder_norm
     heads = config.num_heads, config.attention_score
     for i in range(config.num_encoder_layers):
         layer = params[f'layers_{i}']
         attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, *heads)
         transform = lambda x, layer=layer: feed_forward(layer['feed_forward'], x, config.activation)
-        x = residual(layer['self_residual'], x, attend, config, kind, visible)
-        x = residual(layer['feed_forward_residual'], x, transform, config, kind, visible)
-    return norm(params['final_norm'], x, kind, config.norm_epsilon, visible) if config.norm_first else x
+        x = residual(layer['self_residual'], x, attend, config)
+        x = residual(layer['feed_forward_residual'], x, transform, config)
+    return norm(params['final_norm'], x, config.norm, config.norm_epsilon) if config.norm_first else x
 
 
 def decode(params, x, memory, visible, memory_visible, config):
@@ -137,9 +125,9 @@ def decode(params, x, memory, visible, memory_visible, config):
         attend = lambda x, layer=layer: multi_head(layer['self_attention'], x, x, visible, *heads)
         look = lambda x, layer=layer: multi_head(layer['cross_attention'], x, memory, memory_visible, *heads)
         transform = lambda x, layer=layer: feed_forward(layer['feed_forward'], x, config.activation)
-        x = residual(layer['self_residual'], x, attend, config, config.norm)
-        x = residual(layer['cross_residual'], x, look, config, config.norm)
-        x = residual(layer['feed_forward_residual'], x, transform, config, config.norm)
+        x = residual(layer['self_residual'], x, attend, config)
+        x = residual(layer['cross_residual'], x, look, config)
+        x = residual(layer['feed_forward_residual'], x, transform, config)
     return norm(params['final_norm'], x, config.norm, config.norm_epsilon) if config.norm_first else x
 
 

@@ -103,7 +103,10 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
         former = getattr(cls, 'FORMER', {})
         if name in former and name not in hints:
             if value != former[name]:
-                raise UserError(f'{where}={value!r}: this field of an earlier version is no longer there; leave it out')
+                raise UserError(
+                    f'{where}={value!r}: this field of an earlier version is no longer there; leave it out and train '
+                    'again, or use that version'
+                )
             continue
         if name not in hints:
             if others := [kind.__name__ for kind in classes if name in kind.__dataclass_fields__]:

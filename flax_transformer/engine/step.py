@@ -96,7 +96,6 @@ def train_step(
     tx: optax.GradientTransformation,
     ema_decay: float = 0.0,
     is_frozen: Any = None,
-    absorb: Callable[[Params, Any], Params] | None = None,
     passes: Passes | None = None,
     sum_in: str = 'float32',
     axis_name: str | None = None,
@@ -109,13 +108,10 @@ def train_step(
     """
     options = {'loss': loss, 'weight': weight, 'passes': passes, 'sum_in': sum_in, 'axis_name': axis_name}
     grads, sums = gradients(state, batch, key, **options)
-    statistics = sums.pop('statistics', None)
     norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
-    if statistics is not None and absorb is not None:
-        params = absorb(params, statistics)
     step = state.step + 1
     ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
     if is_frozen is not None:

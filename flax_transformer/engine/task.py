@@ -64,17 +64,7 @@ class Task(Protocol):
         """Fresh parameters, float32."""
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key.
-
-        With a key, 'statistics' among the sums may be a tree of sums for `absorb`; they are not reported.
-        """
-
-    def absorb(self, params: Params, statistics: Any) -> Params:
-        """The updated parameters, with what has no gradient but follows the data, such as batch norm's statistics.
-
-        These come from the 'statistics' of the loss, summed over all devices and passes of the step.
-        """
-        return params
+        """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key."""
 
     # Optional, instead of gradients and an optimizer: the task updates its parameters itself, such as the few rows of a
     # large table that a batch names. All devices hold the same parameters and must apply the same update: `share`

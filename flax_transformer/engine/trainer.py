@@ -126,7 +126,6 @@ class Trainer:
                 tx=self.tx,
                 ema_decay=self.config.optimizer.ema_decay,
                 is_frozen=self.is_frozen,
-                absorb=self.task.absorb,
             )
         result = (self.shardings, self.devices.replicated)
         self.compiled_step = self.devices.compile(step, state=self.shardings, result=result, donate_state=True)

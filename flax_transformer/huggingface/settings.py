@@ -160,9 +160,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
     family = family_of_model(model)
     # A missing bias is written as zeros.
     always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
-    faults = unexpected(
-        vars(model), always | {'encoder_norm': ['same', 'layer'], 'head_dim': even_heads(model)}, 'model.'
-    )
+    faults = unexpected(vars(model), always | {'head_dim': even_heads(model)}, 'model.')
     if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults

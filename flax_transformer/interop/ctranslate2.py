@@ -44,7 +44,6 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
         'head_dim': even_heads(config),
         'attention_score': ['scaled_dot'],
         'norm': ['layer'],
-        'encoder_norm': ['same', 'layer'],
         'pad_row': ['output', 'neither'],  # a decoder that starts from zero
     }
     expected |= {name: [getattr(TransformerConfig, name)] for name in ('embedding_norm', 'position_offset', 'start_id')}

@@ -1,6 +1,7 @@
 """What the model is: its sizes, and every departure from the paper."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
@@ -11,6 +12,8 @@ GROUP_SIZE = 16  # features in a group of group norm: 32 groups at the base mode
 @dataclass(frozen=True)
 class TransformerConfig:
     """The model. Defaults: the paper's base model (table 3), 37,000 shared pieces."""
+
+    FORMER = MappingProxyType({'encoder_norm': 'same'})
 
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
@@ -26,9 +29,7 @@ class TransformerConfig:
     # drops feed-forward activations; 0 in the published model
     activation_dropout_rate: float = setting(0.0, 'transferable')
     # layer (the paper), rms, or group: 16 features of a position each
-    norm: Literal['layer', 'rms', 'group', 'batch', 'instance'] = 'layer'
-    # batch: over the tokens of a batch, in evaluation by running statistics; instance: over those of a sentence
-    encoder_norm: Literal['same', 'layer', 'rms', 'group', 'batch', 'instance'] = 'same'
+    norm: Literal['layer', 'rms', 'group'] = 'layer'
     norm_first: bool = False  # False: norm(x + sublayer(x)), the paper; True: x + sublayer(norm(x))
     norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
@@ -90,12 +91,7 @@ class TransformerConfig:
         )
         check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
         check(
-            self.norm not in ('batch', 'instance'),
-            f"norm={self.norm!r} would be the decoder's too, and statistics over positions let a position see later "
-            f"ones, which it must predict: expected 'layer', 'rms' or 'group'; encoder_norm={self.norm!r} is possible",
-        )
-        check(
-            'group' not in (self.norm, self.norm_of_encoder) or self.d_model % GROUP_SIZE == 0,
+            self.norm != 'group' or self.d_model % GROUP_SIZE == 0,
             f'd_model={self.d_model} is not divisible by {GROUP_SIZE}, the features of a group of group norm',
         )
         check_range(self, 'norm_epsilon', above=0)
@@ -110,10 +106,6 @@ class TransformerConfig:
     def max_positions(self) -> int | None:
         """The longest source or target with learned positions; None: any length."""
         return self.max_length if self.positions == 'learned' else None
-
-    @property
-    def norm_of_encoder(self) -> str:
-        return self.norm if self.encoder_norm == 'same' else self.encoder_norm
 
     @property
     def vocab_size_of_target(self) -> int:

@@ -23,11 +23,11 @@ class DecoderLayer(nn.Module):
 
     def setup(self) -> None:
         self.self_attention = MultiHeadAttention.of(self.config)
-        self.self_residual = Residual.of(self.config, self.config.norm)
+        self.self_residual = Residual.of(self.config)
         self.cross_attention = MultiHeadAttention.of(self.config)
-        self.cross_residual = Residual.of(self.config, self.config.norm)
+        self.cross_residual = Residual.of(self.config)
         self.feed_forward = FeedForward.of(self.config)
-        self.feed_forward_residual = Residual.of(self.config, self.config.norm)
+        self.feed_forward_residual = Residual.of(self.config)
 
     def _sublayers(
         self,
@@ -100,7 +100,7 @@ class Decoder(nn.Module):
 
     def setup(self) -> None:
         self.layers = [DecoderLayer(self.config) for _ in range(self.config.num_decoder_layers)]
-        self.final_norm = final_norm(self.config, self.config.norm)
+        self.final_norm = final_norm(self.config)
 
     def _finish(self, x: jax.Array) -> jax.Array:
         return self.final_norm(x) if self.final_norm is not None else x

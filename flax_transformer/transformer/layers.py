@@ -15,7 +15,7 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import add_to_rows, look_up
 from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.norms import make_norm, normalize
+from flax_transformer.transformer.norms import make_norm
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'relu': nn.relu,
@@ -90,9 +90,9 @@ class FeedForward(nn.Module):
         return Dense(self.d_ff, self.d_model, dtype=self.dtype, name='outer')(hidden)
 
 
-def final_norm(config: TransformerConfig, kind: str) -> nn.Module | None:
+def final_norm(config: TransformerConfig) -> nn.Module | None:
     """Returns the norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
-    return make_norm(kind, config.norm_epsilon, jnp.dtype(config.dtype)) if config.norm_first else None
+    return make_norm(config.norm, config.norm_epsilon, jnp.dtype(config.dtype)) if config.norm_first else None
 
 
 class Residual(nn.Module):
@@ -105,20 +105,14 @@ class Residual(nn.Module):
     norm: str = 'layer'  # its name in `TransformerConfig.norm`
 
     @classmethod
-    def of(cls, config: TransformerConfig, norm: str) -> 'Residual':
-        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), norm)
+    def of(cls, config: TransformerConfig) -> 'Residual':
+        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), config.norm)
 
     @nn.compact
     def __call__(
-        self,
-        x: jax.Array,
-        sublayer: Callable[[jax.Array], jax.Array],
-        segments: jax.Array | None = None,
-        *,
-        deterministic: bool = True,
+        self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
     ) -> jax.Array:
-        """Returns x [B, T, D] after the sublayer. Norms over positions need `segments` (see `BatchNorm`)."""
+        """Returns x [B, T, D] after the sublayer."""
         norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
-        norm = partial(normalize, norm, segments=segments, deterministic=deterministic)
         dropout = partial(Dropout(self.dropout_rate), deterministic=deterministic)
         return x + dropout(sublayer(norm(x))) if self.norm_first else norm(x + dropout(sublayer(x)))

@@ -105,11 +105,10 @@ class Transformer(TiedEmbeddings):
         """
         if segments is None:
             mask = padding_mask(source, self.config.pad_id)
-            segments = mask[:, 0, 0].astype(jnp.int32)
         else:
             mask = segment_mask(segments, segments)
         x = self._embed('source', source, positions, source.shape[1], deterministic)
-        return self.encoder(x, mask, segments, deterministic=deterministic)
+        return self.encoder(x, mask, deterministic=deterministic)
 
     def _target_side(
         self,
@@ -146,7 +145,7 @@ class Transformer(TiedEmbeddings):
         """Returns the decoder's last hidden states [B, T, D], which `project` turns into logits.
 
         Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`). Segments and positions, [B, S] and
-        [B, T], describe packed rows; without them, a row is one sentence. Sows what batch norms see in training.
+        [B, T], describe packed rows; without them, a row is one sentence.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         x, self_mask, memory_mask = self._target_side(

@@ -24,5 +24,5 @@ SHARDING_RULES: tuple[tuple[str, P], ...] = (
     (r'feed_forward/outer/kernel', P('tensor', 'fsdp')),
     # Vectors of d_model values: too small to split.
     (r'(output|outer)/bias', P()),
-    (r'norm/(scale|bias|mean|variance)', P()),
+    (r'norm/(scale|bias)', P()),
 )

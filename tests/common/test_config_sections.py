@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from flax_transformer.common.config_json import changed_fields, from_json, section_classes, to_json
+from flax_transformer.common.config_json import changed_fields, from_json, from_table, section_classes, to_json
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import (
     CheckConfig,
@@ -289,14 +289,13 @@ def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
 
 
 @pytest.mark.parametrize('name', ['batch', 'instance'])
-def test_norms_over_positions_are_refused_in_a_decoder(name):
-    assert TransformerConfig(encoder_norm=name).norm_of_encoder == name
-    with pytest.raises(ValueError, match=f"encoder_norm='{name}'"):
-        TransformerConfig(norm=name)
+def test_a_run_of_an_earlier_version_with_a_norm_over_positions_is_refused_by_name(name):
+    assert from_table({'norm': 'rms', 'encoder_norm': 'same'}, TransformerConfig) == TransformerConfig(norm='rms')
+    with pytest.raises(UserError, match=f"model.encoder_norm='{name}' .*train again"):
+        from_table({'encoder_norm': name}, TransformerConfig, 'model')
 
 
 def test_group_norm_needs_whole_groups():
-    assert TransformerConfig(norm='group').norm_of_encoder == 'group'
-    for changes in ({'norm': 'group'}, {'encoder_norm': 'group'}):
-        with pytest.raises(ValueError, match='d_model=24'):
-            TransformerConfig(d_model=24, **changes)
+    TransformerConfig(norm='group')
+    with pytest.raises(ValueError, match='d_model=24'):
+        TransformerConfig(d_model=24, norm='group')

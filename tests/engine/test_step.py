@@ -1,11 +1,9 @@
 """One step: sums over tokens, one global division."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -13,7 +11,6 @@ from toy_runs import make_trainer
 from toy_task import CircleConfig, CircleTask, draw
 
 from flax_transformer.config import ParallelConfig
-from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.step import train_step
 from flax_transformer.engine.task import init_state
 
@@ -73,37 +70,3 @@ def test_moving_average_follows_its_formula() -> None:
         expected = decay * expected + (1 - decay) * np.asarray(state.params['first'])
     np.testing.assert_allclose(state.ema['first'], expected, rtol=1e-5, atol=1e-7)
     assert state.params_to_keep is state.ema
-
-
-class FollowingTask(CircleTask):
-    """Also counts the examples that it has seen, in a parameter without a gradient."""
-
-    def init(self, key: jax.Array) -> dict[str, jax.Array]:
-        return super().init(key) | {'seen': jnp.zeros(())}
-
-    def loss(self, params: Any, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Any]:
-        total, sums = super().loss(params, batch, key)
-        return total, sums if key is None else sums | {'statistics': {'seen': batch.weight.sum()}}
-
-    def absorb(self, params: Any, statistics: Any) -> Any:
-        return params | {'seen': params['seen'] + statistics['seen']}
-
-
-@pytest.mark.parametrize(('strategy', 'num_devices', 'passes'), [('pmap', 8, 3), ('mesh', 8, 0)])
-def test_statistics_of_all_devices_and_passes_are_absorbed(
-    strategy: str, num_devices: int, passes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And nobody reports them; a skipped step absorbs nothing. JAX's own pmap is not needed."""
-    monkeypatch.delattr(jax, 'pmap', raising=False)
-    config = CircleConfig(parallel=ParallelConfig(strategy, num_devices, max_tokens_per_device=passes))
-    config = replace(config, optimizer=replace(config.optimizer, ema_decay=0.5))
-    trainer = declare(FollowingTask).trainer(config)
-    state, expected = trainer.init_state(), 0.0
-    for number in (1, 2):
-        state, metrics = trainer.step(state, draw(number))
-        expected += draw(number).weight.sum()
-        assert (float(state.params['seen']), 'statistics' in metrics) == (expected, False)
-    assert 0 < float(state.ema['seen']) < expected
-    batch = draw(3)
-    state, metrics = trainer.step(state, batch._replace(x=np.full_like(batch.x, np.nan)))
-    assert (float(state.params['seen']), bool(metrics['skipped'])) == (expected, True)

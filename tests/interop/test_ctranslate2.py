@@ -58,7 +58,7 @@ def test_what_its_search_cannot_do_is_refused_by_name(name):
 
 @pytest.mark.parametrize(
     ('name', 'value'),
-    [('head_dim', 4), ('pad_row', 'both'), ('encoder_norm', 'batch')],
+    [('head_dim', 4), ('pad_row', 'both'), ('norm', 'rms')],
 )
 def test_what_the_format_cannot_hold_is_refused_by_name(name, value):
     check(SMALL, POWER)

@@ -192,7 +192,6 @@ def tiny() -> Translator:
         num_decoder_layers=1,
         positions='learned',
         attention_score='additive',
-        encoder_norm='instance',
     )
     return Translator(config, drawn(parameter_shapes(config)), tokenizer)
 

@@ -84,8 +84,8 @@ OPTIONS = [
     {'tie_embeddings': 'none', 'positions': 'tensor2tensor', 'norm_first': True, 'activation': 'swish'},
     {'norm': 'rms', 'attention_score': 'dot', 'pad_row': 'neither'},
     {'norm': 'group', 'd_model': 32, 'norm_first': True, 'num_encoder_layers': 2, 'num_decoder_layers': 3},
-    {'norm': 'rms', 'encoder_norm': 'batch', 'norm_first': True, 'pad_id': 22, 'eos_id': 3},
-    {'encoder_norm': 'instance', 'norm_epsilon': 0.01, 'pad_row': 'both', 'tie_embeddings': 'target'},
+    {'norm': 'rms', 'norm_first': True, 'pad_id': 22, 'eos_id': 3},
+    {'norm_epsilon': 0.01, 'pad_row': 'both', 'tie_embeddings': 'target'},
     {'attention_score': 'additive', 'attention_bias': True, 'num_heads': 3, 'head_dim': 5},
     {'tie_embeddings': 'none', 'logits_bias': True, 'scale_embedding': False, 'pad_row': 'neither'},
     {'tie_embeddings': 'target', 'target_vocab_size': 31, 'pad_row': 'both'},
@@ -97,9 +97,9 @@ DECODED = [
         **{'num_encoder_layers': 2, 'num_decoder_layers': 3, 'norm_first': True},
         **{'attention_score': 'dot', 'positions': 'tensor2tensor'},
     },
-    {'pad_row': 'both', 'pad_id': 22, 'eos_id': 3, 'encoder_norm': 'instance', 'norm_epsilon': 0.3},
+    {'pad_row': 'both', 'pad_id': 22, 'eos_id': 3, 'norm_epsilon': 0.3},
     {'target_vocab_size': 31, 'tie_embeddings': 'none', 'logits_bias': True, 'pad_row': 'neither'},
-    {'norm': 'rms', 'encoder_norm': 'batch', 'activation': 'swish', 'scale_embedding': False},
+    {'norm': 'rms', 'activation': 'swish', 'scale_embedding': False},
     {'norm': 'group', 'd_model': 32, 'norm_first': True, 'activation': 'gelu'},
 ]
 
@@ -122,7 +122,7 @@ def test_logits_equal_the_numpy_reference(config):
     [
         {},
         {'norm_first': True, 'positions': 'learned', 'tie_embeddings': 'none'},
-        {'attention_score': 'additive', 'encoder_norm': 'instance', 'norm_first': True},
+        {'attention_score': 'additive', 'norm_first': True},
     ]
 )
 def test_logits_of_packed_rows_equal_the_numpy_reference(config):

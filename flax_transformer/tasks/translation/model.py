@@ -17,7 +17,6 @@ from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
-from flax_transformer.transformer import norms as transformer_norms
 from flax_transformer.transformer import sharding_rules as transformer_rules
 from flax_transformer.transformer.config import TransformerConfig
 
@@ -33,8 +32,7 @@ class TranslationModel(Protocol):
       decode_with_attention(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
       supports_int8: present if parameters may be those of `ops.int8.to_int8`.
       hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
-        all logits in memory; with both, `__call__` is project(hidden(...)). What `hidden` sows in the collection
-        'statistics' is summed over a step, for `Family.absorb`.
+        all logits in memory; with both, `__call__` is project(hidden(...)).
       max_positions: the longest source or target that it takes; absent or None: any.
       start_id: what a target starts with in place of padding; absent: padding.
     """
@@ -60,8 +58,6 @@ class Family(NamedTuple):
     resolve_dtype: Callable[..., Any]
     forward_flops: Callable[..., Any]  # (config, source slots, target slots): a NamedTuple with `total` and `times`
     sharding_rules: Rules
-    # (parameters, the sums that `hidden` sowed): the parameters after a step; None: there are no such sums
-    absorb: Callable[[Any, Any], Any] | None = None
 
     def parameter_shapes(self, config: Any) -> Any:
         """Each parameter as a `jax.ShapeDtypeStruct`; computes nothing."""
@@ -75,7 +71,6 @@ _FAMILIES: dict[type, Family] = {
         transformer.resolve_dtype,
         transformer_flops.forward_flops,
         transformer_rules.SHARDING_RULES,
-        transformer_norms.with_running_statistics,
     ),
     RecurrentConfig: Family(
         rnn.AttentionRNN,

@@ -55,9 +55,6 @@ class TranslationTask(Task):
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         return self._loss(params, batch, key)
 
-    def absorb(self, params: Params, statistics: Any) -> Params:
-        return self._family.absorb(params, statistics)
-
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
         return per_token(sums)
 
@@ -112,8 +109,6 @@ def loss_sums(
     `r_drop_alpha` adds a second pass with other dropout and the divergence of their predictions (R-Drop, Liang et al.
     2021, eq. 4, halved to compare with one pass: the mean of both cross-entropies + alpha / 2 times the symmetric
     divergence). `kl` is the sum of that divergence.
-
-    If the model has batch norms, `statistics` are what they saw in all passes (`Task.absorb`).
     """
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
@@ -141,21 +136,16 @@ def loss_sums(
     loss, sums = sums_in_chunks(
         sums_of_chunk,
         round_once({name: params[name] for name in output_names(model.config)}, resolve_dtype(model.config).dtype),
-        tuple(hidden for hidden, _ in passes),
+        tuple(passes),
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
     )
-    statistics = jax.tree.map(lambda *each: sum(each), *(seen for _, seen in passes))
-    if jax.tree.leaves(statistics):
-        sums['statistics'] = statistics
     return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
 
 
-def _hidden(
-    params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel
-) -> tuple[jax.Array, Any]:
-    """The decoder states [B, T, D] that logits are projected from, and what the model sowed among its statistics."""
-    hidden, sown = model.apply(
+def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel) -> jax.Array:
+    """The decoder states [B, T, D] that logits are projected from."""
+    return model.apply(
         {'params': params},
         batch.source,
         shift_right(batch.target, start_id(model), batch.target_positions),
@@ -166,9 +156,7 @@ def _hidden(
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {'dropout': drawn_once(dropout_key)},
         method='hidden',
-        mutable=['statistics'],
     )
-    return hidden, sown.get('statistics', {})
 
 
 def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:

@@ -72,7 +72,7 @@ def test_every_parameter_of_every_model_has_a_rule() -> None:
     for model in (
         MODEL,
         replace(MODEL, tie_embeddings='none', logits_bias=True, attention_bias=True, norm_first=True),
-        replace(MODEL, tie_embeddings='target', positions='learned', attention_score='additive', encoder_norm='batch'),
+        replace(MODEL, tie_embeddings='target', positions='learned', attention_score='additive'),
     ):
         for path, leaf in named_leaves(parameter_shapes(model)):
             assert len(spec_of(path, leaf.shape, SHARDING_RULES)) <= leaf.ndim

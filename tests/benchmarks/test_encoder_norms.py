@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tiny_translation import MODEL, drawn, uneven_batch
 
+from benchmarks.encoder_norms import (
+    NORMS,
+    BatchNormTask,
+    BatchSums,
+    Config,
+    with_running_statistics,
+)
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.config import OptimizerConfig
-from flax_transformer.engine.optimizer import make_optimizer
-from flax_transformer.engine.step import train_step
-from flax_transformer.engine.task import init_state
-from flax_transformer.tasks.translation.task import loss_sums
-from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.model import Transformer, parameter_shapes
-from flax_transformer.transformer.norms import BatchSums, make_norm, with_running_statistics
+from flax_transformer.engine.config import OptimizerConfig, ParallelConfig
 
 B, S, D, EPSILON = 3, 6, 16, 0.01
 SEGMENTS = np.array([[1, 1, 1, 2, 2, 0], [1, 2, 2, 2, 2, 2], [0, 0, 0, 0, 0, 0]])
@@ -37,7 +37,7 @@ def draw(seed=0):
 
 
 def applied(kind, x, dtype=jnp.float32, params=PARAMS, **keywords):
-    norm = make_norm(kind, EPSILON, dtype)
+    norm = NORMS[kind](EPSILON, dtype)
     params = {name: params[name] for name in ('scale', 'bias', *(('mean', 'variance') if kind == 'batch' else ()))}
     return jax.jit(partial(norm.apply, **keywords))({'params': params}, x, SEGMENTS)
 
@@ -107,55 +107,30 @@ def test_running_statistics_follow_the_tokens_of_all_parts():
 
 def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
     """No metric shows them, they have no moments, and what is no training step uses them."""
-    config = replace(MODEL, encoder_norm='batch', norm_first=True)
-    model, batch, tx = Transformer(config), uneven_batch(), make_optimizer(ADAMW, d_model=1, steps=9)
-    loss = partial(loss_sums, model=model, label_smoothing=0.1)
-    state = init_state(lambda _: drawn(parameter_shapes(config)), jax.random.key(0), tx)
-    step = partial(train_step, loss=loss, weight='target_tokens', tx=tx, absorb=with_running_statistics)
-    new, metrics = jax.jit(step)(state, batch, jax.random.key(1))
-    assert all(np.ndim(value) == 0 for value in metrics.values())
+    config = replace(
+        Config(), model=replace(MODEL, norm_first=True), optimizer=ADAMW, parallel=ParallelConfig(num_devices=1)
+    )
+    task, batch = BatchNormTask(config, platform='cpu'), uneven_batch()
+    params = drawn(jax.eval_shape(task.init, jax.random.key(0)))
+    step = jax.jit(partial(task.update, learning_rate=None, share=None))
+    new, moments, sums = step(params, task.init_memory(params), batch, jax.random.key(1))
+    assert all(np.ndim(value) == 0 for value in sums.values())
 
-    rows = {name: getattr(batch, name) for name in ('source_segments', 'source_positions')}
-    rows |= {name: getattr(batch, name) for name in ('target_segments', 'target_positions')}
-    look = partial(model.apply, {'params': state.params}, mutable=['statistics'], method='hidden', **rows)
-    # Without dropout: the same as in the step.
-    _, sown = jax.jit(partial(look, deterministic=False))(batch.source, batch.target)
-    assert jax.tree.leaves(jax.eval_shape(look, batch.source, batch.target)[1]) == []
-    seen = sown['statistics']
+    seen = jax.jit(lambda params, batch, key: task.loss_and_statistics(params, batch, key)[2])(
+        params, batch, jax.random.key(1)
+    )
     assert seen['encoder']['layers_0']['self_residual']['norm']['sums'].count == (batch.source_segments > 0).sum()
-    expected = dict(named_leaves(with_running_statistics(state.params, seen)))
-    found, moments = dict(named_leaves(new.params)), list(named_leaves(new.opt_state))
+    before, found = dict(named_leaves(params)), dict(named_leaves(new))
+    expected = dict(named_leaves(with_running_statistics(params, seen)))
     running = {path for path in found if path.endswith(('/mean', '/variance'))}
     norms = ('layers_0/self_residual/norm', 'layers_0/feed_forward_residual/norm', 'final_norm')
     assert running == {f'encoder/{norm}/{name}' for norm in norms for name in ('mean', 'variance')}
-    before = dict(named_leaves(state.params))
     for path in running:
         np.testing.assert_allclose(found[path], expected[path], rtol=1e-4, atol=1e-6)
         assert (found[path] != before[path]).all()
-        assert [np.asarray(leaf).any() for name, leaf in moments if name.endswith(path)] == [False, False]
+        assert not any(np.asarray(leaf).any() for name, leaf in named_leaves(moments) if name.endswith(path))
 
-    encode = jax.jit(lambda params: model.apply({'params': params}, batch.source, method='encode'))
-    before = encode(new.params)
-    new.params['encoder']['final_norm']['mean'] += 1.0
-    assert (encode(new.params) != before).any()
-
-
-def test_a_recomputed_encoder_returns_x_alone_and_sows_the_same_statistics():
-    """`nn.remat` cuts each layer out; what its norms sow must come out with it, and no gradient flows through it."""
-    config = replace(MODEL, encoder_norm='batch', norm_first=True, num_encoder_layers=2, dtype='float32')
-    x, mask = draw(), jnp.ones((1, 1, 1, 1), bool)
-    variables = drawn(jax.eval_shape(Encoder(config).init, jax.random.key(0), x, mask, SEGMENTS))
-
-    def trained(remat):
-        training = {'deterministic': False, 'mutable': ['statistics']}
-
-        def loss(params):
-            memory, sown = Encoder(config, remat).apply({'params': params}, x, mask, SEGMENTS, **training)
-            return jnp.square(memory - 1).sum(), sown['statistics']
-
-        return jax.jit(jax.grad(loss, has_aux=True))(variables['params'])
-
-    (grads, seen), (expected_grads, expected) = trained(True), trained(False)
-    assert len(jax.tree.leaves(seen)) == 3 * (2 * 2 + 1)  # two norms a layer, and the final one
-    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)  # the same sums, fused otherwise
-    jax.tree.map(close, (grads, seen), (expected_grads, expected))
+    evaluated = jax.jit(lambda params: task.loss(params, batch, None)[0])
+    loss = evaluated(new)
+    new['encoder']['final_norm']['mean'] += 1.0
+    assert evaluated(new) != loss
