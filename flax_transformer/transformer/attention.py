@@ -6,6 +6,7 @@ Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -26,27 +27,29 @@ Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S,
 
 
 def dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """Returns q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
+    """q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
     return mixed_einsum('BTHK,BSHK->BHTS', q, k, jnp.float32)
 
 
 def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """Returns q k^T / sqrt(K), as `dot`; its variance is 1 if that of each component of q and k is."""
+    """q k^T / sqrt(K), as `dot`; its variance is 1 if that of each component of q and k is."""
     return dot(q * q.shape[-1] ** -0.5, k)
 
 
 def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.dtype = jnp.float32) -> jax.Array:
-    """Returns weights over the last axis; a query that may attend to nothing gets equal weights, never NaN.
+    """Weights over the last axis; a query that may attend to nothing gets equal weights, never NaN.
 
     Takes float32 scores. Gradients read the weights as returned, in `dtype`, so that no others are kept for them.
     """
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
-    return jax.nn.softmax(scores, axis=-1) if dtype == jnp.float32 else rounded_softmax(scores, dtype)
+    if dtype == jnp.float32:
+        return jax.nn.softmax(scores, axis=-1)
+    return rounded_softmax(scores, dtype)
 
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
-    """Returns sums of values under weights, in the dtype of the values; `axes` name those of the three arrays."""
+    """Sums of values under weights, in the dtype of the values; `axes` name those of the three arrays."""
     return mixed_einsum(axes, weights, v)
 
 
@@ -59,7 +62,7 @@ def attention(
     score: Score = scaled_dot,
     dropout: Callable[[jax.Array], jax.Array] | None = None,
 ) -> jax.Array:
-    """Returns softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
+    """softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
 
     Args:
       q: queries [B, T, H, K].
@@ -70,18 +73,23 @@ def attention(
       dropout: applied to the weights [B, H, T, S].
     """
     weights = masked_softmax(score(q, k), mask, v.dtype)
-    return weighted_values(weights if dropout is None else dropout(weights), v)
+    if dropout is not None:
+        weights = dropout(weights)
+    return weighted_values(weights, v)
 
 
 def attention_by_parts(
     q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, width: int, score: Score
 ) -> jax.Array:
-    """Returns `attention` with the scores of only `width` <= T queries in memory at once."""
+    """`attention` with the scores of only `width` <= T queries in memory at once."""
     length = q.shape[1]
 
     def add(number: jax.Array, out: jax.Array) -> jax.Array:
         first = jnp.minimum(number * width, length - width)
-        part = lambda x, axis: jax.lax.dynamic_slice_in_dim(x, first, width, axis)
+
+        def part(x: jax.Array, axis: int) -> jax.Array:
+            return jax.lax.dynamic_slice_in_dim(x, first, width, axis)
+
         own_mask = mask if mask is None or mask.shape[2] == 1 else part(mask, 2)
         some = attention(part(q, 1), k, v, own_mask, score=score)
         return jax.lax.dynamic_update_slice_in_dim(out, some, first, 1)
@@ -89,8 +97,30 @@ def attention_by_parts(
     return jax.lax.fori_loop(0, -(-length // width), add, jnp.zeros((*q.shape[:3], v.shape[3]), v.dtype))
 
 
+def substitute(queries: int, keys: int, is_fused: bool, deterministic: bool) -> Callable[..., jax.Array] | None:
+    """What stands in for `attention` over so many queries and keys, with equal results; None: nothing does."""
+    if is_fused:
+
+        def fused(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, **_: Any) -> jax.Array:
+            return fused_attention(q, k, v, mask)  # the config refuses other scores, and dropout
+
+        return fused
+
+    has_known_lengths = isinstance(queries, int) and isinstance(keys, int)  # symbolic in an export
+    if deterministic and has_known_lengths and queries * keys > MOST_SCORES:
+        width = min(max(MOST_SCORES // keys, 1), queries)
+
+        def by_parts(
+            q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, *, score: Score, **_: Any
+        ) -> jax.Array:
+            return attention_by_parts(q, k, v, mask, width, score)
+
+        return by_parts
+    return None
+
+
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
-    """Returns a mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
+    """A mask [B, 1, 1, S] that hides padding keys, from token ids [B, S].
 
     >>> padding_mask(jnp.array([[7, 4, 0]]), pad_id=0)[0, 0].astype(int).tolist()
     [[1, 1, 0]]
@@ -99,7 +129,7 @@ def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
 
 
 def causal_mask(length: int) -> jax.Array:
-    """Returns a mask [1, 1, T, T] under which position t sees positions 0 to t (section 3.2.3).
+    """A mask [1, 1, T, T] under which position t sees positions 0 to t (section 3.2.3).
 
     >>> causal_mask(3)[0, 0].astype(int).tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -108,7 +138,7 @@ def causal_mask(length: int) -> jax.Array:
 
 
 def segment_mask(query_ids: jax.Array, key_ids: jax.Array) -> jax.Array:
-    """Returns a mask [B, 1, T, S] under which tokens of a packed row see only their own sentence.
+    """A mask [B, 1, T, S] under which tokens of a packed row see only their own sentence.
 
     Ids [B, T] and [B, S] number the sentences of a row from 1; 0 is padding, which neither sees nor is seen.
 
@@ -165,43 +195,38 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.reshape(*heads.shape[:-2], -1))
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
+        """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Returns attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
+        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
         return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
 
     def attend(
         self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
     ) -> jax.Array:
-        """Returns attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
+        """Attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
         return self._attend(self._split(self.query(x)), k, v, mask, deterministic)
 
     def _attend(
         self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool
     ) -> jax.Array:
-        if self.is_fused:
-            return self._join(fused_attention(q, k, v, mask))
-        lengths = q.shape[1], k.shape[1]
-        if deterministic and all(isinstance(n, int) for n in lengths) and lengths[0] * lengths[1] > MOST_SCORES:
-            width = min(max(MOST_SCORES // lengths[1], 1), lengths[0])
-            return self._join(attention_by_parts(q, k, v, mask, width, self.score_function))
+        compute = substitute(q.shape[1], k.shape[1], self.is_fused, deterministic) or attention
         dropout = partial(self.weight_dropout, deterministic=deterministic)
-        return self._join(attention(q, k, v, mask, score=self.score_function, dropout=dropout))
+        return self._join(compute(q, k, v, mask, score=self.score_function, dropout=dropout))
 
     def __call__(
         self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
     ) -> jax.Array:
-        """Returns attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
+        """Attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
         if memory is not x:
             return self.attend(x, *self.project_memory(memory), mask, deterministic)
         q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         return self._attend(q, k, v, mask, deterministic)
 
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns what `attend` would without dropout, from a cache, and the weights [B, H, T, S]."""
+        """What `attend` would without dropout, from a cache, and the weights [B, H, T, S]."""
         weights = self.weights(x, cache.keys(self.num_heads), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
@@ -211,7 +236,7 @@ class MultiHeadAttention(nn.Module):
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
     ) -> tuple[jax.Array, KVCache]:
-        """Returns self-attention of one new position x [B, W, D] over the `visible_slots`, and the cache with it."""
+        """Self-attention of one new position x [B, W, D] over the `visible_slots`, and the cache with it."""
         # `side_by_side` would stack the kernels again for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
         return self.attend_cached(x, cache, visible)[0], cache
