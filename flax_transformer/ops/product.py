@@ -1,7 +1,14 @@
-"""What layers do with a weight, a float array or `Quantized`: multiply by it, look up its rows, add it to rows.
+"""What layers do with a weight: multiply by it, look up its rows, add it to rows.
 
-Parameters are float32 and are cast to the dtype of computation here. A parameter's gradient is a sum over all tokens of
-a batch; it stays in float32 where the computation is in bfloat16, whose eight bits would lose most of a long sum.
+Parameters are float32 and are cast to the dtype of computation here. A weight comes in three forms:
+
+- a float array. In float32, on CPUs, a product is an einsum, in blocks where there are few rows (XLA is faster so);
+- a float array under bfloat16 (GPUs, TPUs): products round it, but its gradient, a sum over all tokens of a batch,
+  stays in float32, as eight bits would lose most of a long sum. JAX's own gradient would have the dtype of x, so
+  `_mixed_product` defines one; `Rounded` holds both forms, for a loop that would round at each turn;
+- `Quantized`, eight bits, for decoding (int8.py).
+
+Attention multiplies activations, which `mixed_einsum` and `rounded_softmax` do under the same rules.
 """
 
 import math
@@ -211,19 +218,3 @@ def _softmax_backward(_: jnp.dtype, weights: jax.Array, grad: jax.Array) -> tupl
 
 
 rounded_softmax.defvjp(_softmax_forward, _softmax_backward)
-
-
-class Flops(NamedTuple):
-    """FLOPs of the matrix products of a sequence-to-sequence model, by part."""
-
-    encoder: float  # layers over the source, linear in its slots
-    decoder: float  # layers over the target, and what is projected of the source once for them
-    attention: float  # comparing queries with keys, and weighting values: slots of one side times slots of another
-    logits: float
-
-    @property
-    def total(self) -> float:
-        return sum(self)
-
-    def times(self, factor: float) -> 'Flops':
-        return Flops(*(factor * part for part in self))

@@ -14,7 +14,8 @@ from jax.sharding import PartitionSpec as P
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
-from flax_transformer.ops.product import Flops, resolve_dtype
+from flax_transformer.ops.flops import Flops
+from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.decoder import Decoder, Source
 from flax_transformer.rnn.layers import GATES, BidirectionalLayer

@@ -9,7 +9,7 @@ Every slot of a row counts, including padding, and so does masked attention, bec
 pass has two products for each one of the forward pass.
 """
 
-from flax_transformer.ops.product import Flops
+from flax_transformer.ops.flops import Flops
 from flax_transformer.transformer.config import TransformerConfig
 
 
