@@ -291,7 +291,7 @@ def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
 @pytest.mark.parametrize('name', ['batch', 'instance'])
 def test_a_run_of_an_earlier_version_with_a_norm_over_positions_is_refused_by_name(name):
     assert from_table({'norm': 'rms', 'encoder_norm': 'same'}, TransformerConfig) == TransformerConfig(norm='rms')
-    with pytest.raises(UserError, match=f"model.encoder_norm='{name}' .*train again"):
+    with pytest.raises(UserError, match=f"model.encoder_norm='{name}': .*earlier version"):
         from_table({'encoder_norm': name}, TransformerConfig, 'model')
 
 
