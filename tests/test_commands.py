@@ -98,7 +98,7 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
         run = runs.get(task_of.get(name), GOLDEN)
         (folder / 'runs' / name).symlink_to('../vectors' if task_of.get(name) == 'embeddings' else run)
     (folder / 'RUN').symlink_to(GOLDEN)
-    for name in ('french.py', 'tuned.py'):
+    for name in ('french.py', 'tuned.py', 'circle.py'):
         (folder / name).symlink_to('my_config.py')
     WordVectors.from_run(folder / 'vectors').save(folder / 'vectors.bin')
 
