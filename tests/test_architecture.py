@@ -39,6 +39,15 @@ FILES = sorted(file for file in PACKAGE.rglob('*.py') if file.relative_to(PACKAG
 NAMES = [str(file.relative_to(PACKAGE)) for file in FILES]
 
 
+def _module_of(node: ast.ImportFrom, file: Path) -> str:
+    """The absolute name of what is imported from: inside a folder imports are relative, to elsewhere absolute."""
+    folder = '.'.join(file.relative_to(PACKAGE.parent).parent.parts)
+    if node.level:
+        assert node.level == 1, f'{file}, line {node.lineno}: only imports from the own folder are relative'
+        return f'{folder}.{node.module}' if node.module else folder
+    return node.module
+
+
 @functools.cache
 def imported(file: Path) -> set[str]:
     """Modules of the package that a file imports anywhere, such as 'engine.devices.sharding'."""
@@ -47,8 +56,7 @@ def imported(file: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f'{file}: imports are absolute here'
-            names = [f'{node.module}.{alias.name}' for alias in node.names]
+            names = [f'{_module_of(node, file)}.{alias.name}' for alias in node.names]
         else:
             continue
         found |= {name.removeprefix('flax_transformer.') for name in names if name.startswith('flax_transformer')}
@@ -116,12 +124,15 @@ def test_whatever_is_imported_of_us_exists(suffix: str) -> None:
     files = [file for folder in folders for file in (ROOT / folder).rglob(f'*.{suffix}')]
     for file in [*files, *ROOT.glob(f'*.{suffix}')]:
         for node in ast.walk(ast.parse(code_of(file))):
-            if isinstance(node, ast.ImportFrom) and node.module.partition('.')[0] == 'flax_transformer':
-                module = importlib.import_module(node.module)
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            name = _module_of(node, file) if file.is_relative_to(PACKAGE) else node.module
+            if name.partition('.')[0] == 'flax_transformer':
+                module = importlib.import_module(name)
                 for alias in node.names:
-                    is_module = hasattr(module, '__path__') and importlib.util.find_spec(f'{node.module}.{alias.name}')
+                    is_module = hasattr(module, '__path__') and importlib.util.find_spec(f'{name}.{alias.name}')
                     is_there = hasattr(module, alias.name) or is_module
-                    assert is_there, f'{file}, line {node.lineno}: {node.module} has no {alias.name}'
+                    assert is_there, f'{file}, line {node.lineno}: {name} has no {alias.name}'
 
 
 def test_no_task_imports_another() -> None:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.audio.mel import FeatureConfig, mel_filters, num_frames
+from .mel import FeatureConfig, mel_filters, num_frames
 
 # Added to each mel energy: 96 dB below a tone at full scale, and above the rounding of 16 bits, so digital silence is
 # finite and looks like a quiet recording.

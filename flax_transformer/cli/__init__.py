@@ -45,7 +45,7 @@ QUIET = ('-q', '--quiet')
 def launch(argv: list[str] | None = None) -> None:
     """The console script: `main` as a process of its own."""
     try:  # imports wait until here, where Ctrl-C prints no traceback
-        from flax_transformer.cli.process import run
+        from .process import run
 
         argv = sys.argv[1:] if argv is None else argv
         is_training = [arg for arg in argv if arg not in QUIET][:1] == ['train']

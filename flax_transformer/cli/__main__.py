@@ -1,6 +1,6 @@
 """`python -m flax_transformer.cli`: the same as the command `flax-transformer`."""
 
-from flax_transformer.cli import launch
+from . import launch
 
 if __name__ == '__main__':
     launch()

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.cli.neighbours import neighbour_lines, open_vectors
-from flax_transformer.cli.options import OfCheckpoint
 from flax_transformer.common.errors import visible
+
+from .neighbours import neighbour_lines, open_vectors
+from .options import OfCheckpoint
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
 well. Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbours`."""

@@ -4,10 +4,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
+
+from .options import ToTranslate, open_translator, parse, positional, progress_bar
 
 DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
 the reference and its own translation as the search does: if the reference scores higher, the search missed it; else

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import parse, print_next, trainer_on_one_device
-from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.recipes import recipe_of
+
+from .options import parse, print_next, trainer_on_one_device
+from .train import evaluate_command
 
 DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
 any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""

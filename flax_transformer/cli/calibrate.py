@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.options import OfCheckpoint, ToTranslate, open_translator, parse, progress_bar
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.evaluate import check_files
+
+from .options import OfCheckpoint, ToTranslate, open_translator, parse, progress_bar
 
 DESCRIPTION = """Calibrate how sure a model is, on sentences with translations: from then on `quality` in the records of
 `translate --format jsonl` is the chrF to expect, from 0 to 1, and `word_quality` how probably each word is right.

@@ -9,10 +9,11 @@ from typing import Annotated, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.recipes import recipe_of
+
+from .options import C, parse, progress_bar, read_config_file
 
 DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
 Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training."""

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flax_transformer.cli.lines import LineWriter
-from flax_transformer.cli.options import OfCheckpoint, note, parse
-from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import visible
+
+from .lines import LineWriter
+from .options import OfCheckpoint, note, parse
+from .records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, progress_bar, read_config_file
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.translation.config import Config
+
+from .options import note, parse, progress_bar, read_config_file
 
 DESCRIPTION = """Write the training pairs that pass the check as aligned files, and the others, each with its reason,
 to a file of their own. `check` shows beforehand what would be left out."""

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.cli.options import parse, positional, progress_bar, read_run_config
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
+
+from .options import parse, positional, progress_bar, read_run_config
 
 if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import References

@@ -7,11 +7,12 @@ import shlex
 import sys
 from typing import Literal
 
-from flax_transformer.cli import COMMANDS
-from flax_transformer.cli.help import Option, options_of, wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.recipes import package_recipes
+
+from . import COMMANDS
+from .help import Option, options_of, wants_help
 
 DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from flax_transformer.cli.help import wants_help
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError, nearest
+
+from .help import wants_help
 
 DESCRIPTION = """usage: flax-transformer configs [NAME]
 

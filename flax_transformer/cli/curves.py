@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flax_transformer.cli.options import parse, positional
-from flax_transformer.cli.plot import check_format, write_picture
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.api import open_run
+
+from .options import parse, positional
+from .plot import check_format, write_picture
 
 DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
 they differ. --output draws their learning curves; --watch shows both again whenever there is something new. `compare`

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from flax_transformer.cli.lines import to_json
-from flax_transformer.cli.options import OfCheckpoint, note, parse, positional
 from flax_transformer.common.errors import BadInput, UserError
+
+from .lines import to_json
+from .options import OfCheckpoint, note, parse, positional
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.detector import Detector

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from flax_transformer.cli.lines import CHUNK, LineWriter
-from flax_transformer.cli.options import note
-from flax_transformer.cli.records import Record
 from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.translation.documents.formats import read_document
+
+from .lines import CHUNK, LineWriter
+from .options import note
+from .records import Record
 
 
 def translate_document(options: Any, load: Callable[[], Any], translate: Callable[..., Counter[str]]) -> Counter[str]:

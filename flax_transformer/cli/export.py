@@ -6,8 +6,9 @@ from typing import Literal
 
 import tyro
 
-from flax_transformer.cli.options import OfCheckpoint, parse
 from flax_transformer.decoding.config import DecodingConfig
+
+from .options import OfCheckpoint, parse
 
 DESCRIPTION = """Write a trained model as a FOLDER that JAX alone can run: encoder and search as StableHLO for any batch
 and length, the tokenizer, and load.py, which translates with them."""

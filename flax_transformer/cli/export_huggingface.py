@@ -5,8 +5,9 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import OfCheckpoint, note, parse, read_config
 from flax_transformer.decoding.config import DecodingConfig
+
+from .options import OfCheckpoint, note, parse, read_config
 
 DESCRIPTION = """Write a trained model as a FOLDER in Hugging Face's format of its family (Marian for most), which
 transformers loads. Without FOLDER, only say whether the format can hold the model of a RUN, or of a CONFIG before

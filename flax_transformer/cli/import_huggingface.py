@@ -6,8 +6,9 @@ from pathlib import Path
 
 import tyro
 
-from flax_transformer.cli.options import note, parse, print_next
 from flax_transformer.common.errors import UserError
+
+from .options import note, parse, print_next
 
 DESCRIPTION = """Make a run directory, RUN, from a model in a local FOLDER as Hugging Face's save_pretrained writes it:
 Marian (OPUS-MT and others), NLLB-200, M2M-100 or mBART-50. Nothing is downloaded."""

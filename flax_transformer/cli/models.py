@@ -1,7 +1,8 @@
 """`flax-transformer models [NAME]`: the models that come with the package."""
 
-from flax_transformer.cli.configs import list_or_print
 from flax_transformer.engine.runs.shipped import shipped_models
+
+from .configs import list_or_print
 
 DESCRIPTION = """usage: flax-transformer models [NAME]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from flax_transformer.cli.options import OfCheckpoint, parse, positional
 from flax_transformer.common.errors import UserError, visible
+
+from .options import OfCheckpoint, parse, positional
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.embeddings.vectors import Neighbour, WordVectors

@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.cli.help import texts_of
-from flax_transformer.cli.options import parse, value_of
-from flax_transformer.cli.train import evaluate_command
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.common.quiet import duration
@@ -19,6 +16,10 @@ from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.api import make_trainer, run_of
 from flax_transformer.tasks.new_config import Candidate, fit
 from flax_transformer.tasks.recipes import FIRST_TASK, package_recipes, recipe_named
+
+from .help import texts_of
+from .options import parse, value_of
+from .train import evaluate_command
 
 DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
 two aligned text files. Some examples are held out for validation, unless others are given. A few training steps are

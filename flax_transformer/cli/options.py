@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import tyro
 from tqdm import tqdm
 
-from flax_transformer.cli.help import short_help, wants_help
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import is_quiet, say, shows_progress
 from flax_transformer.decoding.config import DecodingConfig
@@ -18,6 +17,8 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.api import load_config, make_trainer, read_run_config
 from flax_transformer.tasks.recipes import FIRST_TASK, recipe_named, recipe_of
+
+from .help import short_help, wants_help
 
 if TYPE_CHECKING:
     from flax_transformer.engine.trainer import Trainer

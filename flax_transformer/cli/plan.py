@@ -7,9 +7,10 @@ from typing import Annotated, Any, Generic, Literal
 
 import tyro
 
-from flax_transformer.cli.options import C, note, parse
 from flax_transformer.cost.step_cost import StepCost, nearest_fit, options_of, step_cost
 from flax_transformer.tasks.api import make_trainer
+
+from .options import C, note, parse
 
 DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs or GPUs that need not be here,
 and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.cli.options import parse, positional, read_config, trainer_on_one_device
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import written_whole
 from flax_transformer.common.installing import install_command
 from flax_transformer.engine.task_value import Picture
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.recipes import package_recipes, recipe_of_run
+
+from .options import parse, positional, read_config, trainer_on_one_device
 
 if TYPE_CHECKING:
     from flax_transformer.plots.look import Figure

@@ -6,10 +6,11 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from flax_transformer.cli.options import note, parse, print_next, progress_bar
-from flax_transformer.cli.train import TrainOptions, train_options
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import in_use
+
+from .options import note, parse, print_next, progress_bar
+from .train import TrainOptions, train_options
 
 DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
 on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,

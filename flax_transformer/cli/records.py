@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from tqdm import tqdm
 
-from flax_transformer.cli.lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
-from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common.errors import BadInput
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.text.tokenizer import as_text
+
+from .lines import CHUNK, KEPT, chunks, to_json, without_line_breaks
+from .options import note, progress_bar
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.documents.marked import Marked

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from flax_transformer.cli.lines import CHUNK, LineWriter, to_json
-from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
+
+from .lines import CHUNK, LineWriter, to_json
+from .options import ToTranslate, open_translator, parse, positional, progress_bar
 
 DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
 normalized as in a search with these fields. Several RUNs vote as an ensemble."""

@@ -5,8 +5,6 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flax_transformer.cli.help import wants_help
-from flax_transformer.cli.options import ToTranslate, note, parse, positional
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
@@ -15,6 +13,9 @@ from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.devices.devices import prepare_devices
+
+from .help import wants_help
+from .options import ToTranslate, note, parse, positional
 
 try:
     from flax_transformer.server.app import Server

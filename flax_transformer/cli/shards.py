@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from flax_transformer.cli.options import note
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.files import own_partial, written_whole
 from flax_transformer.common.json_text import parse_json
@@ -20,6 +19,8 @@ from flax_transformer.data import shards
 from flax_transformer.data.shards import InputFile, Shard, dealt, find_input, pieces, shares, written_piece
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checksums import format_faults
+
+from .options import note
 
 RECORD = 'translate.json'  # what made the outputs in the folder
 # (lines, write, number of lines before them, what messages put before a line's number) -> how many have each flag

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.options import C, parse
-from flax_transformer.cli.plan import memory_lines
 from flax_transformer.tasks.api import make_trainer
+
+from .options import C, parse
+from .plan import memory_lines
 
 if TYPE_CHECKING:
     from flax_transformer.engine.task import Task

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from flax_transformer.cli.neighbours import open_vectors
-from flax_transformer.cli.options import OfCheckpoint
+from .neighbours import open_vectors
+from .options import OfCheckpoint
 
 DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
 

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Generic
 
 import tyro
 
-from flax_transformer.cli.huge_pages import huge_pages_hint
-from flax_transformer.cli.options import C, note, parse, print_next, read_config_file, value_of
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -19,6 +17,9 @@ from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.api import read_run_config, run_of, train
+
+from .huge_pages import huge_pages_hint
+from .options import C, note, parse, print_next, read_config_file, value_of
 
 DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
 the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flax_transformer.cli.lines import LineWriter, to_json
-from flax_transformer.cli.options import OfCheckpoint, note, parse, positional, progress_bar
 from flax_transformer.common.errors import UserError
+
+from .lines import LineWriter, to_json
+from .options import OfCheckpoint, note, parse, positional, progress_bar
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.transcriber import Transcriber

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from flax_transformer.cli.lines import KEPT, LineWriter, chunks, to_json
-from flax_transformer.cli.options import OfCheckpoint, ToTranslate, note, open_translator, parse, positional
-from flax_transformer.cli.records import Record, bar_of_lines, lines_from, read_records, write_record
 from flax_transformer.common.errors import BadInput, BadLine, UserError
+
+from .lines import KEPT, LineWriter, chunks, to_json
+from .options import OfCheckpoint, ToTranslate, note, open_translator, parse, positional
+from .records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> None:
         translate = _translate_stream if options.shard is None else _translate_shard
         counts = translate(runs, options)
     else:
-        from flax_transformer.cli.documents import translate_document
+        from .documents import translate_document
 
         counts = translate_document(options, lambda: _load(runs, options), _translate)
     for name, count in counts.items():
@@ -126,8 +127,9 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
     """Translates a shard of the input files to numbered outputs; returns how many translations have each flag."""
-    from flax_transformer.cli.shards import ShardOfFiles
     from flax_transformer.engine.preemption import stop_on_signals
+
+    from .shards import ShardOfFiles
 
     with stop_on_signals():
         work = ShardOfFiles(options.shard, options.input, options.output)

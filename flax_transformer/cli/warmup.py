@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from flax_transformer.cli.options import ToTranslate, open_translator, parse, positional
+from .options import ToTranslate, open_translator, parse, positional
 
 DESCRIPTION = """Compile every shape that `translate` uses and keep the programs in the cache folder, where later starts
 find them. Give the same RUN, --decoding and --parallel fields as to `translate`."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from flax_transformer.common.fields import check
+from .fields import check
 
 T = TypeVar('T')
 CHUNK = 2048  # lines of a stream that are in memory at once

@@ -10,8 +10,8 @@ import types
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.json_text import parse_json
+from .errors import UserError, nearest
+from .json_text import parse_json
 
 SUFFIXES = ('.json', '.yaml', '.yml')  # files that hold tables
 
@@ -107,7 +107,7 @@ class Table(NamedTuple):
 
 def read_table(path: Path) -> Table:
     """The fields in a JSON or YAML file. Raises UserError, with the line, if it is neither, or repeats a field."""
-    from flax_transformer.common.yaml_text import read_yaml
+    from .yaml_text import read_yaml
 
     try:
         text = path.read_text(encoding='utf-8-sig')

@@ -10,9 +10,9 @@ import types
 import typing
 from typing import Any, NamedTuple, TypeVar
 
-from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.fields import marked
-from flax_transformer.common.json_text import parse_json
+from .errors import UserError, nearest
+from .fields import marked
+from .json_text import parse_json
 
 SCHEMA_VERSION = 2
 T = TypeVar('T')

@@ -8,7 +8,7 @@ import types
 import typing
 from typing import Any, Literal
 
-from flax_transformer.common.errors import UserError, nearest
+from .errors import UserError, nearest
 
 # resumable: may change when a run is resumed; any other change would make it a different run.
 # cosmetic: does not affect what a run learns; left out when runs are compared.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from flax_transformer.common.errors import UserError
+from .errors import UserError
 
 try:
     import fcntl

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.errors import UserError
+from .errors import UserError
 
 PACKAGE = 'flax-transformer'
 

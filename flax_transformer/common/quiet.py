@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from flax_transformer.common.errors import visible
+from .errors import visible
 
 VARIABLE = 'FLAX_TRANSFORMER_QUIET'  # worker processes inherit the environment
 Say = Callable[[str], None]

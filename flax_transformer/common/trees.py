@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from .errors import UserError
 
 
 def path_name(path: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from flax_transformer.common.errors import UserError
+from .errors import UserError
 
 _TAG = 'tag:yaml.org,2002:'
 _TAGS = ('str', 'seq', 'map', 'null', 'bool', 'int', 'float')

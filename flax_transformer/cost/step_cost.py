@@ -15,12 +15,13 @@ import jax
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.cost.chips import Chip, find_chip
-from flax_transformer.cost.hlo import Collective, Program, read_program
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices.sharding import bytes_per_device
 from flax_transformer.engine.task import count_parameters
 from flax_transformer.engine.trainer import Trainer
+
+from .chips import Chip, find_chip
+from .hlo import Collective, Program, read_program
 
 
 @dataclass(frozen=True)

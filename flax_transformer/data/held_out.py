@@ -8,7 +8,8 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
-from flax_transformer.data.repeats import NO_KEY, keys_of
+
+from .repeats import NO_KEY, keys_of
 
 
 def check_held_out(count: int, validation: object) -> None:

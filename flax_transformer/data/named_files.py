@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.lines import SUFFIXES, content_suffix, no_such_file
+
+from .lines import SUFFIXES, content_suffix, no_such_file
 
 ROOT_VARIABLE = 'FLAX_TRANSFORMER_DATA'
 PATHS_START = f'relative paths start at --data.root, else ${ROOT_VARIABLE}, else data/'  # ends the message about a path

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import sha256_of, written_whole
-from flax_transformer.data.download import Downloaded, Progress, Unreachable, download
-from flax_transformer.data.lines import compressing, each_line
 from flax_transformer.text.languages import THREE_LETTERS
+
+from .download import Downloaded, Progress, Unreachable, download
+from .lines import compressing, each_line
 
 MULTI30K_COMMIT = 'a3d2e0d26b56f3846f66a952536ffed4e401d05a'
 MULTI30K_URL = f'https://raw.githubusercontent.com/multi30k/dataset/{MULTI30K_COMMIT}/data/task1/raw'

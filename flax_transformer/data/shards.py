@@ -17,7 +17,8 @@ from typing import BinaryIO, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import own_partial, partials_of, written_whole
-from flax_transformer.data.lines import compressing, raw_lines_of
+
+from .lines import compressing, raw_lines_of
 
 PIECE = 8192  # lines; the last piece of a file has fewer
 

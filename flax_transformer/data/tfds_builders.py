@@ -14,7 +14,8 @@ from flax_transformer.common.errors import UserError, first_line, nearest
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import shows_progress
-from flax_transformer.data.lines import CHUNK
+
+from .lines import CHUNK
 
 _OWN_FEATURE = re.compile(r'tensorflow_datasets\.core\.features(\.[a-z_]+)*\.[A-Z]\w*')
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.lines import (
+
+from .lines import (
     broken_file,
     compressing,
     content_suffix,
@@ -28,7 +29,7 @@ from flax_transformer.data.lines import (
     open_binary,
     utf8_fault,
 )
-from flax_transformer.data.named_files import PATHS_START, data_root, existing_file, path_below
+from .named_files import PATHS_START, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')

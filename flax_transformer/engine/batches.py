@@ -6,7 +6,7 @@ import grain
 import jax
 import numpy as np
 
-from flax_transformer.engine.task import Batch
+from .task import Batch
 
 
 def with_empty_rows(batch: Any, rows: int) -> Any:

@@ -8,12 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.runs.finished import steps_of
-from flax_transformer.engine.runs.run_directory import RunDirectory
+
+from .config import TaskConfig
+from .runs.finished import steps_of
+from .runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from flax_transformer.engine.trainer import Trainer
+    from .trainer import Trainer
 
 _MEASURED = 5  # steps
 _FEWEST = 20  # batches that are counted
@@ -32,7 +33,7 @@ def fitted(
     config: TaskConfig, trainer: 'Trainer', data: Any, validate: Callable[..., Any] | None, *, began: float
 ) -> TaskConfig:
     """The config with steps for its epochs or minutes, these counted from `began`, by time.perf_counter."""
-    from flax_transformer.engine.devices import multihost
+    from .devices import multihost
 
     if config.training.epochs:
         steps = config.training.epochs / _epochs_per_step(data)
@@ -65,7 +66,7 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
     """Measures a few steps and two evaluations; the first of each compiles, as the first step of training will."""
     import jax
 
-    from flax_transformer.engine.monitor.reporter import NoReporter
+    from .monitor.reporter import NoReporter
 
     def timed(run: Callable[..., Any], *arguments: Any) -> float:
         start = time.perf_counter()

@@ -10,15 +10,16 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.config_json import check_fits
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine import fit
-from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.monitor.trackers import check_installed
-from flax_transformer.engine.runs.finished import steps_of
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.session import preparing, run_session, training_in
-from flax_transformer.engine.task import Params
-from flax_transformer.engine.task_value import Recipe, Training
+
+from . import fit
+from .config import TaskConfig
+from .devices import multihost
+from .monitor.trackers import check_installed
+from .runs.finished import steps_of
+from .runs.run_directory import RunDirectory
+from .session import preparing, run_session, training_in
+from .task import Params
+from .task_value import Recipe, Training
 
 
 def launch(

@@ -10,12 +10,13 @@ import grain
 import jax
 
 from flax_transformer.common.errors import Interrupted, UserError
-from flax_transformer.engine.batches import Data
-from flax_transformer.engine.monitor.progress import Progress, checkpoint_metrics
-from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.preemption import Stop
-from flax_transformer.engine.task import Batch, Sums, TrainState
-from flax_transformer.engine.trainer import Trainer
+
+from .batches import Data
+from .monitor.progress import Progress, checkpoint_metrics
+from .monitor.reporter import Reporter
+from .preemption import Stop
+from .task import Batch, Sums, TrainState
+from .trainer import Trainer
 
 Scores = dict[str, Any]
 

@@ -9,8 +9,9 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import open_regular, written_whole
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.task import Batch
+
+from .devices import multihost
+from .task import Batch
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:

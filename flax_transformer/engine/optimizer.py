@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 import optax.contrib
 
-from flax_transformer.engine.config import OptimizerConfig
+from .config import OptimizerConfig
 
 Schedule = Callable[[jax.Array], jax.Array]
 

@@ -10,17 +10,18 @@ import jax
 import tyro
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
-from flax_transformer.engine.config import ParallelConfig, TaskConfig
-from flax_transformer.engine.fingerprint import fingerprint_of
-from flax_transformer.engine.monitor.reporter import NoReporter
-from flax_transformer.engine.runs.averaging import load_named
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.engine.runs.trust import is_remembered, remember
-from flax_transformer.engine.task import Batch, Params, Task, TrainState
-from flax_transformer.engine.task_value import Command, Recipe, Training
-from flax_transformer.engine.trainer import Trainer
-from flax_transformer.engine.validation import Validation
+
+from .batches import NumberedBatches, with_empty_rows
+from .config import ParallelConfig, TaskConfig
+from .fingerprint import fingerprint_of
+from .monitor.reporter import NoReporter
+from .runs.averaging import load_named
+from .runs.run_directory import RunDirectory, split_reference
+from .runs.trust import is_remembered, remember
+from .task import Batch, Params, Task, TrainState
+from .task_value import Command, Recipe, Training
+from .trainer import Trainer
+from .validation import Validation
 
 
 def declare(task: type[Task], **own: Any) -> Recipe:

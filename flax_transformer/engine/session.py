@@ -10,23 +10,24 @@ import jax
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import holder, in_use
-from flax_transformer.engine import non_finite
-from flax_transformer.engine.batches import Data
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.devices import NO_MESH
-from flax_transformer.engine.devices.sharding import replicated_despite_rule
-from flax_transformer.engine.loop import Loop, NotFinite, Profiler, Scores
-from flax_transformer.engine.monitor.progress import Progress
-from flax_transformer.engine.monitor.progress_bar import showing
-from flax_transformer.engine.monitor.reporter import NoReporter, Reporter
-from flax_transformer.engine.optimizer import make_schedule
-from flax_transformer.engine.preemption import Stop, stop_on_signals
-from flax_transformer.engine.runs.checkpoints import Checkpoints, tolerate_full_disk
-from flax_transformer.engine.runs.finished import nothing_left
-from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.task import Params, TrainState, count_parameters
-from flax_transformer.engine.trainer import Trainer
+
+from . import non_finite
+from .batches import Data
+from .config import EngineConfig
+from .devices import multihost
+from .devices.devices import NO_MESH
+from .devices.sharding import replicated_despite_rule
+from .loop import Loop, NotFinite, Profiler, Scores
+from .monitor.progress import Progress
+from .monitor.progress_bar import showing
+from .monitor.reporter import NoReporter, Reporter
+from .optimizer import make_schedule
+from .preemption import Stop, stop_on_signals
+from .runs.checkpoints import Checkpoints, tolerate_full_disk
+from .runs.finished import nothing_left
+from .runs.run_directory import RunDirectory
+from .task import Params, TrainState, count_parameters
+from .trainer import Trainer
 
 Validate = Callable[[TrainState, Reporter], Scores]
 

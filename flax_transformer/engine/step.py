@@ -10,9 +10,10 @@ import optax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.losses import cut
-from flax_transformer.engine.task import Batch, Params, Sums, Task, TrainState
+
+from .devices.devices import Devices
+from .losses import cut
+from .task import Batch, Params, Sums, Task, TrainState
 
 
 def frozen_by(patterns: Sequence[str], params: Any) -> Any:

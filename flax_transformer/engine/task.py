@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from flax_transformer.engine.devices.sharding import Rules
+from .devices.sharding import Rules
 
 Params = Any  # a tree of arrays
 Batch = Any  # a tree of arrays [rows, ...]

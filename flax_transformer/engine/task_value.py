@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.runs.run_directory import RunDirectory
+from .config import TaskConfig
+from .runs.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     import jax
 
-    from flax_transformer.engine.batches import Data
-    from flax_transformer.engine.devices.devices import Devices
-    from flax_transformer.engine.session import Validate
-    from flax_transformer.engine.task import Params, Task
-    from flax_transformer.engine.trainer import Trainer
+    from .batches import Data
+    from .devices.devices import Devices
+    from .session import Validate
+    from .task import Params, Task
+    from .trainer import Trainer
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -83,8 +83,8 @@ class Recipe:
 
     def trainer(self, config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':
         """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
-        from flax_transformer.engine.devices.devices import Devices
-        from flax_transformer.engine.trainer import Trainer
+        from .devices.devices import Devices
+        from .trainer import Trainer
 
         chosen = Devices(config.parallel, devices)
         return Trainer(self.training().make_task(config, chosen), config.engine, chosen)

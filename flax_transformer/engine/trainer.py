@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.config import EngineConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.optimizer import Schedule, make_optimizer, make_schedule
-from flax_transformer.engine.step import eval_step, frozen_by, gradients, make_passes, stop_gradients, train_step
-from flax_transformer.engine.task import Batch, Params, Sums, Task, TrainState, init_state
+
+from .config import EngineConfig
+from .devices import multihost
+from .devices.devices import Devices
+from .optimizer import Schedule, make_optimizer, make_schedule
+from .step import eval_step, frozen_by, gradients, make_passes, stop_gradients, train_step
+from .task import Batch, Params, Sums, Task, TrainState, init_state
 
 
 class Memory(NamedTuple):

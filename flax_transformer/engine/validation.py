@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.monitor.reporter import Reporter
-from flax_transformer.engine.session import Validate
-from flax_transformer.engine.task import Batch, Params, TrainState
-from flax_transformer.engine.trainer import Trainer
+from .devices import multihost
+from .monitor.reporter import Reporter
+from .session import Validate
+from .task import Batch, Params, TrainState
+from .trainer import Trainer
 
 
 class Validation:

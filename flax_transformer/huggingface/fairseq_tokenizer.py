@@ -17,12 +17,13 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.huggingface.families import LANGUAGES
-from flax_transformer.huggingface.settings import read_object, unexpected
-from flax_transformer.huggingface.tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
+
+from .families import LANGUAGES
+from .settings import read_object, unexpected
+from .tokenizer import SETTINGS_FILE, VOCABULARY_FILE, read_vocabulary
 
 MODEL_FILE = 'sentencepiece.bpe.model'
 KIND = 'fairseq'

@@ -8,9 +8,13 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
-from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
-from flax_transformer.huggingface.settings import (
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import write_files
+from flax_transformer.transformer.config import TransformerConfig
+
+from .fairseq_tokenizer import FairseqTokenizer
+from .families import MARIAN, family_of_folder, family_of_model
+from .settings import (
     faults_of_decoding,
     faults_of_model,
     read_decoding,
@@ -19,12 +23,9 @@ from flax_transformer.huggingface.settings import (
     write_decoding,
     write_model,
 )
-from flax_transformer.huggingface.tensor_files import SAFETENSORS, read_tensors, write_safetensors
-from flax_transformer.huggingface.tokenizer import MarianTokenizer
-from flax_transformer.huggingface.weights import TIED, to_params, to_tensors
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.text.tokenizer import write_files
-from flax_transformer.transformer.config import TransformerConfig
+from .tensor_files import SAFETENSORS, read_tensors, write_safetensors
+from .tokenizer import MarianTokenizer
+from .weights import TIED, to_params, to_tensors
 
 CONFIG_FILE = 'config.json'
 GENERATION_FILE = 'generation_config.json'

@@ -10,8 +10,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.huggingface.families import MARIAN, family_of_folder, family_of_model
 from flax_transformer.transformer.config import TransformerConfig
+
+from .families import MARIAN, family_of_folder, family_of_model
 
 # Fields with the same meaning: ours, theirs.
 SAME = (

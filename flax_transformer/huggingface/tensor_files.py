@@ -14,7 +14,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.installing import imported
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.huggingface.pickles import Tensors, read_pickle
+
+from .pickles import Tensors, read_pickle
 
 SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 

@@ -16,9 +16,10 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import naming_damage
-from flax_transformer.huggingface.settings import read_object, unexpected
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
+
+from .settings import read_object, unexpected
 
 SETTINGS_FILE = 'tokenizer_config.json'
 SOURCE_FILE = 'source.spm'

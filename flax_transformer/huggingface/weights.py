@@ -13,9 +13,10 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
-from flax_transformer.huggingface.families import family_of_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import parameter_shapes
+
+from .families import family_of_model
 
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (

@@ -21,13 +21,14 @@ from jax.extend import mlir
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
 from flax_transformer.decoding.search import output_slots
-from flax_transformer.interop import export_loader
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.model import family_of, make_model
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
+
+from . import export_loader
 
 FORMAT = 1
 JAX_AT_LEAST = '0.10.0'  # earlier ones cannot read these programs

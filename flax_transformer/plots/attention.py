@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, Axes, Figure, draw_matrix, make_figure, make_panels, readable, use_fonts
+from .look import COLORS, Axes, Figure, draw_matrix, make_figure, make_panels, readable, use_fonts
 
 
 def plot_map(

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from flax_transformer.plots.look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain, use_fonts
+from .look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain, use_fonts
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flax_transformer.plots.look import SIGNED, Figure, draw_matrix, make_panels
+from .look import SIGNED, Figure, draw_matrix, make_panels
 
 
 def plot_positions(tables: np.ndarray | dict[str, np.ndarray]) -> Figure:

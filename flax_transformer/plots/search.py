@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, Axes, Figure, make_panels, readable, use_fonts
+from .look import COLORS, Axes, Figure, make_panels, readable, use_fonts
 
 _ROW, _GAP = 0.5, 0.15  # inches
 _LETTER = 0.08  # inches of a letter in the title

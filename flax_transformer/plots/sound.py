@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, Axes, clear_frame, plain
+from .look import COLORS, Axes, clear_frame, plain
 
 RANGE_DB = 80.0  # what a spectrogram shows below its maximum
 SPECTRUM = 'magma'  # dark to light, evenly, for any color vision

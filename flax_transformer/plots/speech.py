@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flax_transformer.plots.look import COLORS, Axes, Figure, clear_frame, color_of, make_figure, make_panels, plain
-from flax_transformer.plots.sound import Span, draw_mel, draw_waveform, draw_words
+from .look import COLORS, Axes, Figure, clear_frame, color_of, make_figure, make_panels, plain
+from .sound import Span, draw_mel, draw_waveform, draw_words
 
 _LEAST_PROBABILITY = 0.1  # a unit that is never more probable is not drawn
 

@@ -22,10 +22,11 @@ from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.server import deepl, glossaries, libretranslate, native
-from flax_transformer.server.fields import Gone, Refused
-from flax_transformer.server.service import Service
 from flax_transformer.tasks.translation.inference.batcher import ThreadFailed
+
+from . import deepl, glossaries, libretranslate, native
+from .fields import Gone, Refused
+from .service import Service
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone: nobody reads the reply

@@ -5,11 +5,12 @@ from typing import Any
 
 from starlette.requests import Request
 
-from flax_transformer.server.fields import Refused
-from flax_transformer.server.glossaries import find
-from flax_transformer.server.service import Service
 from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_lines, split_xml
 from flax_transformer.text.languages import name_of
+
+from .fields import Refused
+from .glossaries import find
+from .service import Service
 
 # DeepL's client refuses EN and PT as targets: it asks for one of their variants.
 _VARIANTS = {

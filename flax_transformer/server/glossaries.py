@@ -8,9 +8,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from flax_transformer.server.fields import Fields, Refused
-from flax_transformer.server.service import Service
 from flax_transformer.tasks.translation.glossary import Glossary
+
+from .fields import Fields, Refused
+from .service import Service
 
 _MOST = 1000  # glossaries
 _LONGEST = 100  # characters of a term or a translation: long ones slow the search, which is compiled for each length

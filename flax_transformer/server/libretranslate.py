@@ -4,9 +4,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from flax_transformer.server.service import Service
 from flax_transformer.tasks.translation.documents.markup import split_html, split_lines
 from flax_transformer.text.languages import name_of
+
+from .service import Service
 
 
 async def translate(service: Service, request: Request) -> Any:

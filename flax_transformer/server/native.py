@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
-from flax_transformer.server.fields import Refused
-from flax_transformer.server.service import Reply, Service
 from flax_transformer.tasks.translation.inspection import attended
+
+from .fields import Refused
+from .service import Reply, Service
 
 
 async def translate(service: Service, request: Request) -> Any:

@@ -5,9 +5,10 @@ from collections.abc import Collection, Sequence
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.language import identifier_of
-from flax_transformer.server.fields import Refused
 from flax_transformer.tasks.translation.inference.directions import Direction, Directions
 from flax_transformer.text.languages import known_language, two_letters
+
+from .fields import Refused
 
 _LISTED = 20  # pairs, in messages
 

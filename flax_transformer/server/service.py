@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
-from flax_transformer.server.fields import Fields, Gone, Refused, read_fields
-from flax_transformer.server.metrics import Metrics
-from flax_transformer.server.served import Served
 from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
@@ -21,6 +18,10 @@ from flax_transformer.tasks.translation.inference.batch_runner import bucket
 from flax_transformer.tasks.translation.inference.batcher import Batcher, Job
 from flax_transformer.tasks.translation.inference.directions import Direction
 from flax_transformer.tasks.translation.inference.result import Translation
+
+from .fields import Fields, Gone, Refused, read_fields
+from .metrics import Metrics
+from .served import Served
 
 
 @dataclass(frozen=True)

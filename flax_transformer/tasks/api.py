@@ -10,7 +10,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
 from flax_transformer.engine.runs.shipped import find_run
-from flax_transformer.tasks.recipes import FIRST_TASK, recipe_named, recipe_of, recipe_of_run
+
+from .recipes import FIRST_TASK, recipe_named, recipe_of, recipe_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,8 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
-from flax_transformer.tasks.api import open_run
+
+from .api import open_run
 
 RESAMPLES = 2000  # that the bootstrap draws
 

@@ -21,7 +21,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.manifest import Utterance
 from flax_transformer.data.repeats import keys_of
 from flax_transformer.engine.config import TaskConfig
-from flax_transformer.tasks.api import make_trainer
+
+from .api import make_trainer
 
 HELD_OUT = 1000  # examples at most
 EVALUATIONS = 10

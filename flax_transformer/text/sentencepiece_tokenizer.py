@@ -18,9 +18,10 @@ import sentencepiece
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.text.sentencepiece_model import open_model, read_model, train_sentencepiece
-from flax_transformer.text.subword_sampling import Segmenter
-from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
+
+from .sentencepiece_model import open_model, read_model, train_sentencepiece
+from .subword_sampling import Segmenter
+from .tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'

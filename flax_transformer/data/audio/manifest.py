@@ -10,10 +10,11 @@ import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError, nearest
 from flax_transformer.common.quiet import Say, duration
-from flax_transformer.data.audio.archive import SUFFIXES, Source, members_of
-from flax_transformer.data.audio.reading import Audio, read_audio, read_header
-from flax_transformer.data.audio.rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
-from flax_transformer.data.audio.wav import Header
+
+from .archive import SUFFIXES, Source, members_of
+from .reading import Audio, read_audio, read_header
+from .rows import PATHS, Row, Spec, column_among, raise_faults, read_rows
+from .wav import Header
 
 _SLACK = 0.1  # seconds by which a segment may reach beyond its recording: manifests round
 TEXTS = ('text', 'transcript', 'transcription', 'sentence')  # names of columns

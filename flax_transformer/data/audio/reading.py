@@ -13,9 +13,10 @@ import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.installing import install_command
-from flax_transformer.data.audio.archive import Source
-from flax_transformer.data.audio.wav import Header, Wav, decoded, read_wav_header
 from flax_transformer.data.lines import no_such_file
+
+from .archive import Source
+from .wav import Header, Wav, decoded, read_wav_header
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
 MOST_SAMPLES = 1 << 28  # a channel of so many takes 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz

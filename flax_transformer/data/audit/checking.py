@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flax_transformer.data.audit.alignment import shifted_stretches
-from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.kinds import KINDS, MEMORIZED
-from flax_transformer.data.audit.language import is_language
-from flax_transformer.data.audit.pairs import shown
-from flax_transformer.data.audit.parts import Part, open_all, read_part
-from flax_transformer.data.audit.report import EXAMPLES, Finding, Report, findings_of, sorted_report
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.repeats import contradictions, pair_keys, repeated, shared
+
+from .alignment import shifted_stretches
+from .config import CheckConfig, Vocabulary
+from .kinds import KINDS, MEMORIZED
+from .language import is_language
+from .pairs import shown
+from .parts import Part, open_all, read_part
+from .report import EXAMPLES, Finding, Report, findings_of, sorted_report
 
 
 def audit(

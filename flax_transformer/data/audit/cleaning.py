@@ -9,12 +9,13 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.data.audit.checking import audit
-from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.pairs import shown
-from flax_transformer.data.audit.parts import Part, open_all
-from flax_transformer.data.audit.report import Report
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig, is_made
+
+from .checking import audit
+from .config import CheckConfig, Vocabulary
+from .pairs import shown
+from .parts import Part, open_all
+from .report import Report
 
 GUARD = 50  # pairs on either side of a shifted stretch that are dropped with it
 # The kinds whose pairs are left out; a pair that shows several has the first as its reason, and `shifted` the last.

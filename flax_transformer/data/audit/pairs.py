@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.audit import language
-from flax_transformer.data.audit.language import SideModel
-from flax_transformer.data.audit.lines import LINE_CHECKS, has_odd_space, numbers_differ, quoted_rows, rows_where
 from flax_transformer.data.bitext.corpus import Records
 from flax_transformer.data.repeats import NO_KEY, hashes, keys_of
 from flax_transformer.text.tokenizer import Tokenizer
+
+from . import language
+from .language import SideModel
+from .lines import LINE_CHECKS, has_odd_space, numbers_differ, quoted_rows, rows_where
 
 _LEARNED_FROM = 16_384  # pairs
 _SMOOTHING = 10  # characters added to both lengths: short lines often have large ratios

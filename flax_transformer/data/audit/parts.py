@@ -12,14 +12,15 @@ from functools import partial
 import numpy as np
 
 from flax_transformer.common.signals import signals_blocked
-from flax_transformer.data.audit.config import CheckConfig, Vocabulary
-from flax_transformer.data.audit.language import is_language, language_of_side
-from flax_transformer.data.audit.pairs import Facts, Model, inspect, learn, shown
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.bitext.named_corpora import NumberWords
 from flax_transformer.data.bitext.sources import form_of, open_corpus, open_training, read_corpus
 from flax_transformer.data.named_files import data_root
+
+from .config import CheckConfig, Vocabulary
+from .language import is_language, language_of_side
+from .pairs import Facts, Model, inspect, learn, shown
 
 HEAD = 65_536  # first pairs, which teach what the corpus is like
 MADE = 1  # chunks read of a corpus that is made: generating all of it takes longer than its check is worth

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, get_args
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.kinds import Kind, Severity
+
+from .kinds import Kind, Severity
 
 EXAMPLES = 5  # shown for each kind in a corpus
 _LONGEST = 160  # characters of an example that are printed

@@ -7,10 +7,11 @@ import grain
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.packing import PackingPlan, Rows, join_rows, one_pair_a_row, packed
-from flax_transformer.data.bitext.tokenized import TokenizedPairs, joined
-from flax_transformer.data.bitext.workers import Workers
+
+from .config import DataConfig
+from .packing import PackingPlan, Rows, join_rows, one_pair_a_row, packed
+from .tokenized import TokenizedPairs, joined
+from .workers import Workers
 
 _ROW_BITS = 24  # a position's number is block * 2^24 + row
 

@@ -29,10 +29,11 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import lock, open_regular, own_partial, read_limited, sha256_of, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import Say
-from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .corpus import Corpus, Pairs
+from .tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 
 META_FILE = 'meta.json'
 _FORMAT = 1  # another format gets another folder

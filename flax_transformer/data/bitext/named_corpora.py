@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
 from flax_transformer.data.lines import CHUNK, read_lines
 from flax_transformer.data.tfds_builders import TfdsSplit
+
+from .config import DataConfig
+from .corpus import Corpus, Pairs, Records
 
 SPLITS = ('train', 'validation', 'test')
 _SEED = 2017  # fixed, so that every run holds out the same numbers

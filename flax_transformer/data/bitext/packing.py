@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.bitext.tokenized import Side, TokenizedPairs, joined, offsets, spans
 from flax_transformer.data.order import Order
 from flax_transformer.text.subword_sampling import hashed
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .tokenized import Side, TokenizedPairs, joined, offsets, spans
 
 
 class Rows(NamedTuple):

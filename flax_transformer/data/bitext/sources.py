@@ -5,10 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
-from flax_transformer.data.bitext.corpus import Corpus, Pairs
-from flax_transformer.data.bitext.split import split
-from flax_transformer.data.bitext.text_files import AlignedFiles, JsonLines, TsvFiles, read_references
 from flax_transformer.data.lines import content_suffix
 from flax_transformer.data.named_files import (
     columns_of,
@@ -20,6 +16,11 @@ from flax_transformer.data.named_files import (
     wildcards,
 )
 
+from .config import CorpusConfig, DataConfig
+from .corpus import Corpus, Pairs
+from .split import split
+from .text_files import AlignedFiles, JsonLines, TsvFiles, read_references
+
 Languages = tuple[str, str]  # source and target
 
 
@@ -29,7 +30,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     `languages` default to those of the config. Raises UserError if the corpus cannot be read.
     """
     if name.startswith('sacrebleu:'):
-        from flax_transformer.data.bitext.named_corpora import read_sacrebleu
+        from .named_corpora import read_sacrebleu
 
         return read_sacrebleu(name)
     source, *targets = name.split(',')
@@ -57,11 +58,11 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
-        from flax_transformer.data.bitext.named_corpora import NumberWords
+        from .named_corpora import NumberWords
 
         return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        from flax_transformer.data.bitext.named_corpora import TfdsCorpus
+        from .named_corpora import TfdsCorpus
 
         return TfdsCorpus(name, root, languages)
     form = form_of(name, root)

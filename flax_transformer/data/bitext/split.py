@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flax_transformer.data.bitext.corpus import Corpus, Records
 from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.repeats import keys_of
+
+from .corpus import Corpus, Records
 
 
 def split(whole: Corpus, held_out: int) -> tuple[Corpus, Corpus]:

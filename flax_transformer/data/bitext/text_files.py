@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records, References
 from flax_transformer.data.lines import content_suffix, lines_of, read_lines
+
+from .corpus import Corpus, Pairs, Records, References
 
 Pair = tuple[bytes | None, bytes | None]
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .corpus import Pairs
 
 
 class Side(NamedTuple):

@@ -21,7 +21,8 @@ from types import ModuleType
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.signals import signals_blocked
-from flax_transformer.data.bitext.packing import PackingPlan, Rows
+
+from .packing import PackingPlan, Rows
 
 _AHEAD = 2  # blocks that each worker plans before they are asked for
 # Pairs: a corpus of up to this size is planned soon enough by one thread; drawing segmentations takes it ten times as

@@ -18,8 +18,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.installing import install_command
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.sharding import (
+
+from . import multihost
+from .sharding import (
     AXES,
     DATA,
     ROWS,

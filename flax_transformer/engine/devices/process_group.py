@@ -19,8 +19,9 @@ import numpy as np
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, first_line
 from flax_transformer.common.signals import warn
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.devices.roll_call import LOCAL, Facts, call_roll
+
+from . import multihost
+from .roll_call import LOCAL, Facts, call_roll
 
 _PERIOD = 1.0  # seconds between signs of life
 

@@ -4,7 +4,8 @@ from operator import itemgetter
 from typing import Any
 
 from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.monitor.progress import rank
+
+from .progress import rank
 
 FALLING = 0.05  # relative fall of the validation loss in the last fifth of training that counts as underfitting
 RISEN = 0.03  # its relative rise above its minimum that counts as overfitting

@@ -10,9 +10,10 @@ from typing import Any
 from flax_transformer.common.files import open_regular, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
-from flax_transformer.engine.monitor.progress import describe_spike
-from flax_transformer.engine.monitor.progress_bar import ProgressBar, TimeLeft, columns, is_terminal
-from flax_transformer.engine.monitor.trackers import AppendFile, End, TensorBoardFile, Tracker
+
+from .progress import describe_spike
+from .progress_bar import ProgressBar, TimeLeft, columns, is_terminal
+from .trackers import AppendFile, End, TensorBoardFile, Tracker
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records

@@ -13,11 +13,12 @@ import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
-from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.runs.reading import CheckpointReader
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.engine.runs.trust import is_remembered, remember, remembered_task_folder
 from flax_transformer.engine.task import Params
+
+from .checkpoints import Checkpoints
+from .reading import CheckpointReader
+from .run_directory import RunDirectory, split_reference
+from .trust import is_remembered, remember, remembered_task_folder
 
 AVERAGE_FILE = 'average.json'
 R = TypeVar('R', bound=RunDirectory)

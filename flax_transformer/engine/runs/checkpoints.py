@@ -19,11 +19,12 @@ from etils import epath
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, naming_damaged, write_manifest
-from flax_transformer.engine.runs.finished import REPLACED, replaced_steps
-from flax_transformer.engine.runs.reading import INT8, CheckpointReader, training_part
 from flax_transformer.engine.task import TrainState
 from flax_transformer.ops.int8 import to_int8
+
+from .checksums import faults, format_faults, has_manifest, naming_damaged, write_manifest
+from .finished import REPLACED, replaced_steps
+from .reading import INT8, CheckpointReader, training_part
 
 # Folders next to the checkpoints:
 DELETED = 'deleted_checkpoints'  # those that are not kept are here until their files are removed

@@ -8,8 +8,9 @@ from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.progress import EarlyStopping
-from flax_transformer.engine.runs.checksums import faults, has_manifest
-from flax_transformer.engine.runs.run_directory import RunDirectory
+
+from .checksums import faults, has_manifest
+from .run_directory import RunDirectory
 
 # The folder next to the checkpoints in which one that is saved again waits until the new one is complete.
 REPLACED = 'replaced_checkpoint'

@@ -12,9 +12,10 @@ from flax_transformer.common.fields import marked
 from flax_transformer.common.quiet import aligned
 from flax_transformer.engine.monitor.progress import is_lower_better
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
-from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.plots.curves import plot_learning_curves
 from flax_transformer.plots.look import Figure, png
+
+from .run_directory import RunDirectory
 
 Records = list[dict[str, Any]]
 # Validation scores shown if any run has them, and their names in tables.

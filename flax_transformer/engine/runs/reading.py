@@ -18,10 +18,11 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves, shapes_on_one_device
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
-from flax_transformer.engine.runs.checksums import faults, format_faults, has_manifest, naming_damaged, strange_files
-from flax_transformer.engine.runs.finished import folder_of, steps_of
 from flax_transformer.engine.task import TrainState
 from flax_transformer.ops.int8 import from_int8, to_int8
+
+from .checksums import faults, format_faults, has_manifest, naming_damaged, strange_files
+from .finished import folder_of, steps_of
 
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best

@@ -20,9 +20,10 @@ from flax_transformer.common.config_json import from_json, refused_fields, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.shipped import find_run
-from flax_transformer.engine.runs.task_module import home_of
-from flax_transformer.engine.runs.trust import remember
+
+from .shipped import find_run
+from .task_module import home_of
+from .trust import remember
 
 CONFIG_FILE = 'config.json'
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8

@@ -10,7 +10,8 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
-from flax_transformer.tasks.classification.config import ClassificationConfig
+
+from .config import ClassificationConfig
 
 
 class Batch(NamedTuple):

@@ -13,11 +13,12 @@ from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.engine.devices.devices import jit_alone
-from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.model import ClassifierModel, probabilities
-from flax_transformer.tasks.classification.run import Labels, load_run
-from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, padded
 from flax_transformer.text.tokenizer import as_text
+
+from .config import ClassifierConfig
+from .model import ClassifierModel, probabilities
+from .run import Labels, load_run
+from .vocabulary import UNK_ID, Vocabulary, padded
 
 
 @dataclass(frozen=True)

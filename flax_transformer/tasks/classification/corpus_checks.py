@@ -11,10 +11,11 @@ from flax_transformer.data.audit.lines import LINE_CHECKS, quoted_rows, rows_whe
 from flax_transformer.data.audit.report import Finding, Report, Rows, findings_of, sorted_report
 from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.repeats import contradictions, keys_of, overlaps, pair_keys, repeated
-from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
-from flax_transformer.tasks.classification.reading import Examples, chosen, read_examples
-from flax_transformer.tasks.classification.run import Run
-from flax_transformer.tasks.classification.vocabulary import Vocabulary
+
+from .config import ClassificationConfig, ClassificationDataConfig
+from .reading import Examples, chosen, read_examples
+from .run import Run
+from .vocabulary import Vocabulary
 
 FEW_EXAMPLES = 10  # fewer are few for a label
 IMBALANCE = 10  # examples of the most frequent label for each of the rarest

@@ -9,13 +9,14 @@ import numpy as np
 
 from flax_transformer.common.errors import visible
 from flax_transformer.common.quiet import aligned
-from flax_transformer.tasks.classification.config import ClassificationDataConfig
-from flax_transformer.tasks.classification.metrics import BINS, Scores, most_wrong, scores
-from flax_transformer.tasks.classification.reading import Examples, read_examples, test_files
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 
+from .config import ClassificationDataConfig
+from .metrics import BINS, Scores, most_wrong, scores
+from .reading import Examples, read_examples, test_files
+
 if TYPE_CHECKING:
-    from flax_transformer.tasks.classification.classifier import Classification, Classifier
+    from .classifier import Classification, Classifier
 
 DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
 and the texts that it got most wrong. Without --test the test set of its config is used."""
@@ -41,7 +42,7 @@ def evaluate(
     check_examples(options.examples)
     name, examples = read_set(run, options.test, options.data, trust=options.trust_data)
 
-    from flax_transformer.tasks.classification.classifier import Classifier
+    from .classifier import Classifier
 
     classifier = Classifier.from_run(run, step=options.step)
     with progress_bar(len(examples.texts), 'texts') as bar:

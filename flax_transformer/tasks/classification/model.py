@@ -10,9 +10,10 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
 from flax_transformer.ops.embedding import Embedding
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.classification.config import ClassifierConfig
-from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID
 from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
+
+from .config import ClassifierConfig
+from .vocabulary import PAD_ID, UNK_ID
 
 
 def mean_of(x: jax.Array, is_token: jax.Array) -> jax.Array:

@@ -7,9 +7,10 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.repeats import keys_of
-from flax_transformer.tasks.classification.config import ClassificationDataConfig
-from flax_transformer.tasks.classification.reading import read_examples
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, data_fields
+
+from .config import ClassificationDataConfig
+from .reading import read_examples
 
 LEAST = 20  # texts
 PASSES = 4  # rt_polarity's: naive Bayes, where training starts, needs few more

@@ -11,13 +11,14 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows, with_pretrained
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.runs.finished import steps_of
-from flax_transformer.tasks.classification.batches import EncodedTexts
-from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.corpus_checks import CORPORA, audit, read_corpora
-from flax_transformer.tasks.classification.model import init_params
-from flax_transformer.tasks.classification.reading import Examples
-from flax_transformer.tasks.classification.run import Labels, LoadedRun, Run
-from flax_transformer.tasks.classification.vocabulary import PAD_ID, UNK_ID, Vocabulary, padded
+
+from .batches import EncodedTexts
+from .config import ClassificationConfig
+from .corpus_checks import CORPORA, audit, read_corpora
+from .model import init_params
+from .reading import Examples
+from .run import Labels, LoadedRun, Run
+from .vocabulary import PAD_ID, UNK_ID, Vocabulary, padded
 
 
 class Prepared(NamedTuple):

@@ -14,7 +14,8 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.lines import content_suffix, lines_of, utf8_fault
 from flax_transformer.data.named_files import columns_of, data_root, matching_files, named_paths, path_below
-from flax_transformer.tasks.classification.config import ClassificationDataConfig
+
+from .config import ClassificationDataConfig
 
 _PLACES = 5  # how many more of the faulty examples a message names
 
@@ -188,7 +189,7 @@ def _whole(file: Path, label: str) -> Example:
 
 
 def _opinions(source: str) -> Iterator[tuple[str, Read]]:
-    from flax_transformer.tasks.classification.opinions import read_opinions
+    from .opinions import read_opinions
 
     for number, (text, label) in enumerate(zip(*read_opinions(source.removeprefix('opinions:')), strict=True), start=1):
         yield f'{source}, example {number}', partial(Example, text, label)

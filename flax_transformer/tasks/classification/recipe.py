@@ -4,33 +4,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flax_transformer.engine.task_value import Command, Recipe, Training
-from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.run import Run, load_run
+
+from .config import ClassificationConfig
+from .run import Run, load_run
 
 if TYPE_CHECKING:
     from flax_transformer.data.audit.report import Report
 
 
 def training() -> Training:
-    from flax_transformer.tasks.classification.training import TRAINING
+    from .training import TRAINING
 
     return TRAINING
 
 
 def evaluate() -> Command:
-    from flax_transformer.tasks.classification.evaluate import DESCRIPTION, EvaluateOptions, evaluate
+    from .evaluate import DESCRIPTION, EvaluateOptions, evaluate
 
     return Command(EvaluateOptions, evaluate, DESCRIPTION)
 
 
 def check(config: ClassificationConfig, workdir: Path | None, **how: Any) -> 'Report':
-    from flax_transformer.tasks.classification.corpus_checks import report_of
+    from .corpus_checks import report_of
 
     return report_of(config, workdir, **how)
 
 
 def propose() -> Command:
-    from flax_transformer.tasks.classification.new_config import NewOptions, propose
+    from .new_config import NewOptions, propose
 
     return Command(NewOptions, propose)
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.vocabulary import Vocabulary
 from flax_transformer.tasks.vocabulary import TokenizerRun
+
+from .config import ClassificationConfig
+from .vocabulary import Vocabulary
 
 LABELS_FILE = 'labels.json'
 TEMPERATURE = 'temperature'  # the validation score, kept with each checkpoint, that logits are divided by
@@ -64,7 +65,8 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, parameters, vocabulary and labels of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
-    from flax_transformer.tasks.classification.model import init_params
+
+    from .model import init_params
 
     init = lambda config, key: init_params(config.model, key)
     run, config, params, scores = load_named(Run, reference, init, step=step)

@@ -15,14 +15,15 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.classification.batches import Batch, TrainingBatches
-from flax_transformer.tasks.classification.classifier import Predictor
-from flax_transformer.tasks.classification.config import ClassificationConfig
-from flax_transformer.tasks.classification.metrics import accuracy, confusion_matrix, fitted_temperature, macro_f1
-from flax_transformer.tasks.classification.model import ClassifierModel, init_params
-from flax_transformer.tasks.classification.preparation import Prepared, initial_params, keep, prepare_run
-from flax_transformer.tasks.classification.run import TEMPERATURE
-from flax_transformer.tasks.classification.vocabulary import PAD_ID
+
+from .batches import Batch, TrainingBatches
+from .classifier import Predictor
+from .config import ClassificationConfig
+from .metrics import accuracy, confusion_matrix, fitted_temperature, macro_f1
+from .model import ClassifierModel, init_params
+from .preparation import Prepared, initial_params, keep, prepare_run
+from .run import TEMPERATURE
+from .vocabulary import PAD_ID
 
 
 class ClassificationTask(Task):

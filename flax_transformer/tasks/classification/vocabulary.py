@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from flax_transformer.tasks import vocabulary
-from flax_transformer.tasks.classification.config import VocabularyConfig
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+from .config import VocabularyConfig
 
 PAD_ID, UNK_ID = 0, 1
 # What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.

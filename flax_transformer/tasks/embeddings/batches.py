@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import grain
 import numpy as np
 
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from .config import EmbeddingsConfig
 
 
 class Chunks(Protocol):

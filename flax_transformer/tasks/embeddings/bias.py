@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.vectors import WordVectors, normalized
+
+from .vectors import WordVectors, normalized
 
 _MOST_EXACT = 20_000  # partitions of a permutation test that are all tried
 _NEIGHBORS = 100  # Gonen and Goldberg 2019, section 4

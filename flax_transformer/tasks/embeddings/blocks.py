@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
-from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Vocabulary
+from .config import EmbeddingsModelConfig
+from .corpus import END_OF_LINE, Vocabulary
 
 NO_NODE = -1
 

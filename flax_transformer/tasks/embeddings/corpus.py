@@ -33,7 +33,8 @@ from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.lines import each_line, listed, unchanged
 from flax_transformer.data.named_files import data_root, matching_files
 from flax_transformer.data.repeats import keys_of
-from flax_transformer.tasks.embeddings.config import TextConfig, WordsConfig
+
+from .config import TextConfig, WordsConfig
 
 _MOST_COUNT = 1 << 62  # a vocabulary's counts add up to less, so that int64 holds them
 

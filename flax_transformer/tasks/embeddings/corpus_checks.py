@@ -7,9 +7,10 @@ from typing import Any
 from flax_transformer.data.audit.kinds import table
 from flax_transformer.data.audit.report import Finding, Report, Rows, findings_of, sorted_report
 from flax_transformer.data.repeats import keys_of, repeated
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import Vocabulary, lines_of_words, texts_of
-from flax_transformer.tasks.embeddings.run import Run
+
+from .config import EmbeddingsConfig
+from .corpus import Vocabulary, lines_of_words, texts_of
+from .run import Run
 
 _WARNED = 0.1  # share from which on a kind is a warning
 _MARKS = '.,;:!?)"'

@@ -19,7 +19,7 @@ from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.tasks.evaluation import only_run
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.embeddings.vectors import WordVectors
+    from .vectors import WordVectors
 
 
 TOTAL = 'all'  # the name of all sections together
@@ -174,7 +174,7 @@ def evaluate(
     for file in pairs:
         read_pairs(file)
 
-    from flax_transformer.tasks.embeddings.vectors import WordVectors
+    from .vectors import WordVectors
 
     vectors = WordVectors.open(run, step=options.step)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)

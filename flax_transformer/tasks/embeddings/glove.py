@@ -18,9 +18,10 @@ import numpy as np
 
 from flax_transformer.common.files import naming, written_whole
 from flax_transformer.engine.task import Params, Share, Sums
-from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
-from flax_transformer.tasks.embeddings.corpus import END_OF_LINE
-from flax_transformer.tasks.embeddings.word2vec import rows_add, rows_of
+
+from .config import EmbeddingsModelConfig
+from .corpus import END_OF_LINE
+from .word2vec import rows_add, rows_of
 
 _EXPONENT = 0.75  # alpha, in a pair's weight (section 3.1)
 _MEAN_EXPONENT = 0.75  # weights a word by its count, in the mean that is subtracted

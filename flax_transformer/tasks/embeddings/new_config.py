@@ -7,9 +7,10 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
-from flax_transformer.tasks.embeddings.config import EmbeddingsTrainingConfig, WordsConfig
-from flax_transformer.tasks.embeddings.corpus import words_of
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, data_fields
+
+from .config import EmbeddingsTrainingConfig, WordsConfig
+from .corpus import words_of
 
 LEAST = 10_000  # words
 KEPT = 0.6  # share of the words that sampling leaves, about

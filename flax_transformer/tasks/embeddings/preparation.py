@@ -8,10 +8,12 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
 from flax_transformer.engine.devices.multihost import say
-from flax_transformer.tasks.embeddings.batches import Chunks
-from flax_transformer.tasks.embeddings.blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import (
+from flax_transformer.tasks.vocabulary import check_fits
+
+from .batches import Chunks
+from .blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
+from .config import EmbeddingsConfig
+from .corpus import (
     Corpus,
     Vocabulary,
     describe,
@@ -21,9 +23,8 @@ from flax_transformer.tasks.embeddings.corpus import (
     prepare_corpus,
     texts_of,
 )
-from flax_transformer.tasks.embeddings.glove import PAIR, PairChunks, count_pairs
-from flax_transformer.tasks.embeddings.run import LoadedRun, Run
-from flax_transformer.tasks.vocabulary import check_fits
+from .glove import PAIR, PairChunks, count_pairs
+from .run import LoadedRun, Run
 
 
 class Prepared(NamedTuple):

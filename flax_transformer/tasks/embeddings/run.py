@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 from flax_transformer.tasks.vocabulary import check_fits
+
+from .config import EmbeddingsConfig
+from .corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
 
@@ -50,7 +51,7 @@ class LoadedRun(NamedTuple):
     def matrix(self) -> np.ndarray:
         """[V, D] float32: the vector of each word of the vocabulary."""
         if self.config.model.method == 'glove':
-            from flax_transformer.tasks.embeddings.glove import glove_vectors
+            from .glove import glove_vectors
 
             return glove_vectors(self.params, self.vocabulary.counts)
         return np.asarray(self.params['input'])[: len(self.vocabulary)]
@@ -59,8 +60,9 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, tables and words of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
-    from flax_transformer.tasks.embeddings.glove import init_glove
-    from flax_transformer.tasks.embeddings.word2vec import init_tables
+
+    from .glove import init_glove
+    from .word2vec import init_tables
 
     init = lambda config, key: (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
     run, config, params, _ = load_named(Run, reference, init, step=step)

@@ -12,12 +12,13 @@ from flax_transformer.engine.task import Params, Share, Sums, Task
 from flax_transformer.engine.task_value import Training
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
-from flax_transformer.tasks.embeddings import word2vec
-from flax_transformer.tasks.embeddings.batches import TrainingBatches
-from flax_transformer.tasks.embeddings.blocks import Blocks, PathBlocks, TextBlocks
-from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
-from flax_transformer.tasks.embeddings.glove import Pairs, init_glove, sums_of_block, update_block
-from flax_transformer.tasks.embeddings.preparation import Prepared, keep, prepare_run
+
+from . import word2vec
+from .batches import TrainingBatches
+from .blocks import Blocks, PathBlocks, TextBlocks
+from .config import EmbeddingsConfig
+from .glove import Pairs, init_glove, sums_of_block, update_block
+from .preparation import Prepared, keep, prepare_run
 
 _UPDATES = {
     ('skip_gram', 'negative_sampling'): word2vec.skip_gram,

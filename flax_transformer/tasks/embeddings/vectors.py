@@ -127,7 +127,7 @@ class WordVectors:
 
         `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
         """
-        from flax_transformer.tasks.embeddings.run import load_run  # files of vectors need no checkpoints
+        from .run import load_run  # files of vectors need no checkpoints
 
         if Path(path).is_file():
             raise UserError(f'{path} is a file, expected a run directory; WordVectors.load reads files of vectors')

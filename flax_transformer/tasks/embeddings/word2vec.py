@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.engine.task import Params, Sums
-from flax_transformer.tasks.embeddings.blocks import NO_NODE, Blocks, PathBlocks
-from flax_transformer.tasks.embeddings.config import EmbeddingsModelConfig
+
+from .blocks import NO_NODE, Blocks, PathBlocks
+from .config import EmbeddingsModelConfig
 
 MAX_SCORE = 6.0
 

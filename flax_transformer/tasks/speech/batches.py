@@ -9,8 +9,9 @@ import numpy as np
 
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.recordings import Strings
+
+from .config import SpeechConfig
+from .recordings import Strings
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them

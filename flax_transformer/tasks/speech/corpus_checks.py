@@ -10,11 +10,12 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.kinds import SHARED, table
 from flax_transformer.data.audit.lines import is_blank, quoted_rows, rows_where
 from flax_transformer.data.audit.report import Finding, Report, Rows, sorted_report
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.ctc import fewest_frames
-from flax_transformer.tasks.speech.recordings import Corpus, Recording, Say, read_corpus, split
-from flax_transformer.tasks.speech.run import Run
-from flax_transformer.tasks.speech.units import Units
+
+from .config import SpeechConfig
+from .ctc import fewest_frames
+from .recordings import Corpus, Recording, Say, read_corpus, split
+from .run import Run
+from .units import Units
 
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]  # train, and perhaps the others

@@ -17,7 +17,8 @@ import optax
 
 from flax_transformer.audio.augment import among_first
 from flax_transformer.common.installing import imported
-from flax_transformer.tasks.speech.units import BLANK_ID
+
+from .units import BLANK_ID
 
 
 def collapse(path: Sequence[int]) -> list[int]:

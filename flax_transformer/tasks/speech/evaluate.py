@@ -11,12 +11,13 @@ import numpy as np
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.common.quiet import aligned
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
-from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
-from flax_transformer.tasks.speech.metrics import confusion, errors, jiwer, scores
-from flax_transformer.tasks.speech.recordings import Corpus, Recording, Strings, read_corpus, test_files
+
+from .config import SpeechDataConfig, StringsConfig
+from .metrics import confusion, errors, jiwer, scores
+from .recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.speech.transcriber import Transcriber
+    from .transcriber import Transcriber
 
 DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
 and the confusion of words where each recording is of one. Without --test the test set of its config is used;
@@ -51,7 +52,7 @@ def evaluate(
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
     source, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
 
-    from flax_transformer.tasks.speech.transcriber import Transcriber
+    from .transcriber import Transcriber
 
     transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)

@@ -12,7 +12,8 @@ import numpy as np
 from flax_transformer.audio import augment
 from flax_transformer.audio.features import LOG_FLOOR, log_mel
 from flax_transformer.audio.mel import FeatureConfig, mel_edges, num_frames
-from flax_transformer.tasks.speech.config import PerturbationConfig
+
+from .config import PerturbationConfig
 
 _QUIETEST_NOISE = 30.0  # dB below the loudest
 

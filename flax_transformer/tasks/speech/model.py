@@ -14,7 +14,8 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
-from flax_transformer.tasks.speech.config import SpeechModelConfig
+
+from .config import SpeechModelConfig
 
 
 class SpeechModel(nn.Module):

@@ -9,8 +9,9 @@ from flax_transformer.audio.mel import frame_seconds, mel_edges
 from flax_transformer.common.errors import UserError
 from flax_transformer.plots.sound import Span
 from flax_transformer.plots.speech import plot_confusion, plot_transcript
-from flax_transformer.tasks.speech.transcriber import TOO_SHORT, Recorded, Transcriber
-from flax_transformer.tasks.speech.units import BLANK_ID
+
+from .transcriber import TOO_SHORT, Recorded, Transcriber
+from .units import BLANK_ID
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

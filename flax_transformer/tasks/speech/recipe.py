@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flax_transformer.engine.task_value import Command, Picture, Recipe, Training
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.run import Run, load_run
+
+from .config import SpeechConfig
+from .run import Run, load_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,39 +15,40 @@ if TYPE_CHECKING:
 
 
 def training() -> Training:
-    from flax_transformer.tasks.speech.training import TRAINING
+    from .training import TRAINING
 
     return TRAINING
 
 
 def evaluate() -> Command:
-    from flax_transformer.tasks.speech.evaluate import DESCRIPTION, EvaluateOptions, evaluate
+    from .evaluate import DESCRIPTION, EvaluateOptions, evaluate
 
     return Command(EvaluateOptions, evaluate, DESCRIPTION)
 
 
 def check(config: SpeechConfig, workdir: Path | None, **how: Any) -> 'Report':
-    from flax_transformer.tasks.speech.corpus_checks import report_of
+    from .corpus_checks import report_of
 
     return report_of(config, workdir, **how)
 
 
 def propose() -> Command:
-    from flax_transformer.tasks.speech.new_config import NewOptions, propose
+    from .new_config import NewOptions, propose
 
     return Command(NewOptions, propose)
 
 
 def draw_recording(run: str, recording: str) -> 'Figure':
-    from flax_transformer.tasks.speech.pictures import plot_recording
-    from flax_transformer.tasks.speech.transcriber import Transcriber
+    from .pictures import plot_recording
+    from .transcriber import Transcriber
 
     return plot_recording(Transcriber.from_run(run), recording)
 
 
 def draw_confusion(file: str) -> 'Figure':
     from flax_transformer.tasks.evaluation import printed_scores
-    from flax_transformer.tasks.speech.pictures import plot_scores
+
+    from .pictures import plot_scores
 
     with printed_scores(file, 'a speech run on single words') as scores:
         return plot_scores(scores)

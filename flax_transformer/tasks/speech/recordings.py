@@ -18,7 +18,8 @@ from flax_transformer.data.audio.manifest import Say, Utterance, open_audio, rea
 from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.held_out import held_out_rows, repeated_or_empty
 from flax_transformer.data.named_files import data_root
-from flax_transformer.tasks.speech.config import SpeechDataConfig, StringsConfig
+
+from .config import SpeechDataConfig, StringsConfig
 
 MOST_HELD = 1 << 27  # samples of a corpus that is held in memory, 512 MiB; those of a larger one are read as needed
 

@@ -7,9 +7,10 @@ tokenizer.sha256   their digest when the run began
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.units import Units
 from flax_transformer.tasks.vocabulary import TokenizerRun
+
+from .config import SpeechConfig
+from .units import Units
 
 
 class Run(TokenizerRun[SpeechConfig]):
@@ -28,7 +29,8 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config, parameters and units of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
-    from flax_transformer.tasks.speech.model import init_params
+
+    from .model import init_params
 
     init = lambda config, key: init_params(config.model, config.features.num_mels, key)
     run, config, params, _ = load_named(Run, reference, init, step=step)

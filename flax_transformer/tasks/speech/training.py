@@ -17,17 +17,18 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.speech.batches import Batch, TrainingBatches
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.corpus_checks import CORPORA, audit, read_corpora, usable
-from flax_transformer.tasks.speech.ctc import ctc_cost, decode, log_probability
-from flax_transformer.tasks.speech.front_end import features_of, training_features
-from flax_transformer.tasks.speech.metrics import errors, jiwer, rate
-from flax_transformer.tasks.speech.model import SpeechModel, init_params
-from flax_transformer.tasks.speech.recordings import Corpus, Examples, Strings
-from flax_transformer.tasks.speech.run import LoadedRun, Run
-from flax_transformer.tasks.speech.transcriber import Predictor
-from flax_transformer.tasks.speech.units import Units
+
+from .batches import Batch, TrainingBatches
+from .config import SpeechConfig
+from .corpus_checks import CORPORA, audit, read_corpora, usable
+from .ctc import ctc_cost, decode, log_probability
+from .front_end import features_of, training_features
+from .metrics import errors, jiwer, rate
+from .model import SpeechModel, init_params
+from .recordings import Corpus, Examples, Strings
+from .run import LoadedRun, Run
+from .transcriber import Predictor
+from .units import Units
 
 
 class Prepared(NamedTuple):

@@ -15,13 +15,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
 from flax_transformer.engine.devices.devices import jit_alone
-from flax_transformer.tasks.speech.batches import fill
-from flax_transformer.tasks.speech.config import SpeechConfig
-from flax_transformer.tasks.speech.ctc import decode, most_beam_size
-from flax_transformer.tasks.speech.front_end import features_of
-from flax_transformer.tasks.speech.model import SpeechModel
-from flax_transformer.tasks.speech.run import load_run
-from flax_transformer.tasks.speech.units import Units
+
+from .batches import fill
+from .config import SpeechConfig
+from .ctc import decode, most_beam_size
+from .front_end import features_of
+from .model import SpeechModel
+from .run import load_run
+from .units import Units
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.tasks.speech.config import UnitConfig
 from flax_transformer.tasks.vocabulary import Vocabulary
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+from .config import UnitConfig
 
 BLANK_ID = 0
 _JOINTS = {'words': ' ', 'characters': ''}

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from flax_transformer.tasks.translation.inference.quality import Calibration
-from flax_transformer.tasks.translation.inference.result import Translation
-from flax_transformer.tasks.translation.inference.translator import Translator
+from .inference.quality import Calibration
+from .inference.result import Translation
+from .inference.translator import Translator
 
 
 def calibrate(

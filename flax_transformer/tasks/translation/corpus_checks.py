@@ -15,8 +15,9 @@ from flax_transformer.data.audit.report import Report, findings_of
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.lines import Listed, unchanged
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.run import Run
+
+from .config import Config
+from .run import Run
 
 
 def check_corpora(config: Config, *, say: Callable[[str], None], processes: int = 1) -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from flax_transformer.data.bitext.corpus import Pairs
-    from flax_transformer.tasks.translation.inference.translator import Translation
-    from flax_transformer.tasks.translation.metrics import Scores, ScoreTokens
+
+    from .inference.translator import Translation
+    from .metrics import Scores, ScoreTokens
 
 DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
 token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
@@ -54,13 +55,13 @@ def evaluate(
 
     prepare_devices(options.parallel.num_devices)
 
-    from flax_transformer.tasks.translation.evaluation import (
+    from .evaluation import (
         evaluate_ensemble_loss,
         evaluate_loss,
         evaluate_translation,
     )
-    from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.translation.run import Run
+    from .inference.translator import Translator
+    from .run import Run
 
     settings = asdict(options.decoding)
     if options.data.language_tags:  # the set is in the language translated into
@@ -80,7 +81,7 @@ def evaluate(
         scores, translations = evaluate_translation(translator, pairs, tokens=tokens, progress=bar.update)
     sure = {}
     if translator.calibration:
-        from flax_transformer.tasks.translation.calibration import correlations
+        from .calibration import correlations
 
         sure = correlations(translations, [pairs.targets, *pairs.references])
     if options.json:
@@ -102,7 +103,7 @@ def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
 
 def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
     """What BLEU counts in the target language; `language`, if given, is that instead of the data's."""
-    from flax_transformer.tasks.translation.metrics import score_tokens
+    from .metrics import score_tokens
 
     return score_tokens(language or data.target_language, data.bleu_tokenizer)
 

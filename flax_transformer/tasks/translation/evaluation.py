@@ -19,12 +19,13 @@ from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.inference.translator import Translation, Translator
-from flax_transformer.tasks.translation.metrics import Scores, ScoreTokens, make_metrics, score, score_tokens
-from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.task import loss_sums, per_token
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .config import Config
+from .inference.translator import Translation, Translator
+from .metrics import Scores, ScoreTokens, make_metrics, score, score_tokens
+from .model import make_model
+from .task import loss_sums, per_token
 
 NEAR = 1e-5  # scores closer than this tie: two programs computed them, in float32
 

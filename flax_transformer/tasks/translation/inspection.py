@@ -19,10 +19,11 @@ from flax_transformer.decoding.problem import History, Hypotheses
 from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
-from flax_transformer.tasks.translation.inference.result import Translation
-from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.model import require
 from flax_transformer.transformer.model import shift_right
+
+from .inference.result import Translation
+from .inference.translator import Translator
+from .model import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

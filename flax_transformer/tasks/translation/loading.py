@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import override
 from flax_transformer.engine.runs.averaging import load_named
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.model import family_of
-from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .config import Config
+from .model import family_of
+from .run import Run
 
 
 class LoadedRun(NamedTuple):

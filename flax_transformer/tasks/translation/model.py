@@ -14,11 +14,12 @@ from flax_transformer.common.trees import DecodeState
 from flax_transformer.engine.devices.sharding import Rules
 from flax_transformer.rnn import model as rnn
 from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.transformer import flops as transformer_flops
 from flax_transformer.transformer import model as transformer
 from flax_transformer.transformer import sharding_rules as transformer_rules
 from flax_transformer.transformer.config import TransformerConfig
+
+from .config import ModelConfig
 
 
 class TranslationModel(Protocol):

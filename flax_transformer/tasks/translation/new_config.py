@@ -13,7 +13,8 @@ from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, DataConfig
 from flax_transformer.data.bitext.sources import open_training
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
-from flax_transformer.tasks.translation.corpus_facts import (
+
+from .corpus_facts import (
     Facts,
     Pieces,
     fit_vocabulary,

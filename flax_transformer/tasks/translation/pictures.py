@@ -9,8 +9,9 @@ from flax_transformer.plots.look import readable
 from flax_transformer.plots.search import merge_hypotheses, plot_beam_tree
 from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.evaluation import printed_scores
-from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.inspection import attention_map, plot_attention
+
+from .inference.translator import Translator
+from .inspection import attention_map, plot_attention
 
 if TYPE_CHECKING:
     from flax_transformer.plots.look import Figure

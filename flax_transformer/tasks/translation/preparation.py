@@ -19,15 +19,16 @@ from flax_transformer.data.vector_files import PretrainedRows, pretrained_rows
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.finished import steps_of
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.corpus_checks import check_corpora, files_of, refuse_changed_files
-from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, score_tokens
-from flax_transformer.tasks.translation.run import Run, check_tokenizer
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
+from .config import Config
+from .corpus_checks import check_corpora, files_of, refuse_changed_files
+from .metrics import SPACED, ScoreTokens, score_tokens
+from .run import Run, check_tokenizer
+
 if TYPE_CHECKING:  # preparing needs no model
-    from flax_transformer.tasks.translation.loading import LoadedRun
+    from .loading import LoadedRun
 
 
 class ValidationSet(NamedTuple):

@@ -4,49 +4,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flax_transformer.engine.task_value import Command, Picture, Recipe, Training
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.run import Run
+
+from .config import Config
+from .run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from flax_transformer.data.audit.report import Report
-    from flax_transformer.tasks.translation.loading import LoadedRun
+
+    from .loading import LoadedRun
 
 
 def training() -> Training:
-    from flax_transformer.tasks.translation.training import TRAINING
+    from .training import TRAINING
 
     return TRAINING
 
 
 def load(reference: Path | str, *, step: int | None = None) -> 'LoadedRun':
-    from flax_transformer.tasks.translation.loading import load_run
+    from .loading import load_run
 
     return load_run(reference, step=step)
 
 
 def evaluate() -> Command:
-    from flax_transformer.tasks.translation.evaluate import DESCRIPTION, EvaluateOptions, evaluate
+    from .evaluate import DESCRIPTION, EvaluateOptions, evaluate
 
     return Command(EvaluateOptions, evaluate, DESCRIPTION)
 
 
 def check(config: Config, workdir: Path | None, **how: Any) -> 'Report':
-    from flax_transformer.tasks.translation.corpus_checks import report_of
+    from .corpus_checks import report_of
 
     return report_of(config, workdir, **how)
 
 
 def propose() -> Command:
-    from flax_transformer.tasks.translation.new_config import NewOptions, propose
+    from .new_config import NewOptions, propose
 
     return Command(NewOptions, propose)
 
 
 def _picture(kind: str, takes: str, *options: str) -> Picture:
     def draw(*names: str, **given: str | None) -> 'Figure':
-        from flax_transformer.tasks.translation.pictures import DRAW
+        from .pictures import DRAW
 
         return DRAW[kind](*names, **given)
 

@@ -19,10 +19,11 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.huggingface import fairseq_tokenizer
 from flax_transformer.huggingface import tokenizer as marian_tokenizer
-from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.vocabulary import TokenizerRun
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
+
+from .config import Config
 
 CACHE = 'data_cache'
 _TOKENIZERS = {

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.metrics import SPACED, ScoreTokens, make_metrics, reference_sets
+
+from .metrics import SPACED, ScoreTokens, make_metrics, reference_sets
 
 LEVEL = 0.05  # p-values below it are called significant
 _TIE = 1e-9  # differences of scores (0 to 100) that are as close as this are equal but for rounding

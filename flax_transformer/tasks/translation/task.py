@@ -15,9 +15,10 @@ from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.ops.product import resolve_dtype, round_once
-from flax_transformer.tasks.translation.config import Config, ModelConfig
-from flax_transformer.tasks.translation.model import TranslationModel, family_of, start_id
 from flax_transformer.transformer.model import shift_right
+
+from .config import Config, ModelConfig
+from .model import TranslationModel, family_of, start_id
 
 
 class TranslationTask(Task):

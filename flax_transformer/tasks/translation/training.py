@@ -15,15 +15,16 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.task_value import Training
 from flax_transformer.engine.validation import held_out
-from flax_transformer.tasks.translation.calibration import calibrate
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.inference.quality import FEWEST
-from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.model import family_of, source_table
-from flax_transformer.tasks.translation.preparation import Prepared, interleaved, keep, prepare_run
-from flax_transformer.tasks.translation.run import Run
-from flax_transformer.tasks.translation.task import TranslationTask, with_dtype
-from flax_transformer.tasks.translation.validation import TranslationValidation
+
+from .calibration import calibrate
+from .config import Config
+from .inference.quality import FEWEST
+from .inference.translator import Translator
+from .model import family_of, source_table
+from .preparation import Prepared, interleaved, keep, prepare_run
+from .run import Run
+from .task import TranslationTask, with_dtype
+from .validation import TranslationValidation
 
 
 class TrainingData(PackedBatches):

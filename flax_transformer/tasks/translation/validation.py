@@ -10,11 +10,12 @@ from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation
-from flax_transformer.tasks.translation.config import Config
-from flax_transformer.tasks.translation.inference.programs import Programs
-from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.metrics import make_metrics, note_on
-from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet, interleaved, of_each_corpus
+
+from .config import Config
+from .inference.programs import Programs
+from .inference.translator import Translator
+from .metrics import make_metrics, note_on
+from .preparation import Prepared, ValidationSet, interleaved, of_each_corpus
 
 Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
 
@@ -116,7 +117,7 @@ class TranslationValidation(Validation):
         reporter: Reporter,
     ) -> None:
         """Draws the attention over a sample for TensorBoard; without matplotlib, says so once and gives up."""
-        from flax_transformer.tasks.translation.inspection import attention_png
+        from .inspection import attention_png
 
         translator = self._translator_of(params, validation_set)
         try:

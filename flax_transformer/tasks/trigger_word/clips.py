@@ -12,7 +12,8 @@ from flax_transformer.data.audio.manifest import Say, read_all, read_manifest
 from flax_transformer.data.audio.rows import manifest_paths
 from flax_transformer.data.held_out import held_out_rows, key_of, repeated_or_empty
 from flax_transformer.data.named_files import data_root
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig, TriggerWordDataConfig
+
+from .config import TriggerWordConfig, TriggerWordDataConfig
 
 _FRAME = 0.02  # seconds
 _DEPTH = 20.0  # dB: a frame quieter than the loudest by more is not the word

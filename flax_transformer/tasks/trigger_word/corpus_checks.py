@@ -9,8 +9,9 @@ from flax_transformer.data.audio.reading import SILENCE
 from flax_transformer.data.audit.kinds import SHARED, table
 from flax_transformer.data.audit.report import Report, Rows, findings_of, sorted_report
 from flax_transformer.data.repeats import hashes, overlaps
-from flax_transformer.tasks.trigger_word.clips import Clips, read_parts
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
+
+from .clips import Clips, read_parts
+from .config import TriggerWordConfig
 
 FEW_TRIGGERS = 50
 

@@ -14,11 +14,12 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples
 from flax_transformer.engine.devices.devices import jit_alone
-from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.config import DetectorConfig, HitConfig
-from flax_transformer.tasks.trigger_word.hits import Hit
-from flax_transformer.tasks.trigger_word.model import StreamState, TriggerWordModel
-from flax_transformer.tasks.trigger_word.run import load_run
+
+from . import hits
+from .config import DetectorConfig, HitConfig
+from .hits import Hit
+from .model import StreamState, TriggerWordModel
+from .run import load_run
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
 TAIL = 0.5  # seconds of silence after the end, so that a word at the very end is still heard

@@ -12,10 +12,11 @@ from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.tasks.evaluation import only_run
-from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
+
+from .config import TriggerWordDataConfig
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.trigger_word.scoring import Scores
+    from .scoring import Scores
 
 DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
 stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
@@ -37,10 +38,10 @@ class EvaluateOptions:
 def evaluate(
     runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    from flax_transformer.tasks.trigger_word.clips import part_files, read_part, specs_of
-    from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.run import Run
-    from flax_transformer.tasks.trigger_word.scoring import score
+    from .clips import part_files, read_part, specs_of
+    from .detector import Detector
+    from .run import Run
+    from .scoring import score
 
     name = only_run(runs, 'detectors')
     if not specs_of(options.data, options.part):

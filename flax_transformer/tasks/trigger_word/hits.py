@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flax_transformer.tasks.trigger_word.config import HitConfig
+from .config import HitConfig
 
 EARLY, LATE = 0.3, 1.0  # seconds: a hit this long before or after the end of a word is that word's
 

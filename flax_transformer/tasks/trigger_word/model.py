@@ -18,7 +18,8 @@ from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.rnn.layers import RecurrentLayer, State, advance, batch_first, over_time, zero_state
 from flax_transformer.rnn.recurrence import Times, recur
-from flax_transformer.tasks.trigger_word.config import DetectorConfig
+
+from .config import DetectorConfig
 
 Change = Callable[[jax.Array], jax.Array]
 

@@ -8,7 +8,8 @@ from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audio.manifest import read_manifest
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
-from flax_transformer.tasks.trigger_word.clips import PARTS
+
+from .clips import PARTS
 
 LEAST = 10  # recordings of the word, and of others
 STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often

@@ -13,7 +13,7 @@ from flax_transformer.tasks.evaluation import binomial_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from flax_transformer.tasks.trigger_word.detector import Detector
+    from .detector import Detector
 
 
 def plot_recording(detector: 'Detector', recording: Path | str | np.ndarray) -> 'Figure':

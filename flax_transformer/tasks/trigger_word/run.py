@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
+
+from .config import TriggerWordConfig
 
 
 class Run(RunDirectory[TriggerWordConfig]):
@@ -21,7 +22,8 @@ class LoadedRun(NamedTuple):
 def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
     """The config and parameters of a run; `load_named` chooses the checkpoint."""
     from flax_transformer.engine.runs.averaging import load_named
-    from flax_transformer.tasks.trigger_word.model import init_params
+
+    from .model import init_params
 
     init = lambda config, key: init_params(config.model, config.features, key)
     _, config, params, _ = load_named(Run, reference, init, step=step)

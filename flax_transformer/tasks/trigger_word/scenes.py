@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
-from flax_transformer.tasks.trigger_word.clips import Clip, Clips
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
+
+from .clips import Clip, Clips
+from .config import TriggerWordConfig
 
 _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flax_transformer.tasks.evaluation import binomial_interval, poisson_interval
-from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.clips import Clip, Clips
-from flax_transformer.tasks.trigger_word.detector import Detector
-from flax_transformer.tasks.trigger_word.hits import Hit
+
+from . import hits
+from .clips import Clip, Clips
+from .detector import Detector
+from .hits import Hit
 
 GAP = 1.0  # seconds of silence after each recording, in which a hit still belongs to it
 THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist())  # evenly spaced in log odds

@@ -17,13 +17,14 @@ from flax_transformer.engine.task_value import Training
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.dropout import drawn_once
-from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.clips import PARTS, Clips, read_parts
-from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
-from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.model import TriggerWordModel, init_params, with_statistics
-from flax_transformer.tasks.trigger_word.run import LoadedRun, Run
-from flax_transformer.tasks.trigger_word.scenes import Batch, Scenes, TrainingBatches, batch_of
+
+from . import hits
+from .clips import PARTS, Clips, read_parts
+from .config import TriggerWordConfig
+from .corpus_checks import audit
+from .model import TriggerWordModel, init_params, with_statistics
+from .run import LoadedRun, Run
+from .scenes import Batch, Scenes, TrainingBatches, batch_of
 
 _SCENES_OF_STATISTICS = 32  # they give the mean and deviation of the features
 _VALIDATION_SEED = 0  # the same validation scenes for every run

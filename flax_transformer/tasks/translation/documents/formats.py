@@ -7,10 +7,11 @@ from typing import NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import imported
 from flax_transformer.data.lines import utf8_fault
-from flax_transformer.tasks.translation.documents import markup
-from flax_transformer.tasks.translation.documents.markdown import split_markdown
-from flax_transformer.tasks.translation.documents.marked import Marked
-from flax_transformer.tasks.translation.documents.markup import Part
+
+from . import markup
+from .markdown import split_markdown
+from .marked import Marked
+from .markup import Part
 
 FORMATS = {
     '.html': 'html',

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from flax_transformer.tasks.translation.documents.marked import Marked, Span
+from .marked import Marked, Span
 
 _NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
 _UNITS = (

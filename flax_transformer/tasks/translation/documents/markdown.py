@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from flax_transformer.common.installing import imported
-from flax_transformer.tasks.translation.documents.markup import Part, Token, html_tokens, split_html, split_tokens
+
+from .markup import Part, Token, html_tokens, split_html, split_tokens
 
 _FRONT_MATTER = re.compile(r'\A(---|\+\+\+)[ \t]*\n.*?\n(?:\1|\.\.\.)[ \t]*\n', re.S)
 _PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'

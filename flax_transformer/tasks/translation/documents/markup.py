@@ -8,8 +8,9 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.documents.literals import with_literals
-from flax_transformer.tasks.translation.documents.marked import Marked, Span, ends_of
+
+from .literals import with_literals
+from .marked import Marked, Span, ends_of
 
 Part = str | Marked  # kept as it stands, or translated
 

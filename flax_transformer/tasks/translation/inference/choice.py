@@ -8,15 +8,16 @@ import numpy as np
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.tasks.translation.inference.result import (
+from flax_transformer.tasks.translation.metrics import score_tokens
+from flax_transformer.text.tokenizer import Tokenizer
+
+from .result import (
     Translation,
     distinct,
     has_loop,
     is_untranslated,
     make_translation,
 )
-from flax_transformer.tasks.translation.metrics import score_tokens
-from flax_transformer.text.tokenizer import Tokenizer
 
 
 def best_of_each(

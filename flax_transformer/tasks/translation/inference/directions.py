@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, Self
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.languages import usual_name
+
+from .translator import Translator
 
 # A model in Hugging Face's format has one of these files, and no run does.
 _MARIAN = 'source.spm'

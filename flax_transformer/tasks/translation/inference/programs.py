@@ -15,10 +15,11 @@ from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_dtype, to_int8
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.tasks.translation.inference.batch_runner import Runner
-from flax_transformer.tasks.translation.inference.ids import SpecialIds, attend_ids, score_ids, translate_ids
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .batch_runner import Runner
+from .ids import SpecialIds, attend_ids, score_ids, translate_ids
 
 
 class Programs:

@@ -16,7 +16,8 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.tasks.translation.inference.result import Translation, words_of
+
+from .result import Translation, words_of
 
 FILE = 'quality.json'  # its name in a run directory
 FORMAT = 2

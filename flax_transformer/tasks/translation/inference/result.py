@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from flax_transformer.tasks.translation.inference.lines import Line
 from flax_transformer.text.tokenizer import Tokenizer, count_unspaced
+
+from .lines import Line
 
 _SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}  # pieces of SentencePiece
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}

@@ -8,8 +8,9 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.problem import NONE
 from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
-from flax_transformer.tasks.translation.inference.lines import Line
 from flax_transformer.text.tokenizer import Tokenizer
+
+from .lines import Line
 
 Phrase = str | Sequence[str]  # or alternatives
 _SHORTEST = 4  # tokens: fewer shapes to compile

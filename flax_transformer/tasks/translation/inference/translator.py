@@ -21,12 +21,17 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.batch_runner import Runner
-from flax_transformer.tasks.translation.inference.choice import best_of_each
-from flax_transformer.tasks.translation.inference.lines import Line, split_into_parts
-from flax_transformer.tasks.translation.inference.programs import Programs
-from flax_transformer.tasks.translation.inference.quality import Calibration
-from flax_transformer.tasks.translation.inference.result import (
+from flax_transformer.tasks.translation.loading import load_ensemble
+from flax_transformer.tasks.translation.model import TranslationModel, make_model
+from flax_transformer.text.languages import two_letters
+from flax_transformer.text.tokenizer import Tokenizer, as_text
+
+from .batch_runner import Runner
+from .choice import best_of_each
+from .lines import Line, split_into_parts
+from .programs import Programs
+from .quality import Calibration
+from .result import (
     Translation,
     Translations,
     align_ids,
@@ -34,11 +39,7 @@ from flax_transformer.tasks.translation.inference.result import (
     make_translation,
     texts_of,
 )
-from flax_transformer.tasks.translation.inference.terms import Demands, Phrase, demands_of
-from flax_transformer.tasks.translation.loading import load_ensemble
-from flax_transformer.tasks.translation.model import TranslationModel, make_model
-from flax_transformer.text.languages import two_letters
-from flax_transformer.text.tokenizer import Tokenizer, as_text
+from .terms import Demands, Phrase, demands_of
 
 Model = ModelConfig | TranslationModel
 
