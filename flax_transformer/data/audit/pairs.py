@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,55 +79,67 @@ def inspect(records: Records, model: Model) -> Facts:
 
     texts = []
     for side, lines in enumerate(records):
-        decoded = [(line or b'').decode('utf-8', 'surrogateescape') for line in lines]
-        missing = [row for row, line in enumerate(lines) if line is None]
-        invalid = [row for row, text in enumerate(decoded) if not text.isascii() and _NOT_UTF8.search(text)]
-        note('missing_side', missing, side)
-        note('invalid_utf8', invalid, side)
-        for row in invalid:
-            decoded[row] = ''
-        for kind, check in _CHECKS.items():
-            note(kind, set(rows_where(check, decoded)).difference(missing, invalid), side)
-        note('too_long', _too_long(decoded, model.slots[side], model.tokenizer), side)
-        texts.append(decoded)
+        texts.append(_note_lines(lines, side, model, note))
     sources, targets = texts
+    note('quoted', quoted_rows(sources, targets))
+
     source_keys = keys_of(sources)
     target_keys = keys_of(targets)
     present = (source_keys != NO_KEY) & (target_keys != NO_KEY)
-    is_copy = source_keys == target_keys
-    note('quoted', quoted_rows(sources, targets))
-    note('copy', (row for row in np.flatnonzero(present & is_copy) if any(map(str.isalpha, sources[row]))))
-    both = zip(sources, targets, strict=True)
-    note('numbers', [i for i, pair in enumerate(both) if present[i] and _has_digit(pair) and numbers_differ(*pair)])
+    is_copy = present & (source_keys == target_keys)
+    note('copy', (row for row in np.flatnonzero(is_copy) if any(map(str.isalpha, sources[row]))))
+
+    for row in np.flatnonzero(present):
+        pair = sources[row], targets[row]
+        if any(map(_DIGIT.search, pair)) and numbers_differ(*pair):
+            note('numbers', [row])
+
     lengths = np.array([list(map(len, lines)) for lines in texts])
     ratio = np.log((lengths[1] + _SMOOTHING) / (model.usual_ratio * lengths[0] + _SMOOTHING))
     note('length_ratio', np.flatnonzero(present & (np.abs(ratio) > np.log(model.max_ratio))))
 
-    is_like_other, is_unlike = zip(
-        *(language.odd_lines(texts[side], model.sides[side], model.sides[1 - side]) for side in (0, 1)), strict=True
-    )
-    swapped = np.flatnonzero(present & ~is_copy & is_like_other[0] & is_like_other[1]).tolist()
-    if model.languages is not None:  # the library decides
-        swapped = [row for row in swapped if language.is_swapped(sources[row], targets[row], model.languages)]
-        for side, lines in enumerate(texts):
-            doubtful = np.flatnonzero((is_like_other[side] | is_unlike[side]) & present & ~is_copy)
-            doubtful = sorted(set(doubtful.tolist()).difference(swapped))
-            foreign = (row for row in doubtful if language.is_foreign(lines[row], model.languages[side]))
-            note('wrong_language', foreign, side)
-    note('swapped_pair', swapped)
-
+    _note_languages(texts, model, present & ~is_copy, note)
     exact = hashes(b'%b\n%b' % pair if present[row] else b'' for row, pair in enumerate(zip(*records, strict=True)))
-    characters = Counter(''.join(sources)) + Counter(''.join(targets))
     return Facts(
         {kind: dict(sorted(chosen.items())) for kind, chosen in rows.items()},
         np.stack([source_keys, target_keys, exact]),
         np.minimum(np.where(present, lengths, 0), 65_535).astype(np.uint16),
-        characters,
+        Counter(''.join(sources)) + Counter(''.join(targets)),
     )
 
 
-def _has_digit(pair: tuple[str, str]) -> bool:
-    return _DIGIT.search(pair[0]) is not None or _DIGIT.search(pair[1]) is not None
+def _note_lines(lines: Sequence[bytes | None], side: int, model: Model, note: Callable[..., None]) -> list[str]:
+    """Notes what the lines of a side show by themselves; returns their text, empty where it cannot be read."""
+    texts = [(line or b'').decode('utf-8', 'surrogateescape') for line in lines]
+    missing = [row for row, line in enumerate(lines) if line is None]
+    invalid = [row for row, text in enumerate(texts) if not text.isascii() and _NOT_UTF8.search(text)]
+    note('missing_side', missing, side)
+    note('invalid_utf8', invalid, side)
+    for row in invalid:
+        texts[row] = ''
+    for kind, check in _CHECKS.items():
+        note(kind, set(rows_where(check, texts)).difference(missing, invalid), side)
+    note('too_long', _too_long(texts, model.slots[side], model.tokenizer), side)
+    return texts
+
+
+def _note_languages(texts: list[list[str]], model: Model, comparable: np.ndarray, note: Callable[..., None]) -> None:
+    """Notes pairs that are swapped, and those with a side in a language of neither; `comparable` is [pairs] bool."""
+    sources, targets = texts
+    first, second = model.sides
+    source_like_target, odd_source = language.odd_lines(sources, first, second)
+    target_like_source, odd_target = language.odd_lines(targets, second, first)
+    swapped = np.flatnonzero(comparable & source_like_target & target_like_source).tolist()
+    if model.languages is None:
+        note('swapped_pair', swapped)
+        return
+
+    swapped = [row for row in swapped if language.is_swapped(sources[row], targets[row], model.languages)]
+    note('swapped_pair', swapped)
+    doubtful = (source_like_target | odd_source, target_like_source | odd_target)
+    for side, lines in enumerate(texts):
+        rows = np.setdiff1d(np.flatnonzero(doubtful[side] & comparable), swapped)
+        note('wrong_language', (row for row in rows if language.is_foreign(lines[row], model.languages[side])), side)
 
 
 def _too_long(lines: list[str], slots: int, tokenizer: Tokenizer | None) -> list[int]:

@@ -48,21 +48,17 @@ class Part:
     def is_made(self) -> bool:
         return isinstance(self.corpus, NumberWords)
 
-    def chunks(self) -> Iterator[Records]:
-        """The pairs, from the first on."""
-        return itertools.islice(self.corpus.records(), MADE if self.is_made else None)
-
     def pairs_again(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Reads the pairs once more."""
         # By a copy, so that self.corpus still knows the places of what it read last.
-        chunks = itertools.islice(copy.copy(self.corpus).records(), MADE if self.is_made else None)
-        for chunk in chunks:
+        chunks = copy.copy(self.corpus).records()
+        for chunk in itertools.islice(chunks, MADE if self.is_made else None):
             yield from zip(*chunk, strict=True)
 
-    def add(self, kind: str, rows: Iterable[int], side: int = 0) -> None:
-        rows = dict.fromkeys(map(int, rows), side)
-        if rows:
-            self.rows[kind] = rows | self.rows.get(kind, {})
+    def add(self, kind: str, rows: Iterable[int]) -> None:
+        """Adds pairs that show a kind."""
+        if added := dict.fromkeys(map(int, rows), 0):
+            self.rows.setdefault(kind, {}).update(added)
 
     def example(self, row: int, side: int, texts: dict[int, tuple[str, str]]) -> dict[str, str]:
         source, target = texts[row]
@@ -116,7 +112,7 @@ def read_part(
     progress: Callable[[int], object] | None,
 ) -> None:
     """Reads a corpus to its end and adds what it shows. `processes` inspect a corpus of more than HEAD pairs."""
-    chunks = part.chunks()
+    chunks = itertools.islice(part.corpus.records(), MADE if part.is_made else None)
     head = []
     count = 0
     for chunk in chunks:
