@@ -1,4 +1,4 @@
-"""Inside a translator: attention as pictures and as text, and the tree of a beam search.
+"""Inside a translator: attention as pictures and as text.
 
 Pictures need matplotlib (extra `plots`).
 """
@@ -7,16 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.problem import History, Hypotheses
-from flax_transformer.decoding.search import make_problem
 from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
 from flax_transformer.transformer.model import shift_right
@@ -186,97 +183,3 @@ def _fit(text: str, width: int) -> str:
         kept += character
         columns += _columns_of(character)
     return kept + ' ' * (width - columns)
-
-
-class BeamTree(NamedTuple):
-    """N nodes, each a token at the end of a hypothesis, every node after its parent."""
-
-    tokens: list[str]
-    parents: list[int]  # -1: where all begin
-    log_probs: list[float]  # the hypothesis's, nats
-    kept: list[bool]  # False: the search dropped it
-    best: int  # the last node of the hypothesis that the search returns
-
-
-def beam_tree(translator: Translator, line: str, *, dropped: int = 1) -> BeamTree:
-    """What the translator's beam search considers for a line: all that it keeps, and at each step `dropped` others.
-
-    Raises UserError for a search that is not one plain beam over one model.
-    """
-    decoding = translator.decoding
-    if decoding.search != 'beam' or decoding.groups > 1 or decoding.coverage_penalty or len(translator.models) > 1:
-        raise UserError(
-            f'a tree of the search: got search={decoding.search!r}, groups={decoding.groups}, coverage_penalty='
-            f'{decoding.coverage_penalty}, {len(translator.models)} model(s); expected a beam in one group, without '
-            'that penalty, over one model'
-        )
-    (ids,) = translator.tokenizer.encode([line], target_language=decoding.target_language)
-    translator.programs.check_lengths('line', [line], [ids])
-
-    steps: list[np.ndarray] = []  # [W, V] log-probabilities of each step
-    hypotheses = _search(translator, jnp.asarray([ids]), steps)
-    best = np.asarray(hypotheses.tokens[0, 0, : int(hypotheses.lengths[0, 0])]).tolist()
-    nodes = _grow(steps, width=decoding.beam_width, eos_id=translator.tokenizer.eos_id, dropped=dropped)
-
-    last = -1
-    for token in best:
-        last = next(i for i, node in enumerate(nodes) if node[:2] == (token, last))
-    tokens, parents, log_probs, kept = (list(column) for column in zip(*nodes, strict=True))
-    return BeamTree([translator.tokenizer.piece(i) for i in tokens], parents, log_probs, kept, last)
-
-
-def _search(translator: Translator, source: jax.Array, steps: list[np.ndarray]) -> Hypotheses:
-    """The hypotheses of one source, as the translator finds them; fills `steps`."""
-    model = translator.model
-    programs = translator.programs
-
-    def record(log_probs: jax.Array, history: History) -> jax.Array:
-        """Changes nothing, and appends the log-probabilities of each step."""
-        jax.debug.callback(lambda values: steps.append(np.asarray(values)), log_probs, ordered=True)
-        return log_probs
-
-    @jax.jit
-    def search(variables: Any, source: jax.Array) -> Hypotheses:
-        problem = make_problem(
-            translator.decoding,
-            source,
-            **programs.special_ids._asdict(),
-            prefix=None if translator.first_id is None else jnp.asarray([[translator.first_id]]),
-            banned=programs.banned,
-            banned_sequences=programs.banned_sequences,
-            max_positions=programs.max_positions,
-        )
-        problem = problem._replace(transforms=[*problem.transforms, record])
-        step = partial(model.apply, variables, method='decode')
-        state = model.apply(variables, source, method='start')
-        return beam_search(step, state, problem, width=translator.decoding.beam_width)
-
-    hypotheses = search({'params': translator.weights}, source)
-    jax.effects_barrier()
-    return hypotheses
-
-
-def _grow(steps: Sequence[np.ndarray], *, width: int, eos_id: int, dropped: int) -> list[tuple[int, int, float, bool]]:
-    """Nodes (token, parent, log-probability, whether it was kept), by the rules of `beam_search`."""
-    nodes: list[tuple[int, int, float, bool]] = []
-    live = [(-1, np.float32(0))]  # the node and log-probability of each unfinished hypothesis, as they are ranked
-    for log_probs in steps:
-        totals = np.stack([total + log_probs[row] for row, (_, total) in enumerate(live)])
-        order = np.argsort(-totals, axis=None, kind='stable')[: 2 * width]
-        parents = live
-        live = []
-        num_dropped = 0
-        for rank, (row, token) in enumerate(zip(*np.unravel_index(order, totals.shape), strict=True)):
-            # Greedy search ends with the first choice; a beam sets a hypothesis that ends aside, and goes on.
-            if width == 1:
-                is_kept = rank == 0
-            else:
-                is_kept = token == eos_id or len(live) < width
-            num_dropped += not is_kept
-            if not is_kept and num_dropped > dropped:
-                continue
-            total = totals[row, token]
-            if is_kept and token != eos_id:
-                live.append((len(nodes), total))
-            nodes.append((int(token), parents[row][0], float(total), bool(is_kept)))
-    return nodes

@@ -1,4 +1,4 @@
-"""Pictures of attention show what they say, and the tree of a search is the search that the translator makes."""
+"""Pictures of attention show what they say."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
-import pytest
 
-from flax_transformer import Translator, UserError
+from flax_transformer import Translator
 from flax_transformer.common.installing import install_command
 
 matplotlib.use('agg')
 
-from flax_transformer.tasks.translation.inspection import attention_map, beam_tree, plot_attention
+from flax_transformer.tasks.translation.inspection import attention_map, plot_attention
 
 
 def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
@@ -71,36 +70,3 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
         f'no pictures of attention: matplotlib is not installed: {install_command("plots")}',
         line,
     ]
-
-
-def test_the_tree_leads_to_the_translation_and_keeps_as_many_as_the_beam(copy_run: Path) -> None:
-    translator = Translator.from_run(copy_run)
-    translation, tree = translator('a c d'), beam_tree(translator, 'a c d', dropped=2)
-    path, node = [], tree.best
-    while node >= 0:
-        path.append(node)
-        node = tree.parents[node]
-    path.reverse()
-    assert tuple(tree.tokens[node] for node in path) == translation.tokens
-    assert tree.log_probs[tree.best] == pytest.approx(translation.log_prob, abs=1e-5)
-    assert np.diff([0.0, *(tree.log_probs[node] for node in path)]) == pytest.approx(
-        translation.token_log_probs, abs=1e-5
-    )
-    depth: list[int] = []
-    for node, parent in enumerate(tree.parents):
-        assert parent < node
-        depth.append(0 if parent < 0 else depth[parent] + 1)
-        assert parent < 0 or tree.log_probs[node] <= tree.log_probs[parent]
-        assert parent < 0 or tree.kept[parent], 'what was dropped has no children'
-    for step in range(max(depth) + 1):
-        here = [node for node, of in enumerate(depth) if of == step]
-        live = [node for node in here if tree.kept[node] and tree.tokens[node] != '</s>']
-        dropped = [node for node in here if not tree.kept[node]]
-        assert len(live) == 2
-        assert len(dropped) <= 2
-        assert not dropped or max(tree.log_probs[i] for i in dropped) <= min(tree.log_probs[i] for i in live)
-
-
-def test_a_search_in_groups_has_no_tree(copy_run: Path) -> None:
-    with pytest.raises(UserError, match='groups=2'):
-        beam_tree(Translator.from_run(copy_run, beam_width=4, groups=2), 'a b')
