@@ -98,12 +98,11 @@ class Batcher:
             self.failure = reason
             jobs = [*batch, *self._queue]
             self._queue.clear()
-        for job in jobs:
-            _deliver(job, ThreadFailed(reason))
-        with contextlib.suppress(OSError):  # nobody reads the log
+        with contextlib.suppress(OSError, ValueError):  # nobody reads the log
             print(f'flax-transformer: the thread that translates has failed: {reason}', file=sys.stderr, flush=True)
             if not isinstance(error, UserError):
                 traceback.print_exception(error)
+        _deliver(jobs, [ThreadFailed(reason) for _ in jobs])
 
     def _wait_for(self, count: int, timeout: float | None = None) -> None:
         """Returns when so many jobs are queued, or none will be."""
@@ -150,20 +149,24 @@ class Batcher:
                 self._translate(batch[half:])
                 return
             results = [error]
-        for job, result in zip(batch, results, strict=True):
-            _deliver(job, result)
+        _deliver(batch, results)
 
 
-def _deliver(job: Job, result: Any) -> None:
-    """Hands a result, or an exception, to the loop in which the job was made; if that is closed, nobody waits."""
-    with contextlib.suppress(RuntimeError):
-        job.result.get_loop().call_soon_threadsafe(_set_result, job.result, result)
+def _deliver(jobs: Sequence[Job], results: Sequence[Any]) -> None:
+    """Hands results, or exceptions, to the loops in which the jobs were made, each of which is woken once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for job, result in zip(jobs, results, strict=True):
+        by_loop.setdefault(job.result.get_loop(), []).append((job.result, result))
+    for loop, pairs in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(_set_results, pairs)
 
 
-def _set_result(future: asyncio.Future[Any], result: Any) -> None:
-    if future.done():
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
+def _set_results(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, result in pairs:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -58,12 +58,25 @@ def test_all_who_wait_learn_why_the_thread_ended(
         made.submit([])
 
 
-def test_a_result_for_a_closed_loop_does_not_end_the_thread() -> None:
+def test_a_loop_is_woken_once_for_a_batch_and_a_closed_one_harms_no_other() -> None:
     made = batcher()
+    wakes = []
 
     async def make() -> Job:
         return Job(0, 1, list, 0)
 
+    async def ask() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        wake = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *call: (wakes.append(call), wake(*call))
+        jobs = [Job(number, 1, list, 0) for number in range(3)]
+        made.submit(jobs)
+        made.start()
+        results = await asyncio.wait_for(asyncio.gather(*(job.result for job in jobs)), 10)
+        made.stop()
+        return results
+
     made.submit([asyncio.run(make())])
-    assert run(made, list) == [0]
+    assert asyncio.run(ask()) == [0, 1, 2]
+    assert len(wakes) == 1
     assert made.failure is None
