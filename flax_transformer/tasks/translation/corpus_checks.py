@@ -1,5 +1,6 @@
 """Checks of corpora before a run trains on them: for damage, and for changes since it began."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,35 +44,47 @@ def report_of(
     if run is None:
         return report
     recorded = run.read_data_files()
-    changed = [(name, change) for name, changes in changed_files(config.data, recorded) for change in changes]
-    examples = [{'place': change, 'corpus': name} for name, change in changed]
+    changes = [change for _, changes in changed_files(config.data, recorded) for change in changes]
+    examples = [{'place': file, 'source': how, 'target': ''} for file, how in changes]
     total = sum(map(len, recorded.values()))
-    findings = findings_of(KINDS['changed'], 'files', len(changed), total, examples)
+    findings = findings_of(KINDS['changed'], 'files', len(changes), total, examples)
     return replace(report, findings=(*findings, *report.findings))
 
 
 def refuse_changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> None:
     """Raises UserError if files of the corpora have changed since the run began."""
     for name, changes in changed_files(data, recorded):
+        files = ', '.join(file for file, _ in changes)
         raise UserError(
-            f'{name} is not what the run was trained on so far: {", ".join(changes)}; restore its text, or give '
-            'another --workdir'
+            f'{name} is not what the run was trained on so far: {files}; restore its text, or give another --workdir'
         )
 
 
-def changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> list[tuple[str, list[str]]]:
-    """The corpora with other text than a run recorded, and how their files differ."""
+def changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The corpora with other text than a run recorded, each with its changed files and how they differ."""
     changed = []
     now = files_of(data) if recorded else {}
     for name, known in recorded.items():
         files = now.get(name)
         if files is None or unchanged(known, files) is not None:
             continue
-        changes = [str(file) for file, entry in zip(files, known, strict=False) if unchanged([entry], [file]) is None]
-        if len(files) != len(known):
-            changes.append(f'it has {len(files)} files, had {len(known)}')
+        changes = []
+        for entry, file in itertools.zip_longest(known, files):
+            if file is None:
+                changes.append((entry['path'], 'is no longer there'))
+            elif entry is None:
+                changes.append((str(file.absolute()), 'is new'))
+            elif unchanged([entry], [file]) is None:
+                changes.append((str(file.absolute()), _difference(entry, file)))
         changed.append((name, changes))
     return changed
+
+
+def _difference(entry: Listed, file: Path) -> str:
+    size = file.stat().st_size
+    if size == entry['bytes']:
+        return 'has other bytes, though as many'
+    return f'has {size:,} bytes, had {entry["bytes"]:,}'
 
 
 def files_of(data: DataConfig) -> dict[str, tuple[Path, ...]]:
