@@ -78,7 +78,7 @@ COMMANDS = {
     'evaluate': 'evaluate {top}/run --examples 0 ' + FILES,
     'compare': 'compare {top}/run {top}/held.en --trials 200 --resamples 100 ' + FILES,
     'curves': 'curves {top}/run --output {own}/curves.png',
-    'analyse': 'analyse {top}/run --widths 1 2 ' + FILES,
+    'analyze': 'analyze {top}/run --widths 1 2 ' + FILES,
     'score': 'score {top}/run --source {top}/held.en --target {top}/held.de',
     'average': 'average {top}/run {own}/average --last 1',
     'warmup': 'warmup {top}/run',

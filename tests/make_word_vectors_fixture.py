@@ -28,7 +28,7 @@ def main() -> None:
     vectors.save_word2vec_format(FOLDER / 'glove.txt', write_header=False)
     answers = {
         'similarity': float(vectors.similarity('king', 'queen')),
-        'neighbours': vectors.most_similar('king', topn=4),
+        'neighbors': vectors.most_similar('king', topn=4),
         'add': vectors.most_similar(['woman', 'king'], ['man'], topn=4),
         'mul': vectors.most_similar_cosmul(['woman', 'king'], ['man'], topn=4),
         'among': vectors.most_similar(['woman', 'king'], ['man'], topn=2, restrict_vocab=7),

@@ -18,7 +18,7 @@ COMMANDS = {
     'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'transcribe': 'transcribe RUN FILE ...: write down what is said in recordings, with a speech run',
     'detect': 'detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream',
-    'neighbours': 'neighbours RUN WORD ...: the nearest words, in a run of word vectors or a file of them',
+    'neighbors': 'neighbors RUN WORD ...: the nearest words, in a run of word vectors or a file of them',
     'analogy': 'analogy RUN man woman king: the word that is to the third as the second is to the first',
     'similarity': "similarity RUN A B: the cosine of two words' vectors",
     'evaluate': 'evaluate RUN: score a trained model on its test set, or on given files',
@@ -26,7 +26,7 @@ COMMANDS = {
     'curves': 'curves RUN RUN ...: how training went, in a table and in pictures',
     'plot': 'plot attention|heads|layers|alignment|tree|quality|curves|lengths|schedule|positions|speech|trigger|'
     'confusion|detection NAME ...: draw a picture',
-    'analyse': 'analyse RUN: errors of the search and of the model, by beam width',
+    'analyze': 'analyze RUN: errors of the search and of the model, by beam width',
     'score': 'score RUN --source F --target F: the log-probabilities of given translations',
     'calibrate': 'calibrate RUN: from then on translations have a `quality`, the chrF to expect',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
@@ -38,7 +38,12 @@ COMMANDS = {
     'help': 'help [COMMAND]: this list, or what a command can do',
 }
 # Other names of commands, which earlier versions had.
-ALIASES = {f'{verb}-marian': f'{verb}-huggingface' for verb in ('import', 'export')}
+ALIASES = {
+    'analyse': 'analyze',
+    'neighbours': 'neighbors',
+    'import-marian': 'import-huggingface',
+    'export-marian': 'export-huggingface',
+}
 QUIET = ('-q', '--quiet')
 
 

@@ -5,11 +5,11 @@ from typing import Literal
 
 from flax_transformer.common.errors import visible
 
-from .neighbours import neighbour_lines, open_vectors
+from .neighbors import neighbor_lines, open_vectors
 from .options import OfCheckpoint
 
 DESCRIPTION = """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is
-well. Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbours`."""
+well. Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbors`."""
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,4 @@ class AnalogyOptions(OfCheckpoint):
 def main(argv: list[str]) -> None:
     options, vectors, words = open_vectors('analogy', AnalogyOptions, argv, DESCRIPTION, words='A B C', count=3)
     nearest = vectors.analogy(*words, method=options.method, count=options.count, among=options.among)
-    print(visible('\n'.join(neighbour_lines(nearest))))
+    print(visible('\n'.join(neighbor_lines(nearest))))

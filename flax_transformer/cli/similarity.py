@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from .neighbours import open_vectors
+from .neighbors import open_vectors
 from .options import OfCheckpoint
 
-DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbours`."""
+DESCRIPTION = """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbors`."""
 
 
 @dataclass(frozen=True)

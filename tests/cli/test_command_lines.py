@@ -142,15 +142,15 @@ def test_compare_says_in_words_what_two_files_show(call, folder) -> None:
     assert call('compare', folder / 'in', folder / 'in', *files)[1].endswith('\nthe two gave the same translations\n')
 
 
-def test_analyse_prints_the_table_and_what_follows(copy_run, call, folder) -> None:
+def test_analyze_prints_the_table_and_what_follows(copy_run, call, folder) -> None:
     files = ('--source', folder / 'in', '--reference', folder / 'in')
-    code, out, _ = call('analyse', copy_run, *files, '--widths', '1', '2')
+    code, out, _ = call('analyze', copy_run, *files, '--widths', '1', '2')
     assert code == 0
     assert 'faults of the search' in out
     assert 'BLEU is best with beam width' in out
-    code, out, _ = call('analyse', copy_run, *files, '--widths', '1', '--json')
+    code, out, _ = call('analyze', copy_run, *files, '--widths', '1', '--json')
     assert json.loads(out)['beam_width'] == 1
-    assert '--widths' in call('analyse', copy_run, *files, '--widths', '0')[2]
+    assert '--widths' in call('analyze', copy_run, *files, '--widths', '0')[2]
 
 
 @pytest.mark.slow

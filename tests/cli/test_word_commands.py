@@ -1,4 +1,4 @@
-"""`flax-transformer neighbours`, `analogy` and `similarity`, on a file of vectors."""
+"""`flax-transformer neighbors`, `analogy` and `similarity`, on a file of vectors."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from flax_transformer.cli import main
 FILE = str(TESTS / 'fixtures' / 'word_vectors' / 'words.bin')
 
 
-def test_neighbours_are_printed_for_each_word(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['neighbours', FILE, 'king', '--count', '2']) == 0
+def test_neighbors_are_printed_for_each_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['neighbours', FILE, 'king', '--count', '2']) == 0  # the name before
     assert capsys.readouterr().out == '0.7596\tnaïve\n0.5629\tman\n'
-    assert main(['neighbours', FILE, 'king', 'man', '--count', '1', '--among', '4']) == 0
+    assert main(['neighbors', FILE, 'king', 'man', '--count', '1', '--among', '4']) == 0
     assert capsys.readouterr().out == 'king:\n0.5629\tman\n\nman:\n0.5629\tking\n'
 
 
@@ -38,15 +38,15 @@ def test_a_file_is_scored_as_a_run_is(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ('argv', 'message'),
     [
-        (('neighbours', FILE), 'neighbours: got nothing after'),
-        (('neighbours', FILE, 'kign'), 'Did you mean king?'),
-        (('neighbours', FILE, 'king', '--count', '0'), 'count=0: expected at least 1'),
-        (('neighbours', FILE, 'king', '--step', '3'), 'is a file of vectors, not a run'),
+        (('neighbors', FILE), 'neighbors: got nothing after'),
+        (('neighbors', FILE, 'kign'), 'Did you mean king?'),
+        (('neighbors', FILE, 'king', '--count', '0'), 'count=0: expected at least 1'),
+        (('neighbors', FILE, 'king', '--step', '3'), 'is a file of vectors, not a run'),
         (('evaluate', FILE, 'runs/other'), 'got 2 runs'),
         (('evaluate', 'none.bin'), 'none.bin does not exist'),
         (('analogy', FILE, 'man', 'woman'), 'analogy: got man woman after'),
         (('analogy', FILE, 'a', 'b', 'c', 'd'), 'expected A B C: analogy RUN A B C'),
-        (('neighbours', FILE, 'king', 'the', '--among', '1'), 'no word is left'),
+        (('neighbors', FILE, 'king', 'the', '--among', '1'), 'no word is left'),
         (('similarity', FILE, 'king'), 'expected A B: similarity RUN A B'),
         (('similarity', __file__, 'king', 'queen'), 'test_word_commands.py, line 1'),
     ],

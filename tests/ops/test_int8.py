@@ -18,7 +18,7 @@ from flax_transformer.ops import int8
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
 from flax_transformer.ops.int8 import Quantized, quantize, to_int8
-from flax_transformer.tasks.translation.evaluation import analyse
+from flax_transformer.tasks.translation.evaluation import analyze
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 int8_product = jax.jit(int8.int8_product, static_argnames='axis')
@@ -123,4 +123,4 @@ def test_translations_in_int8(copy_run: Path):
 
 def test_faults_of_a_search_are_not_told_in_int8(copy_run: Path):
     with pytest.raises(UserError, match="weights='int8': expected 'float32'"):
-        analyse(Translator.from_run(copy_run, weights='int8'), Pairs(['a'], ['a']))
+        analyze(Translator.from_run(copy_run, weights='int8'), Pairs(['a'], ['a']))

@@ -87,7 +87,11 @@ class RemainingBias(NamedTuple):
     """How well words that were biased one way can be separated from the others by their vectors alone."""
 
     cluster_accuracy: float  # two clusters, taken for the two sides; 0.5 is chance
-    neighbour_correlation: float  # Pearson, of a word's bias and the share of its neighbors biased the same way
+    neighbor_correlation: float  # Pearson, of a word's bias and the share of its neighbors biased the same way
+
+    @property
+    def neighbour_correlation(self) -> float:
+        return self.neighbor_correlation
 
 
 def remaining_bias(

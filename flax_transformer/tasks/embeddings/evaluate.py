@@ -144,7 +144,7 @@ def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
     return {spelling: ids[0] for spelling, ids in vectors.by_spelling.items() if among is None or ids[0] < among}
 
 
-DESCRIPTION = """Score word vectors, of a run or a file as for `neighbours`: analogies by section (3CosAdd), and
+DESCRIPTION = """Score word vectors, of a run or a file as for `neighbors`: analogies by section (3CosAdd), and
 Spearman's correlation of cosines with people's judgments of similarity, with how many questions the vocabulary covers.
 Without --analogies and --pairs the files wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below
 $FLAX_TRANSFORMER_DATA, else data/, are used."""

@@ -21,7 +21,7 @@ VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
 
 class Run(RunDirectory[EmbeddingsConfig]):
     config_class = EmbeddingsConfig
-    use = 'neighbours {} WORD ...'
+    use = 'neighbors {} WORD ...'
     evaluate_on = '--analogies questions-words.txt'
     model_files = (VOCABULARY_FILE,)
     leftovers = (*RunDirectory.leftovers, IDS_FILE, DESCRIPTION_FILE, PAIRS_FILE)

@@ -82,7 +82,7 @@ def _best(scores: jax.Array, excluded: jax.Array, among: int, count: int) -> tup
 _CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
 
 
-class Neighbour(NamedTuple):
+class Neighbor(NamedTuple):
     word: str
     score: float  # the cosine; of 3CosMul, a quotient of products
 
@@ -93,7 +93,7 @@ class WordVectors:
     ```python
     vectors = WordVectors.load('vectors.bin')
     vectors.similarity('king', 'queen')
-    vectors.neighbours('king')
+    vectors.neighbors('king')
     vectors.analogy('man', 'woman', 'king')
     ```
 
@@ -193,7 +193,7 @@ class WordVectors:
         rows = self.units[self.ids_of([first, second])].astype(np.float64)
         return float(rows[0] @ rows[1])
 
-    def neighbours(self, word: str | np.ndarray, *, count: int = 10, among: int | None = None) -> list[Neighbour]:
+    def neighbors(self, word: str | np.ndarray, *, count: int = 10, among: int | None = None) -> list[Neighbor]:
         """The words of highest cosine with a word, which is not among them, or with any vector [D].
 
         Args:
@@ -204,15 +204,17 @@ class WordVectors:
             return self.combined([word], count=count, among=among)
         return self._named(*self._nearest(np.asarray(word, np.float32)[None], np.zeros((1, 0), int), count, among))
 
+    neighbours = neighbors
+
     def analogy(
         self, a: str, b: str, c: str, *, method: Method = 'add', count: int = 10, among: int | None = None
-    ) -> list[Neighbour]:
+    ) -> list[Neighbor]:
         """What is to `c` as `b` is to `a`: analogy('man', 'woman', 'king') begins with queen, if all is well.
 
         Args:
           method: add: the highest cosine with b - a + c (3CosAdd); mul: the highest cos(b) * cos(c) / cos(a), with the
             cosines moved to 0 ... 1 (3CosMul, Levy and Goldberg 2014). All vectors have length 1.
-          others: as `neighbours`. The three words are no answer.
+          others: as `neighbors`. The three words are no answer.
         """
         return self.combined([b, c], [a], method=method, count=count, among=among)
 
@@ -224,7 +226,7 @@ class WordVectors:
         method: Method = 'add',
         count: int = 10,
         among: int | None = None,
-    ) -> list[Neighbour]:
+    ) -> list[Neighbor]:
         """The words nearest to the words `plus` and farthest from the words `minus`, by the method of `analogy`."""
         plus_ids = self.ids_of(plus)
         minus_ids = self.ids_of(minus)
@@ -269,6 +271,6 @@ class WordVectors:
         among = min(among or len(self), len(self))
         return min(count, among), among
 
-    def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbour]:
+    def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbor]:
         pairs = zip(np.asarray(ids)[0].tolist(), np.asarray(scores)[0].tolist(), strict=True)
-        return [Neighbour(self.words[i], score) for i, score in pairs if score > -np.inf]
+        return [Neighbor(self.words[i], score) for i, score in pairs if score > -np.inf]

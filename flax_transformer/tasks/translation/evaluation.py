@@ -106,7 +106,7 @@ class WidthReport:
     bleu_signature: str = ''
 
 
-def analyse(
+def analyze(
     translator: Translator,
     pairs: Pairs,
     widths: Sequence[int] = (1, 2, 4, 8, 16),
@@ -128,6 +128,9 @@ def analyse(
         translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
         reports.append(_report(width, pairs, translations, references, bleu))
     return reports
+
+
+analyse = analyze
 
 
 def _report(

@@ -51,7 +51,7 @@ def test_what_comes_next_can_be_typed_without_a_test_set_too(test: str, files: s
 def test_what_comes_next_are_the_commands_of_the_task_and_nothing_if_quiet(capsys) -> None:
     for config, following in (
         (ClassificationConfig(data=ClassificationDataConfig(test='')), 'evaluate run --test test.tsv'),
-        (EmbeddingsConfig(), 'neighbours run WORD ...'),
+        (EmbeddingsConfig(), 'neighbors run WORD ...'),
     ):
         _print_next(config, Path('run'))
         assert f'  flax-transformer {following}\n' in capsys.readouterr().out

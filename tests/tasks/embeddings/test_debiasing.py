@@ -107,7 +107,7 @@ def test_what_the_direction_does_not_hold_remains() -> None:
     after = debiased(vectors, g, specific=()).vectors
     before_found, after_found = (remaining_bias(each, was_biased, JOBS, count=20) for each in (vectors, after))
     assert before_found.cluster_accuracy == 1
-    assert before_found.neighbour_correlation > 0.9
+    assert before_found.neighbor_correlation > 0.9
     assert after_found.cluster_accuracy > 0.9
     shuffled = WordVectors(JOBS, np.random.default_rng(3).standard_normal((60, 20)))
     by_chance = remaining_bias(shuffled, was_biased, JOBS, count=20)

@@ -1,4 +1,4 @@
-"""Word vectors give gensim's similarities, neighbours and analogies; mistakes are one message."""
+"""Word vectors give gensim's similarities, neighbors and analogies; mistakes are one message."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def vectors() -> WordVectors:
 def test_answers_are_gensims(vectors: WordVectors) -> None:
     assert vectors.similarity('king', 'queen') == pytest.approx(GENSIM['similarity'], abs=1e-6)
     found = {
-        'neighbours': vectors.neighbours('king', count=4),
+        'neighbors': vectors.neighbors('king', count=4),
         'add': vectors.analogy('man', 'woman', 'king', count=4),
         'mul': vectors.analogy('man', 'woman', 'king', count=4, method='mul'),
         'among': vectors.analogy('man', 'woman', 'king', count=2, among=7),
@@ -33,17 +33,17 @@ def test_answers_are_gensims(vectors: WordVectors) -> None:
         assert [each.score for each in answers] == pytest.approx(scores, rel=1e-5), name  # mul reaches thousands
 
 
-def test_a_vector_has_the_neighbours_of_its_word_and_the_word_itself(vectors: WordVectors) -> None:
-    own, *others = vectors.neighbours(vectors['king'] * 7, count=4)
+def test_a_vector_has_the_neighbors_of_its_word_and_the_word_itself(vectors: WordVectors) -> None:
+    own, *others = vectors.neighbors(vectors['king'] * 7, count=4)
     assert own == ('king', pytest.approx(1))
-    assert [each.word for each in others] == [each.word for each in vectors.neighbours('king', count=3)]
+    assert [each.word for each in others] == [each.word for each in vectors.neighbors('king', count=3)]
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_by_spelling(vectors: WordVectors) -> None:
     for call in (
         lambda: vectors['womam'],
         lambda: vectors.similarity('king', 'womam'),
-        lambda: vectors.neighbours('womam'),
+        lambda: vectors.neighbors('womam'),
         lambda: vectors.analogy('man', 'womam', 'king'),
     ):
         with pytest.raises(UserError, match=r"'womam' is not in the vocabulary of 12 words\. Did you mean woman\?"):
@@ -64,8 +64,8 @@ def test_many_analogies_at_once_have_the_answers_of_each(vectors: WordVectors, m
 def test_a_vector_of_zeros_is_near_to_nothing() -> None:
     vectors = WordVectors(['none', 'one', 'two'], [[0, 0], [1, 0], [1, 1]])
     assert vectors.similarity('none', 'one') == 0
-    assert [each.score for each in vectors.neighbours('none')] == [0, 0]
-    assert vectors.neighbours('one')[-1] == ('none', 0)
+    assert [each.score for each in vectors.neighbors('none')] == [0, 0]
+    assert vectors.neighbors('one')[-1] == ('none', 0)
 
 
 def test_saved_vectors_are_loaded_to_the_bit(vectors: WordVectors, tmp_path: Path) -> None:

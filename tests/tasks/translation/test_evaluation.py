@@ -10,7 +10,7 @@ from flax_transformer.config import DecodingConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.tasks.translation.evaluation import (
     WidthReport,
-    analyse,
+    analyze,
     evaluate_loss,
     evaluate_translation,
     recommendation,
@@ -75,7 +75,7 @@ PAIRS = Pairs(['s', 't', 'u', 'v', ''], ['right', 'missed', 'worse', 'long', '']
 def test_a_better_reference_is_the_searchs_fault_and_a_worse_one_the_models() -> None:
     found = [('right', -1.0), ('other', -2.0), ('other', -1.0), ('in parts', -9.0), ('', 0.0)]
     wide = [('right', -1.0), ('missed', -1.5), ('other', -1.0), ('in parts', -9.0), ('', 0.0)]
-    reports = analyse(Scripted({1: found, 4: wide}, [-1.0, -1.5, -3.0, -1.0, 0.0]), PAIRS, (1, 4))
+    reports = analyze(Scripted({1: found, 4: wide}, [-1.0, -1.5, -3.0, -1.0, 0.0]), PAIRS, (1, 4))
     counts = [(r.num_right, r.num_search_faults, r.num_model_faults, r.num_left_out) for r in reports]
     assert counts == [(1, 1, 1, 2), (2, 0, 1, 2)]
     fault = next(fault for fault in reports[0].faults if fault.is_of_search)
@@ -87,7 +87,7 @@ def test_a_better_reference_is_the_searchs_fault_and_a_worse_one_the_models() ->
 
 def test_scores_that_tie_within_rounding_are_no_fault_of_the_search() -> None:
     found = [('right', -1.0), ('other', -2.0), ('other', -1.0), ('other', -1.0), ('', 0.0)]
-    reports = analyse(Scripted({1: found}, [-1.0, -2.0 + 5e-6, -3.0, -2.0, 0.0]), PAIRS, (1,))
+    reports = analyze(Scripted({1: found}, [-1.0, -2.0 + 5e-6, -3.0, -2.0, 0.0]), PAIRS, (1,))
     assert reports[0].num_search_faults == 0
 
 

@@ -1,4 +1,4 @@
-"""`flax-transformer analyse RUN [--source F --reference F] [--widths 1 4 16]`."""
+"""`flax-transformer analyze RUN [--source F --reference F] [--widths 1 4 16]`."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ the model prefers something wrong. Without --source and --reference: the run's t
 
 
 @dataclass(frozen=True)
-class AnalyseOptions(ToTranslate):
+class AnalyzeOptions(ToTranslate):
     source: Path | None = None  # a text file, one sentence per line
     reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
@@ -27,7 +27,7 @@ class AnalyseOptions(ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('analyse', AnalyseOptions, argv, DESCRIPTION, task='translation', most=None)
+    options = parse('analyze', AnalyzeOptions, argv, DESCRIPTION, task='translation', most=None)
     runs = positional(argv)
     check_files(options.source, options.reference)
     if len(options.reference) > 1:
@@ -35,14 +35,14 @@ def main(argv: list[str]) -> None:
     if not options.widths or min(options.widths) < 1:
         raise UserError(f'--widths {options.widths}: expected at least one beam width, each at least 1')
 
-    from flax_transformer.tasks.translation.evaluation import analyse, recommendation, table
+    from flax_transformer.tasks.translation.evaluation import analyze, recommendation, table
     from flax_transformer.tasks.translation.metrics import note_on
 
     tokens = tokens_of(options.data, options.decoding.target_language)
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = open_translator(runs, options)
     with progress_bar(len(pairs) * len(options.widths), 'sentences') as bar:
-        reports = analyse(translator, pairs, options.widths, tokens=tokens, progress=bar.update)
+        reports = analyze(translator, pairs, options.widths, tokens=tokens, progress=bar.update)
     if options.json:
         for report in reports:
             print(json.dumps({key: value for key, value in asdict(report).items() if key != 'faults'}))

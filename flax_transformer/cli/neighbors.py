@@ -1,4 +1,4 @@
-"""`flax-transformer neighbours RUN word ...`."""
+"""`flax-transformer neighbors RUN word ...`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from flax_transformer.common.errors import UserError, visible
 from .options import OfCheckpoint, parse, positional
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.embeddings.vectors import Neighbour, WordVectors
+    from flax_transformer.tasks.embeddings.vectors import Neighbor, WordVectors
 
 T = TypeVar('T')
 DESCRIPTION = """The words nearest to each word by the cosine of their vectors: `cosine<TAB>word`, nearest first. RUN is
@@ -19,19 +19,19 @@ a run of word vectors, one of its checkpoints (RUN@12000, RUN@best), or a file: 
 
 
 @dataclass(frozen=True)
-class NeighboursOptions(OfCheckpoint):
+class NeighborsOptions(OfCheckpoint):
     count: int = 10  # how many words to print
     among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
 
 
 def main(argv: list[str]) -> None:
-    options, vectors, words = open_vectors('neighbours', NeighboursOptions, argv, DESCRIPTION, words='WORD ...')
+    options, vectors, words = open_vectors('neighbors', NeighborsOptions, argv, DESCRIPTION, words='WORD ...')
     # All are looked up before the first is printed: one of them may be refused.
-    nearest = [vectors.neighbours(word, count=options.count, among=options.among) for word in words]
+    nearest = [vectors.neighbors(word, count=options.count, among=options.among) for word in words]
     blocks = []
-    for word, neighbours in zip(words, nearest, strict=True):
+    for word, neighbors in zip(words, nearest, strict=True):
         title = [f'{word}:'] if len(words) > 1 else []
-        blocks.append('\n'.join([*title, *map(visible, neighbour_lines(neighbours))]))
+        blocks.append('\n'.join([*title, *map(visible, neighbor_lines(neighbors))]))
     print('\n\n'.join(blocks))
 
 
@@ -54,8 +54,8 @@ def open_vectors(
     return parsed, WordVectors.open(name, step=parsed.step), given
 
 
-def neighbour_lines(neighbours: 'Sequence[Neighbour]') -> list[str]:
+def neighbor_lines(neighbors: 'Sequence[Neighbor]') -> list[str]:
     """`score  word`, a line for each. Raises UserError if there is none."""
-    if not neighbours:
+    if not neighbors:
         raise UserError('no word is left besides those asked about; expected a larger vocabulary or --among')
-    return [f'{neighbour.score:.4f}\t{neighbour.word}' for neighbour in neighbours]
+    return [f'{neighbor.score:.4f}\t{neighbor.word}' for neighbor in neighbors]
