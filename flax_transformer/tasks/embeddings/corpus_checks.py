@@ -76,14 +76,14 @@ def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Repor
 
 def _of_lines(name: str, lines: list[str]) -> list[Finding]:
     places = [f'line {number}' for number in range(1, len(lines) + 1)]
-    rows = Rows(name, places, {'text': lines})
+    rows = Rows(name, places, {'source': lines, 'target': [''] * len(lines)})
     alone = (row for row, line in enumerate(lines) if line and ' ' not in line)
     return rows.findings(KINDS['alone'], alone) + rows.findings(KINDS['repeated'], repeated(keys_of(lines)))
 
 
 def _of_words(name: str, counts: Counter[str], vocabulary: Vocabulary) -> list[Finding]:
     attached = [word for word in counts if word in vocabulary.ids and len(word) > 1 and word[-1] in _MARKS]
-    examples = ({'place': '', 'text': word} for word in attached)
+    examples = ({'place': '', 'source': word, 'target': ''} for word in attached)
     findings = findings_of(KINDS['punctuation'], name, len(attached), len(vocabulary), examples)
     total = counts.total()
     rare = total - sum(counts[word] for word in vocabulary.words)
