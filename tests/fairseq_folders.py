@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from marian_folders import pieces, spm
 
-from flax_transformer.huggingface.families import LANGUAGES
+from flax_transformer.huggingface.tokenizers import LANGUAGES
 
 KINDS = tuple(LANGUAGES)
 LINES = [f'The quick brown fox number {n} jumps, over the lazy dog.' for n in range(120)]

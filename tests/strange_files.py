@@ -155,7 +155,7 @@ def read_marian_folder(folder: Path) -> None:
 
 
 def read_weights(folder: Path) -> None:
-    from flax_transformer.huggingface.tensor_files import read_tensors
+    from flax_transformer.huggingface.weights import read_tensors
 
     dict(read_tensors(folder))
 

@@ -17,7 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.runs.learning_curves import table
 from flax_transformer.huggingface.folder import read_folder
-from flax_transformer.huggingface.tensor_files import read_tensors
+from flax_transformer.huggingface.weights import read_tensors
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_model import open_model
 

@@ -25,9 +25,8 @@ def main(argv: list[str]) -> None:
     options = parse('export-huggingface', ExportOptions, argv, DESCRIPTION, default=default)
     config = read_config(argv[0], 'translation')
 
-    from flax_transformer.huggingface.families import family_of_model
     from flax_transformer.huggingface.folder import check_export
-    from flax_transformer.huggingface.settings import notes_on
+    from flax_transformer.huggingface.settings import family_of_model, notes_on
 
     check_export(config.model, options.decoding)
     if options.folder is None:

@@ -12,9 +12,10 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import write_files
 from flax_transformer.transformer.config import TransformerConfig
 
-from .fairseq_tokenizer import FairseqTokenizer
-from .families import MARIAN, family_of_folder, family_of_model
 from .settings import (
+    MARIAN,
+    family_of_folder,
+    family_of_model,
     faults_of_decoding,
     faults_of_model,
     read_decoding,
@@ -23,9 +24,8 @@ from .settings import (
     write_decoding,
     write_model,
 )
-from .tensor_files import SAFETENSORS, read_tensors, write_safetensors
-from .tokenizer import MarianTokenizer
-from .weights import TIED, to_params, to_tensors
+from .tokenizers import FairseqTokenizer, MarianTokenizer
+from .weights import SAFETENSORS, TIED, read_tensors, to_params, to_tensors, write_safetensors
 
 CONFIG_FILE = 'config.json'
 GENERATION_FILE = 'generation_config.json'
@@ -55,7 +55,8 @@ def read_folder(folder: Path | str) -> Pretrained:
         # If the file exists it counts alone; older folders have these settings in config.json.
         searching = read_object(generation) if generation.is_file() else settings
         decoding = read_decoding(searching, config)
-        if family_of_folder(settings) is MARIAN:
+        is_marian = family_of_folder(settings) is MARIAN
+        if is_marian:
             tokenizer = MarianTokenizer.load(folder)
             _check_vocabulary(config, tokenizer)
         else:
@@ -65,7 +66,7 @@ def read_folder(folder: Path | str) -> Pretrained:
             language = next(forced, tokenizer.settings.get('tgt_lang'))  # the only one, in some models
             decoding = replace(decoding, target_language=language)
         tensors = read_tensors(folder)
-        if family_of_folder(settings) is MARIAN:
+        if is_marian:
             config = replace(config, pad_row=_pad_row(tensors, config))
         params = to_params(tensors, config)
         limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
@@ -75,9 +76,7 @@ def read_folder(folder: Path | str) -> Pretrained:
         raise UserError(message if str(folder) in message else f'{folder}: {message}') from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         what = f'{type(error).__name__}: {error}'
-        raise UserError(
-            f'{folder}: its settings cannot be read ({what}); expected those that save_pretrained writes'
-        ) from None
+        raise UserError(f'{folder}: its settings cannot be read ({what}); let save_pretrained write them') from None
     return Pretrained(config, params, tokenizer, decoding)
 
 
@@ -98,24 +97,21 @@ def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
 
 
 def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
-    """Raises UserError with every field that keeps a model, trained or not, from being exported."""
+    """Raises UserError with every field that the format cannot hold."""
     if not isinstance(model, TransformerConfig):
         raise UserError(f"Hugging Face's formats cannot hold a {type(model).__name__}; expected a Transformer")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
         name = family_of_model(model).name
         raise UserError(
             '\n  '.join([f"Hugging Face's {name} format cannot hold this model:", *faults])
-            + '\nThe fields of the model must be set before training, as in the config marian_base; those of decoding '
-            'can be given here'
+            + '\nFields of the model must be set before training, as in the config marian_base; those of decoding now'
         )
 
 
 def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], longest: int) -> MarianTokenizer:
     """Our SentencePiece model as both of theirs, with a vocabulary that gives our ids; our tags become `>>fr<<`.
 
-    Args:
-      languages: source and target.
-      longest: tokens, for `model_max_length`.
+    `longest` is the `model_max_length`, in tokens.
     """
     tags = {id_: f'>>{language}<<' for language, id_ in tokenizer.languages.items()}
     vocabulary = {tags.get(id_, tokenizer.piece(id_)): id_ for id_ in range(tokenizer.vocab_size)}
@@ -135,14 +131,15 @@ def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], lon
 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
     """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
+    pairs = {
+        'id of padding': (tokenizer.pad_id, config.pad_id),
+        'id of EOS': (tokenizer.eos_id, config.eos_id),
+        'number of source ids': (tokenizer.vocab_size, config.vocab_size),
+        'number of target ids': (tokenizer.target_vocab_size, config.vocab_size_of_target),
+    }
     faults = [
         f'the {name} is {got} in vocab.json and {expected} in config.json'
-        for name, got, expected in (
-            ('id of padding', tokenizer.pad_id, config.pad_id),
-            ('id of EOS', tokenizer.eos_id, config.eos_id),
-            ('number of source ids', tokenizer.vocab_size, config.vocab_size),
-            ('number of target ids', tokenizer.target_vocab_size, config.vocab_size_of_target),
-        )
+        for name, (got, expected) in pairs.items()
         if got != expected
     ]
     if faults:

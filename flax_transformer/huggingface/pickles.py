@@ -89,13 +89,12 @@ def read_pickle(file: Path) -> Tensors:
     """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
 
     Raises UserError, now or when a tensor is read, if the file is damaged or holds more than tensors. Takes no more
-    memory than the file's size; what the tensors are converted to is bounded by a multiple of it.
+    memory than the file's size.
     """
     check_regular(file)
     with _explained(file):
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
-        if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
-            raise UserError('expected a state dict, a tensor for each name')
+        _check_state_dict(views)
         if sum(view.num_bytes for view in views.values()) > _MOST_SHARED * file.stat().st_size:
             raise ValueError('its tensors are larger than the file')
     newest: dict[str, bytes] = {}  # many tensors may share one storage
@@ -109,6 +108,11 @@ def read_pickle(file: Path) -> Tensors:
             return view.of(newest[key])
 
     return Tensors({name: partial(read, view) for name, view in views.items()})
+
+
+def _check_state_dict(views: Any) -> None:
+    if not isinstance(views, dict) or not all(isinstance(view, View) for view in views.values()):
+        raise UserError('expected a state dict, a tensor for each name')
 
 
 @contextlib.contextmanager
@@ -149,9 +153,8 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if not load(stream)['little_endian']:
             raise UserError('was written on a big-endian machine; save it on a little-endian one')
         views = load(stream)
-        if not isinstance(views, dict):
-            raise UserError('expected a state dict, a tensor for each name')
-        sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values() if isinstance(view, View)}
+        _check_state_dict(views)
+        sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values()}
         spans = {key: _skip_storage(stream, sizes[_of_type(str, key)]) for key in load(stream)}
 
     def storage(key: str) -> bytes:
@@ -210,12 +213,11 @@ class _Unpickler(pickle._Unpickler):
         if (module, name) in (_ORDERED_DICT, _TENSOR, _PARAMETER) or (module == 'torch' and name in _STORAGES):
             return _Stub(module, name)
         raise UserError(
-            f'the pickle asks for {module[:80]}.{name[:80]}; expected a state dict, tensors and nothing else. '
-            'Loading it could run any code: if you trust it, let Hugging Face save it as safetensors'
+            f'the pickle asks for {module[:80]}.{name[:80]}; expected tensors alone, as it could run any code: if you '
+            'trust it, let Hugging Face save it as safetensors'
         )
 
     def persistent_load(self, pid: Any) -> Storage:
-        """The storage of ('storage', type, key, device, number of elements)."""
         kind, dtype, key = _of_type(tuple, pid)[:3]
         if kind != 'storage' or not isinstance(dtype, _Stub) or dtype.name not in _STORAGES:
             raise ValueError('a persistent id is not that of a storage')
@@ -225,8 +227,7 @@ class _Unpickler(pickle._Unpickler):
         self.append(_Names())
 
     def load_build(self) -> None:
-        """Drops any object's state; an OrderedDict's is only module versions."""
-        self.stack.pop()
+        self.stack.pop()  # any object's state; an OrderedDict's is only module versions
 
     dispatch = pickle._Unpickler.dispatch | {pickle.EMPTY_DICT[0]: load_empty_dictionary, pickle.BUILD[0]: load_build}
 

@@ -4,7 +4,7 @@ Everything that the other side cannot hold is reported together, each field with
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
@@ -12,7 +12,70 @@ from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
 
-from .families import MARIAN, family_of_folder, family_of_model
+
+class Family(NamedTuple):
+    """A model_type of config.json."""
+
+    name: str
+    model_type: str
+    architecture: str
+    always: dict[str, Any]  # fields of ours that have these values in every model
+    theirs: dict[str, Any]  # fields of theirs that, if they are there, must have these values
+    table_offset: int = 0  # unread rows at the head of a learned table of positions
+
+
+_COMMON = {'norm': 'layer', 'norm_epsilon': 1e-5, 'attention_score': 'scaled_dot', 'attention_bias': True}
+_IDS = {'pad_token_id': 1, 'eos_token_id': 2}
+_PRE_NORM = _COMMON | {'norm_first': True, 'tie_embeddings': 'all'}
+FAMILIES = (
+    Family(
+        'Marian',
+        'marian',
+        'MarianMTModel',
+        _COMMON
+        | {'norm_first': False, 'positions': 'concatenated', 'position_offset': 0, 'logits_bias': True}
+        | {'embedding_norm': False, 'start_id': None},
+        {'normalize_before': False, 'normalize_embedding': False, 'add_final_layer_norm': False}
+        | {'static_position_embeddings': True},
+    ),
+    Family(
+        'M2M-100',
+        'm2m_100',
+        'M2M100ForConditionalGeneration',
+        _PRE_NORM | {'positions': 'tensor2tensor', 'position_offset': 2, 'logits_bias': False, 'embedding_norm': False},
+        _IDS | {'tie_word_embeddings': True},
+    ),
+    Family(
+        'mBART-50',
+        'mbart',
+        'MBartForConditionalGeneration',
+        _PRE_NORM | {'positions': 'learned', 'position_offset': 0, 'logits_bias': True, 'embedding_norm': True},
+        _IDS
+        | {'tie_word_embeddings': True, 'normalize_before': True, 'normalize_embedding': True}
+        | {'add_final_layer_norm': True, 'static_position_embeddings': False},
+        table_offset=2,
+    ),
+)
+
+MARIAN = FAMILIES[0]
+
+
+def family_of_folder(theirs: dict[str, Any]) -> Family:
+    """The family of a config.json. Raises UserError for another."""
+    kind = theirs.get('model_type')
+    for family in FAMILIES:
+        if family.model_type == kind:
+            return family
+    known = ', '.join(f'"{family.model_type}" ({family.name})' for family in FAMILIES)
+    raise UserError(f'model_type is {kind!r}; expected one of {known}')
+
+
+def family_of_model(model: TransformerConfig) -> Family:
+    """The family that comes closest to holding a model."""
+    if model.start_id is None:
+        return MARIAN
+    return FAMILIES[2 if model.positions == 'learned' else 1]
+
 
 # Fields with the same meaning: ours, theirs.
 SAME = (
@@ -40,33 +103,17 @@ UNSAID = {
 }
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
 # Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
-UNLESS_ONE = [
-    'num_beam_groups',
-    'repetition_penalty',
-    'encoder_repetition_penalty',
-    'guidance_scale',
-    'num_return_sequences',
-]
-UNLESS_FALSE = [
-    'do_sample',
-    'diversity_penalty',
-    'encoder_no_repeat_ngram_size',
-    'penalty_alpha',
-    'begin_suppress_tokens',
-    'force_words_ids',
-    'constraints',
-    'sequence_bias',
-    'exponential_decay_length_penalty',
-    'watermarking_config',
-    'stop_strings',
-    'max_time',
-]
+UNLESS_ONE = 'num_beam_groups repetition_penalty encoder_repetition_penalty guidance_scale num_return_sequences'
+UNLESS_FALSE = (
+    'do_sample diversity_penalty encoder_no_repeat_ngram_size penalty_alpha begin_suppress_tokens force_words_ids '
+    'constraints sequence_bias exponential_decay_length_penalty watermarking_config stop_strings max_time'
+)
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     """The model that config.json describes, except Marian's pad_row, which only its tensors show.
 
-    Raises UserError for another architecture, by name, and with every field that is missing or not supported.
+    Raises UserError with every field that is missing or not supported.
     """
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
@@ -114,10 +161,9 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
     """The search that generation_config.json, or an older config.json, asks for.
 
-    Without a stored limit a translation has at most 50 tokens more than its source. Raises UserError with every setting
-    that we cannot follow.
+    Raises UserError with every setting that we cannot follow.
     """
-    changing = [*UNLESS_FALSE, *(name for name in UNLESS_ONE if theirs.get(name) != 1)]
+    changing = [*UNLESS_FALSE.split(), *(name for name in UNLESS_ONE.split() if theirs.get(name) != 1)]
     faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
     has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
     expected = {'decoder_start_token_id': [model.start_id]} if has_tags else {'forced_bos_token_id': [None]}
@@ -129,6 +175,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     if faults:
         faults.append('remove them from generation_config.json, or from an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
+
     # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
     limit = theirs.get('max_new_tokens') or theirs.get('max_length', 0) - 1
     limit -= has_tags  # the tag of the target language counts there, but not in max_tokens
@@ -144,7 +191,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         max_tokens=limit if limit > 0 else None,
         min_tokens=max(least, 1),
         max_source_tokens=model.max_length,
-        # Each hypothesis has a cache slot for every token of the limit, which OPUS-MT sets to 511.
+        # Each hypothesis has a cache slot for every token of the limit.
         batch_tokens=512 if limit > 256 or cache > 2**20 else 4096,
         split_sentences=has_tags,  # such models skip sentences of a paragraph
         force_eos='forced_eos_token_id' in theirs,
@@ -157,7 +204,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 
 
 def faults_of_model(model: TransformerConfig) -> list[str]:
-    """Every field of a model that the format of its family cannot hold, with what it could."""
+    """What the format of its family cannot hold of a model."""
     family = family_of_model(model)
     # A missing bias is written as zeros.
     always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
@@ -168,7 +215,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
 
 
 def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
-    """Every field of a search that generation_config.json cannot hold, with what it could."""
+    """What generation_config.json cannot hold of a search."""
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
     expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
@@ -194,8 +241,8 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
     notes = []
     if decoding.max_tokens is None:
         notes.append(
-            f'decoding.max_tokens is None: a limit relative to the source, + {decoding.max_extra_tokens}, cannot be '
-            f'written; max_length will be {longest_of(model, decoding)}'
+            f'decoding.max_tokens is None: a limit relative to the source cannot be written; max_length will be '
+            f'{longest_of(model, decoding)}'
         )
     last = model.vocab_size_of_target - 1
     if family_of_model(model) is not MARIAN:

@@ -2,9 +2,13 @@
 
 params = to_params(read_tensors(folder), config)
 write_safetensors(file, to_tensors(params, config))
+
+Files are safetensors or PyTorch's pickles, whole or in shards. torch is not needed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,12 +16,17 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import naming_damage, read_limited
+from flax_transformer.common.installing import imported
+from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import parameter_shapes
 
-from .families import family_of_model
+from .pickles import Tensors, read_pickle
+from .settings import family_of_model
 
+SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
 # Ours, theirs, and the kind of module; {n} is the layer.
 MODULES = (
     ('embedding', 'model.shared', 'table'),
@@ -70,7 +79,7 @@ POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encode
 
 
 def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
-    """Our name, theirs and the change between them, for every array that a model of this config may have."""
+    """Our name, theirs and the change between them, for every array that the model may have."""
     for ours, theirs, kind in MODULES:
         depth = config.num_encoder_layers if ours.startswith('encoder') else config.num_decoder_layers
         for n in range(depth) if '{n}' in ours else (0,):
@@ -125,15 +134,13 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
 def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
     """The tensors, float32, of a model of the config's family, from our parameters.
 
-    What ours lacks is written so that it has no effect: zero biases, and a zero row for pad_id where our model does not
-    read it.
+    What ours lacks is written as zeros: biases, and the row of pad_id where our model does not read it.
     """
     flat = {name: np.asarray(leaf, np.float32) for name, leaf in flatten_dict(params, sep='/').items()}
     family = family_of_model(config)
     tensors = {}
     for ours, theirs, change in names(config):
         array = flat.get(ours)
-        # Ours may lack the biases of the logits, and those of the projections in attention.
         if array is None and ours == 'logits_bias' and family.always[ours]:
             array = np.zeros(config.vocab_size_of_target, np.float32)
         elif array is None and '_attention/' in ours:
@@ -182,3 +189,53 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
         for name in POSITIONS:
             homes.pop(name, None)
     return homes
+
+
+def read_tensors(folder: Path) -> Tensors:
+    """All tensors of the folder's model, as they are stored, read when asked for.
+
+    Raises UserError if there is no file of weights, one is damaged, or a pickle holds more than tensors.
+    """
+    for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, read_pickle)):
+        if (folder / name).is_file():
+            return read(folder / name)
+        if (folder / f'{name}.index.json').is_file():
+            return _read_shards(folder / f'{name}.index.json', read)
+    raise UserError(f'{folder} has no weights; expected {SAFETENSORS} or {PICKLE}, or shards of one and their index')
+
+
+def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Writes a file that Hugging Face loads into a PyTorch model."""
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    _safetensors().save_file(contiguous, file, metadata={'format': 'pt'})
+
+
+def _safetensors() -> Any:
+    return imported('safetensors.numpy', 'interop', "a model in Hugging Face's format")
+
+
+def _read_safetensors(file: Path) -> Tensors:
+    module = _safetensors()
+
+    def read(name: str | None) -> Any:
+        try:
+            with module.safe_open(file, 'numpy') as opened:
+                return opened.keys() if name is None else opened.get_tensor(name)
+        except Exception as error:  # a damaged file can raise anything
+            raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
+
+    return Tensors({name: partial(read, name) for name in read(None)})
+
+
+def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:
+    with naming_damage(index, 'expected {"weight_map": {tensor: file}}'):
+        homes = dict(parse_json(read_limited(index))['weight_map'])
+        names = sorted(set(homes.values()))
+    # A name with a folder in it could lead anywhere.
+    missing = [str(name) for name in names if Path(str(name)).name != name or not (index.parent / name).is_file()]
+    if missing:
+        raise UserError(f'{index} names files that are not next to it: {", ".join(missing)}')
+    tensors = Tensors({name: reader for file in names for name, reader in read(index.parent / file).readers.items()})
+    if absent := sorted(set(homes) - set(tensors)):
+        raise UserError(f'{index} names tensors that its files lack: {", ".join(absent)}')
+    return tensors

@@ -8,11 +8,9 @@ from flax_transformer.common.trees import refuse_non_finite
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
-from flax_transformer.huggingface.families import MARIAN, family_of_model
 from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
-from flax_transformer.huggingface.settings import longest_of, notes_on
-from flax_transformer.huggingface.tokenizer import MarianTokenizer
+from flax_transformer.huggingface.settings import MARIAN, family_of_model, longest_of, notes_on
+from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run

@@ -16,11 +16,10 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, TrainingConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.huggingface.families import LANGUAGES
 from flax_transformer.huggingface.folder import read_folder
 from flax_transformer.huggingface.settings import read_model
-from flax_transformer.huggingface.tensor_files import read_tensors
-from flax_transformer.huggingface.weights import to_params
+from flax_transformer.huggingface.tokenizers import LANGUAGES
+from flax_transformer.huggingface.weights import read_tensors, to_params
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run

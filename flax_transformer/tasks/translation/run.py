@@ -17,8 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.huggingface import fairseq_tokenizer
-from flax_transformer.huggingface import tokenizer as marian_tokenizer
+from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.vocabulary import TokenizerRun
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
@@ -26,10 +25,7 @@ from flax_transformer.text.tokenizer import Tokenizer, kind_of
 from .config import Config
 
 CACHE = 'data_cache'
-_TOKENIZERS = {
-    marian_tokenizer.KIND: marian_tokenizer.MarianTokenizer,
-    fairseq_tokenizer.KIND: fairseq_tokenizer.FairseqTokenizer,
-}
+_TOKENIZERS = {'marian': MarianTokenizer, 'fairseq': FairseqTokenizer}
 
 
 class Run(TokenizerRun[Config]):

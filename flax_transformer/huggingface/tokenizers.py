@@ -1,0 +1,392 @@
+"""The tokenizers of Hugging Face's models, which give the ids of those in transformers.
+
+Marian has two SentencePiece models and a vocabulary that maps pieces to ids: special pieces spelled out in a line count
+as such, and a line may begin with its target language as `>>fr<<`.
+
+NLLB-200, M2M-100 and mBART-50 have one SentencePiece model, fairseq's ids and a tag for each language: sources are
+`[language] text </s>`, or `text </s> [language]` as in older versions of NLLB, and targets begin with their language.
+"""
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.files import naming_damage, read_limited
+from flax_transformer.text.languages import known_language
+from flax_transformer.text.sentencepiece_model import open_model, read_model
+from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
+
+from .settings import read_object, unexpected
+
+SETTINGS_FILE = 'tokenizer_config.json'
+VOCABULARY_FILE = 'vocab.json'
+# Marian's.
+SOURCE_FILE = 'source.spm'
+TARGET_FILE = 'target.spm'
+TARGET_VOCABULARY_FILE = 'target_vocab.json'
+_SPECIALS = (('pad', '<pad>'), ('eos', '</s>'), ('unk', '<unk>'))
+_CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")  # transformers' order
+# Fairseq's.
+MODEL_FILE = 'sentencepiece.bpe.model'
+# The languages of a tokenizer, in the order of their ids.
+LANGUAGES: dict[str, list[str]] = json.loads(Path(__file__).with_name('languages.json').read_text())
+_LARGEST = 200_000_000  # bytes
+_FIRST = ('<s>', '<pad>', '</s>', '<unk>')  # ids 0 to 3
+_MADE_UP = 8  # M2M-100 has so many words after the languages
+# Files of transformers' tokenizers that are handed on unread; and their names in a run, which has a tokenizer.json.
+_HANDED_ON = {'tokenizer.json': 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}
+
+
+class MarianTokenizer(Tokenizer):
+    """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
+
+    tags_to_ban = ()  # an imported model bans what its own settings ban
+
+    def __init__(
+        self,
+        source: bytes,
+        target: bytes,
+        vocabulary: dict[str, int],
+        target_vocabulary: dict[str, int] | None,
+        settings: dict[str, Any],
+    ) -> None:
+        """Raises UserError if a special piece is in no vocabulary.
+
+        Args:
+          source, target: SentencePiece models.
+          vocabulary: id by piece, for both sides unless there is a target_vocabulary.
+          settings: tokenizer_config.json.
+        """
+        self.settings = settings
+        self._models = source, target
+        self._source = sentencepiece.SentencePieceProcessor(model_proto=source)
+        self._target = sentencepiece.SentencePieceProcessor(model_proto=target)
+        self._vocabulary = vocabulary
+        self._target_vocabulary = vocabulary if target_vocabulary is None else target_vocabulary
+        self._pieces = {id_: piece for piece, id_ in self._target_vocabulary.items()}
+        self._source_pieces = {id_: piece for piece, id_ in vocabulary.items()}
+        self._specials = [_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS]
+        for special in self._specials:
+            if special not in vocabulary or special not in self._target_vocabulary:
+                raise UserError(f'{VOCABULARY_FILE} has no {special!r}, a special piece of {SETTINGS_FILE}')
+        pad, self._eos, self._unk = self._specials
+        self.pad_id = vocabulary[pad]
+        self.eos_id = vocabulary[self._eos]
+        self.unk_id = self._target_vocabulary[self._unk]
+        self.vocab_size = max(vocabulary.values()) + 1
+        self.target_vocab_size = max(self._pieces) + 1
+        # Longest first, the order in which Hugging Face's trie matches them.
+        self._is_special = re.compile('|'.join(re.escape(s) for s in sorted(self._specials, key=len, reverse=True)))
+
+    @classmethod
+    def load(cls, folder: Path) -> 'MarianTokenizer':
+        """The tokenizer in a folder that `save_pretrained` or `save` wrote. Raises UserError if it is unsound."""
+        if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
+            raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
+        settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
+        _check_settings(folder / SETTINGS_FILE, settings)
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE)
+        target_vocabulary = None
+        if settings.get('separate_vocabs'):
+            target_vocabulary = read_vocabulary(folder / TARGET_VOCABULARY_FILE)
+        vocabularies = {SOURCE_FILE: vocabulary, TARGET_FILE: target_vocabulary or vocabulary}
+        models = [_read_model(folder / name, ids) for name, ids in vocabularies.items()]
+        return cls(*models, vocabulary, target_vocabulary, settings)
+
+    def save(self, folder: Path) -> None:
+        self.write(folder)
+        write_files(folder, {DESCRIPTION_FILE: {'kind': 'marian', 'vocab_size': self.vocab_size}})
+
+    def write(self, folder: Path) -> None:
+        files = dict(zip((SOURCE_FILE, TARGET_FILE), self._models, strict=True))
+        files |= {VOCABULARY_FILE: self._vocabulary, SETTINGS_FILE: self.settings}
+        if self._target_vocabulary is not self._vocabulary:
+            files[TARGET_VOCABULARY_FILE] = self._target_vocabulary
+        write_files(folder, files)
+
+    def portable(self) -> Portable:
+        """For other programs special pieces in a line are text, and spaces are not cleaned up."""
+        ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
+        pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
+        return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        tags = {piece: id_ for piece, id_ in self._vocabulary.items() if re.fullmatch('>>.+<<', piece)}
+        return {piece[2:-2]: id_ for piece, id_ in tags.items()}
+
+    def piece(self, token_id: int) -> str:
+        return self._pieces.get(int(token_id), self._unk)
+
+    def source_piece(self, token_id: int) -> str:
+        return self._source_pieces.get(int(token_id), self._unk)
+
+    def default_language(self, language: str) -> str | None:
+        return None  # a line may begin with its own tag
+
+    @cached_property
+    def digest(self) -> str:
+        parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
+        return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def has_piece_for(self, character: str) -> bool:
+        return self._vocabulary[self._unk] not in self.encode([character])[0]
+
+    def tag_id(self, language: str | None) -> int | None:
+        if language is None or language in self.languages:
+            return self.languages.get(language)
+        expected = f'expected one of {", ".join(self.languages)}.{nearest(language, self.languages)}'
+        if not self.languages:
+            expected = 'this model has no language tags'
+        raise UserError(f'target_language={language!r}: {expected}')
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        tag = self.tag_id(target_language)
+        ids = self._encode(lines, self._source, self._vocabulary)
+        return ids if tag is None else [[tag, *line] for line in ids]
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._encode(lines, self._target, self._target_vocabulary)
+
+    def _encode(
+        self, lines: Sequence[str], processor: sentencepiece.SentencePieceProcessor, vocabulary: dict[str, int]
+    ) -> list[list[int]]:
+        parsed = [list(self._parse(line.encode('utf-8', 'replace').decode('utf-8'))) for line in lines]
+        texts = [text for line in parsed for text, is_piece in line if not is_piece]
+        encoded = iter(processor.encode(texts, out_type=str))
+        unk_id = vocabulary[self._unk]
+        ids = []
+        for line in parsed:
+            pieces = [piece for text, is_piece in line for piece in ([text] if is_piece else next(encoded))]
+            ids.append([*(vocabulary.get(piece, unk_id) for piece in pieces), vocabulary[self._eos]])
+        return ids
+
+    def _parse(self, line: str) -> Iterable[tuple[str, bool]]:
+        """The parts of a line: pieces that are spelled out (True), and the text between them."""
+        end = 0
+        for match in [*self._is_special.finditer(line), None]:
+            text = line[end : match.start() if match else None]
+            if text.startswith('>>') and (close := text.find('<<')) != -1:
+                yield text[: close + 2], True
+                text = text[close + 2 :]
+                yield text, False
+            elif text:
+                yield text, False
+            if match:
+                yield match[0], True
+                end = match.end()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """One line of text, without special pieces, and without space at its ends.
+
+        With `clean_up_tokenization_spaces`, English punctuation and contractions lose the space before them.
+        """
+        pieces = (self.piece(id_) for id_ in ids)
+        text = self._target.decode_pieces([piece for piece in pieces if piece not in self._specials])
+        text = text.replace('\u2581', ' ').replace('\n', ' ').strip()
+        if self.settings.get('clean_up_tokenization_spaces'):
+            for spaced in _CLEANED:
+                text = text.replace(spaced, spaced.strip())
+        return text
+
+
+class FairseqTokenizer(Tokenizer):
+    """A Tokenizer that gives the ids of NllbTokenizer, M2M100Tokenizer or MBart50Tokenizer in transformers."""
+
+    pad_id, eos_id, unk_id = 1, 2, 3
+    tags_to_ban = ()  # an imported model bans what its own settings ban
+
+    def __init__(
+        self,
+        model: bytes,
+        vocabulary: dict[str, int] | None,
+        settings: dict[str, Any],
+        rows: int,
+        handed_on: dict[str, bytes] | None = None,
+    ) -> None:
+        """Sources are in the settings' `src_lang`, or in English.
+
+        Args:
+          vocabulary: id by piece, of M2M-100; None: SentencePiece's ids + 1.
+          rows: ids that the model has rows for; the last of them may have no piece.
+          handed_on: transformers' files by name, written back unread.
+        """
+        self.settings = settings
+        self._handed_on = handed_on or {}
+        self.vocab_size = self.target_vocab_size = rows
+        self._model = model
+        self._vocabulary = vocabulary
+        self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+        ids = vocabulary
+        if ids is None:
+            ids = {piece: i for i, piece in enumerate([*_FIRST, *pieces[3:]])}
+        self._ids = np.array([ids.get(piece, self.unk_id) for piece in pieces], np.int32)
+        self._ids[processor.unk_id()] = self.unk_id
+        self._pieces = {id_: piece for piece, id_ in ids.items()}
+        codes = LANGUAGES[settings['tokenizer_class']]
+        self.languages = {code: len(ids) + i for i, code in enumerate(codes)}
+        self._pieces |= {id_: code for code, id_ in self.languages.items()}
+        self._text_ids = {id_: i for i, id_ in enumerate(self._ids.tolist()) if id_ > self.unk_id}
+        self.source_language = known_language('src_lang', str(settings.get('src_lang') or 'en'), codes)
+
+    @classmethod
+    def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
+        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote.
+
+        `kind` is its class in transformers, if tokenizer_config.json does not say. Raises UserError if it is unsound.
+        """
+        settings = read_object(folder / SETTINGS_FILE)
+        kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
+        has_vocabulary = kind == 'M2M100Tokenizer'
+        needed = [MODEL_FILE, VOCABULARY_FILE] if has_vocabulary else [MODEL_FILE]
+        faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
+        if kind not in LANGUAGES:
+            faults.append(f'tokenizer_class={kind!r}: expected one of {", ".join(LANGUAGES)}')
+        expected = {'sp_model_kwargs': [{}]}
+        if has_vocabulary:
+            expected |= {'language_codes': ['m2m100'], 'num_madeup_words': [_MADE_UP]}
+        faults += unexpected(settings, expected)
+        if faults:
+            raise UserError('\n  '.join([f'{folder}: the tokenizer cannot be read:', *faults]))
+        homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}
+        handed_on = {name: read_limited(home, _LARGEST) for name, home in homes.items() if home.is_file()}
+        rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
+        if type(rows) is not int:
+            raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: vocab_size={rows!r}, expected a number')
+        with naming_damage(folder / MODEL_FILE, 'copy it again'):
+            model = read_model(folder / MODEL_FILE)
+            open_model(model)
+        vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if has_vocabulary else None
+        if vocabulary is not None and [vocabulary.get(piece) for piece in _FIRST] != [0, 1, 2, 3]:
+            raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_FIRST)} as the ids 0 to 3')
+        tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
+        last = max(tokenizer.languages.values())
+        if last >= rows:
+            raise UserError(f'{folder}: the tokenizer has ids up to {last}, and the model {rows} rows')
+        return tokenizer
+
+    def save(self, folder: Path) -> None:
+        handed_on = {_HANDED_ON[name]: content for name, content in self._handed_on.items()}
+        description = {'kind': 'fairseq', 'vocab_size': self.vocab_size}
+        write_files(folder, self._files | handed_on | {DESCRIPTION_FILE: description})
+
+    def write(self, folder: Path) -> None:
+        write_files(folder, self._files | self._handed_on)
+
+    @property
+    def _files(self) -> dict[str, Any]:
+        """The files, by name, that save and write have in common."""
+        files = {MODEL_FILE: self._model, SETTINGS_FILE: self._own_settings}
+        return files if self._vocabulary is None else files | {VOCABULARY_FILE: self._vocabulary}
+
+    @property
+    def _own_settings(self) -> dict[str, Any]:
+        return self.settings | {'src_lang': self.source_language}
+
+    @cached_property
+    def digest(self) -> str:
+        parts = json.dumps([self._vocabulary, self._own_settings, self.vocab_size], sort_keys=True)
+        return hashlib.sha256(self._model + parts.encode()).hexdigest()
+
+    def reading(self, language: str) -> 'FairseqTokenizer':
+        other = copy.copy(self)
+        other.__dict__.pop('digest', None)
+        other.source_language = known_language('source_language', language, self.languages)
+        return other
+
+    def tag_id(self, language: str | None) -> int | None:
+        self.first_id(language)
+        return None
+
+    def first_id(self, language: str | None) -> int | None:
+        if language is None:
+            known = ', '.join(self.languages)
+            raise UserError(f'target_language=None: expected one of {known}; to train, also set data.language_tags')
+        return self.languages[known_language('target_language', language, self.languages)]
+
+    def default_language(self, language: str) -> str | None:
+        return language
+
+    def portable(self) -> Portable:
+        raise UserError('the tokenizer of a model whose targets begin with the tag of their language is not portable')
+
+    def piece(self, token_id: int) -> str:
+        return self._pieces.get(int(token_id), _FIRST[self.unk_id])
+
+    source_piece = piece
+
+    def has_piece_for(self, character: str) -> bool:
+        return self.unk_id not in self._encode([character])[0]
+
+    def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        tag = self.languages[self.source_language]
+        if self.settings.get('legacy_behaviour'):
+            return [[*ids, self.eos_id, tag] for ids in self._encode(lines)]
+        return [[tag, *ids, self.eos_id] for ids in self._encode(lines)]
+
+    def encode_target(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[*ids, self.eos_id] for ids in self._encode(lines)]
+
+    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+        texts = [line.encode('utf-8', 'replace').decode('utf-8') for line in lines]
+        return [self._ids[ids].tolist() for ids in self._processor.encode(texts)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """One line of text; tags, other special pieces and ids without a piece give nothing."""
+        known = [self._text_ids[id_] for id_ in map(int, ids) if id_ in self._text_ids]
+        return self._processor.decode(known).replace('\u2581', ' ').replace('\n', ' ').strip()
+
+
+def _content(token: Any) -> str:
+    """The text of a special token, which may be given as an object. Raises ValueError if it is no text."""
+    text = token['content'] if isinstance(token, dict) else token
+    if not isinstance(text, str):
+        raise ValueError(f'a special token is a {type(text).__name__}, expected text')
+    return text
+
+
+def read_vocabulary(file: Path) -> dict[str, int]:
+    """The ids in a file, by piece. Raises UserError unless they are different integers of at least 0."""
+    ids = read_object(file)
+    numbers = list(ids.values())
+    if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
+        raise UserError(f'{file}: expected a different id, at least 0, for each piece')
+    return ids
+
+
+def _check_settings(file: Path, settings: dict[str, Any]) -> None:
+    known = {_content(settings.get(f'{name}_token', default)) for name, default in _SPECIALS}
+    added = list((settings.get('added_tokens_decoder') or {}).values())
+    strange = [entry for entry in added if any(entry.get(s) for s in ('lstrip', 'rstrip', 'single_word'))]
+    for name in ('additional_special_tokens', 'extra_special_tokens'):
+        added += settings.get(name) or []
+    strange += [token for token in map(_content, added) if token not in known]
+    faults = [f'added token {token!r}' for token in strange]
+    faults += unexpected(settings, {'sp_model_kwargs': [{}], 'tokenizer_class': ['MarianTokenizer']})
+    if faults:
+        raise UserError(f'{file}: not supported: {"; ".join(faults)}')
+
+
+def _read_model(file: Path, ids: dict[str, int]) -> bytes:
+    """A SentencePiece model. Raises UserError unless the vocabulary has most of its pieces; unk is read for others."""
+    with naming_damage(file, 'copy it again'):
+        model = read_model(file)
+        processor = open_model(model)
+    pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size()) if not processor.is_control(i)]
+    there = sum(piece in ids for piece in pieces)
+    if there < len(pieces) / 2:
+        raise UserError(
+            f'{VOCABULARY_FILE} disagrees with {file.name}: it has {there} of its {len(pieces)} pieces; copy the files '
+            f'of {file.parent} again'
+        )
+    return model
