@@ -7,14 +7,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of, write_files
+
+if TYPE_CHECKING:
+    from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 _SETTINGS_FILE = 'lower_case.json'
 C = TypeVar('C')  # the config of the run's task
@@ -52,10 +54,10 @@ class Vocabulary:
     kinds: ClassVar[tuple[str, ...]]  # what units may be; pieces are none of them
 
     def __init__(
-        self, source: Sequence[str] | SentencePieceTokenizer, *, kind: str | None = None, lower_case: bool
+        self, source: 'Sequence[str] | SentencePieceTokenizer', *, kind: str | None = None, lower_case: bool
     ) -> None:
         """`kind`: of the units, one of `kinds`; None: the first."""
-        self.pieces = source if isinstance(source, SentencePieceTokenizer) else None
+        self.pieces = None if isinstance(source, Sequence) else source
         self.units = () if self.pieces else tuple(source)
         self.kind, self.lower_case = kind or self.kinds[0], lower_case
         self.ids = {unit: number for number, unit in enumerate(self.units, start=self.first_id)}
@@ -91,6 +93,8 @@ class Vocabulary:
         with naming_damage(folder):
             lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True
             if kind not in cls.kinds:
+                from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
                 return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
             units = cls.read(read_limited(folder / cls.file, MOST_WORDS).decode('utf-8'))
             found = cls(units, kind=kind, lower_case=lower_case)

@@ -17,15 +17,12 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.vocabulary import TokenizerRun
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 from .config import Config
 
 CACHE = 'data_cache'
-_TOKENIZERS = {'marian': MarianTokenizer, 'fairseq': FairseqTokenizer}
 
 
 class Run(TokenizerRun[Config]):
@@ -70,7 +67,12 @@ class Run(TokenizerRun[Config]):
 
     @staticmethod
     def load_tokenizer(folder: Path) -> Tokenizer:
-        return _TOKENIZERS.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
+        # Not imported for a command's help, which needs no tokenizer.
+        from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
+        from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+        kinds = {'marian': MarianTokenizer, 'fairseq': FairseqTokenizer}
+        return kinds.get(str(kind_of(folder)), SentencePieceTokenizer).load(folder)
 
     def read_matching_tokenizer(self, config: Config) -> Tokenizer:
         """The run's tokenizer. Raises UserError if it is not the one that the run's model was trained with."""
