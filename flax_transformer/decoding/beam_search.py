@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState, Step
-from flax_transformer.decoding.greedy_and_sampling import greedy_search
-from flax_transformer.decoding.problem import (
+
+from .greedy_and_sampling import greedy_search
+from .problem import (
     NEG_INF,
     Hypotheses,
     SearchProblem,
@@ -21,7 +22,7 @@ from flax_transformer.decoding.problem import (
     run_search,
     top_k_of_beams,
 )
-from flax_transformer.decoding.required import (
+from .required import (
     advance,
     allocate,
     banks,
@@ -33,7 +34,7 @@ from flax_transformer.decoding.required import (
 
 
 class _Live(NamedTuple):
-    """The W unfinished hypotheses of each sentence, in the order in which each group ranked them."""
+    """The W unfinished hypotheses of each sentence, as each group ranked them."""
 
     tokens: jax.Array  # [B, W, L]
     token_log_probs: jax.Array  # [B, W, L]
@@ -66,14 +67,13 @@ def beam_search(
     rank after all finished ones. Ties go to the lower beam, then to the lower id.
 
     With `groups`, as many beam searches of width / groups run side by side: at each step a group ranks a token
-    `diversity` nats lower for each time that the groups before it have just chosen it. The penalty affects choices
-    only, not log-probabilities or scores. A hypothesis that several groups find is returned once.
+    `diversity` nats lower for each time that the groups before it have just chosen it. Log-probabilities and scores
+    are without this penalty. A hypothesis that several groups find is returned once.
 
     With `problem.required`, a hypothesis may end only once it has all phrases, and the beams are shared out among
     hypotheses that have more of them and fewer. One that is cut may lack some.
 
-    Args:
-      state: that of one hypothesis per sentence; its cache is copied to the W beams here.
+    `state` is that of one hypothesis per sentence.
     """
     if width == 1 and problem.required is None:
         return greedy_search(step, state, problem)
@@ -138,8 +138,7 @@ def _extend(
 ) -> tuple[_Live, Hypotheses, jax.Array]:
     """The hypotheses of all groups one token later, and the parents [B, W] of the live ones.
 
-    Args:
-      parts: each group's hypotheses, and the log-probabilities [B, W, V] of their next tokens.
+    A part is a group's hypotheses, and the log-probabilities [B, W, V] of their next tokens.
     """
     batch, size, vocab_size = parts[0][2].shape
     extended, times_chosen = [], jnp.zeros((batch, vocab_size), jnp.float32)
@@ -234,8 +233,8 @@ def _cannot_improve(
 ) -> jax.Array:
     """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
 
-    With required phrases, hardly any search would stop early, since they make hypotheses less probable. So hypotheses
-    that lack a phrase are ignored, and the others are bounded as if they ended with the next token.
+    Required phrases make hypotheses less probable, so hardly any search would stop early. So hypotheses that lack a
+    phrase are ignored, and the others are bounded as if they ended with the next token.
     """
     batch, width = live.log_probs.shape
     size = width // groups
@@ -250,7 +249,7 @@ def _cannot_improve(
 
 
 def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypotheses:
-    """The W best of a group: finished ones, then those cut at max_length."""
+    """The W best of a group."""
     width = finished.scores.shape[1]
     lengths = jnp.broadcast_to(problem.max_lengths[:, None], finished.lengths.shape).astype(jnp.int32)
     scores = problem.scorer.score(live.log_probs, lengths) + live.state_scores
@@ -260,7 +259,7 @@ def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypothes
 
 
 def _merge(best: Sequence[Hypotheses], problem: SearchProblem) -> Hypotheses:
-    """The hypotheses of all groups, sorted, each once; missing ones are blank."""
+    """The hypotheses of all groups, each once; missing ones are blank."""
     found = _concatenate(best)
     if len(best) > 1:
         found = _sort(found)
@@ -290,10 +289,8 @@ def _is_real(values: jax.Array) -> jax.Array:
 
 
 def _split(tree: Any, groups: int) -> list[Any]:
-    """A tree of [B, W / groups, ...] for each group, from one of [B, W, ...]."""
     return [jax.tree.map(lambda x, group=group: jnp.split(x, groups, axis=1)[group], tree) for group in range(groups)]
 
 
 def _concatenate(trees: Sequence[Any]) -> Any:
-    """The arrays of several trees, side by side in the second axis."""
     return jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *trees)

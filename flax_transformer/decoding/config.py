@@ -51,9 +51,9 @@ class DecodingConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_positive(self, 'beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best')
-        check_positive(self, 'samples')
-        names = ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity')
+        counts = ('beam_width', 'max_extra_tokens', 'batch_tokens', 'min_tokens', 'groups', 'n_best', 'samples')
+        check_positive(self, *counts)
+        names = ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity', 'alpha')
         check_range(self, *names, least=0)
         check(
             bool(self.buckets) and self.buckets[0] >= 1 and sorted({*self.buckets}) == [*self.buckets],
@@ -61,7 +61,6 @@ class DecodingConfig:
         )
         check_range(self, 'max_source_tokens', least=8)
         check_range(self, 'max_tokens', least=1)
-        check(self.alpha >= 0, f'alpha={self.alpha}: expected at least 0; less would penalize long translations')
         check(all(i >= 0 for i in self.banned_ids), f'banned_ids={self.banned_ids}: expected ids of at least 0')
         # Less would overflow float32: log-probabilities are divided by it.
         check(self.temperature >= 1e-9, f"temperature={self.temperature}: expected at least 1e-9; or search='beam'")
@@ -72,11 +71,10 @@ class DecodingConfig:
             self.beam_width % self.groups == 0, f'beam_width={self.beam_width} is not divisible by groups={self.groups}'
         )
         where = 'samples' if self.search == 'sample' else 'beam_width'
-        option = f'--decoding.{where.replace("_", "-")}'
         check(
             self.n_best <= self.num_candidates,
-            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}, the translations found; set '
-            f'{where} to {self.n_best} ({option} {self.n_best})',
+            f'n_best={self.n_best}: expected at most {where}={self.num_candidates}; set {where} to {self.n_best} '
+            f'(--decoding.{where.replace("_", "-")} {self.n_best})',
         )
         check(
             self.mbr == 'none' or self.num_candidates > 1,

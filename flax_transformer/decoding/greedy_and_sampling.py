@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState, Step
-from flax_transformer.decoding.problem import (
+
+from .problem import (
     Hypotheses,
     SearchProblem,
     blockwise_argmax,
@@ -22,11 +23,9 @@ Choose = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]
 
 
 class _Carry(NamedTuple):
-    """The loop's carry; hypotheses without the axis W."""
-
     position: jax.Array  # number of tokens chosen so far
     last: jax.Array  # [N] token chosen last
-    found: Hypotheses  # [N, ...]; a length of 0 stands for an unfinished hypothesis
+    found: Hypotheses  # [N, ...], without the axis W; a length of 0 stands for an unfinished hypothesis
     state_scores: jax.Array  # [N]
     state: DecodeState
 
@@ -46,8 +45,8 @@ def sample_search(
 ) -> Hypotheses:
     """W = `samples` independent draws for each sentence, best first by score; a draw may occur twice.
 
-    Each sentence draws with its own key of keys [B], so its samples do not depend on the rest of the batch. Tokens are
-    drawn from the transformed distribution; log_probs are the model's own.
+    Each sentence draws with its own key of keys [B], whatever else is in the batch. Tokens are drawn from the
+    transformed distribution; log_probs are the model's own.
     """
     fold_in = jax.vmap(jax.random.fold_in, (None, 0))
     hypothesis_keys = jax.vmap(fold_in, (0, None))(keys, jnp.arange(samples)).reshape(-1)
@@ -67,9 +66,9 @@ def sample_search(
 
 
 def sentence_keys(seed: int, source: jax.Array, pad_id: int) -> jax.Array:
-    """A key for each sentence of source [B, S], from its ids alone: the same draws in any batch, with any padding."""
+    """Keys [B], from the ids of source [B, S] alone: the same draws in any batch, with any padding."""
     position = jnp.arange(source.shape[1], dtype=jnp.uint32)
-    # Each position weights its token by a different odd number, so order matters; sums and products wrap around.
+    # Each position weights its token by another odd number, so order matters; sums and products wrap around.
     weights = (position * jnp.uint32(2654435761) + jnp.uint32(40503)) | jnp.uint32(1)
     mixed = (source.astype(jnp.uint32) + 1) * jnp.uint32(2246822519) ^ (source.astype(jnp.uint32) >> 3)
     digests = jnp.where(source != pad_id, mixed * weights[None], 0).sum(axis=1, dtype=jnp.uint32)

@@ -1,4 +1,4 @@
-"""What all searches share: the problem, the hypotheses that they find, the loop, and the largest of many numbers."""
+"""What all searches share: the problem, the hypotheses, the loop, and the largest of many numbers."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,10 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
-from flax_transformer.decoding.scorers import Scorer, length_normalized
+
+from .scorers import Scorer, length_normalized
 
 NEG_INF = -1e9  # finite, so that differences are numbers
 NONE = -1  # fills up `phrases`
+FIRST_STAGE = 32  # positions
+BLOCK = 64  # numbers, compared by their maximum first
 
 
 class History(NamedTuple):
@@ -33,8 +36,7 @@ class Required(NamedTuple):
     times: jax.Array  # [B, G] how often each phrase must occur: a repeated one once more each time; 0: no phrase
 
     @property
-    def exists(self) -> jax.Array:
-        """[B] whether a sentence has any."""
+    def exists(self) -> jax.Array:  # [B]
         return (self.times > 0).any(axis=1)
 
 
@@ -62,9 +64,6 @@ class Hypotheses(NamedTuple):
     token_log_probs: jax.Array  # [B, W, L] nats, 0 after the hypothesis
 
 
-FIRST_STAGE = 32  # positions
-
-
 def next_log_probs(
     logits: jax.Array, problem: SearchProblem, tokens: jax.Array, position: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -79,7 +78,7 @@ def next_log_probs(
 
 
 def repeat(tree: Any, width: int) -> Any:
-    """A tree of [B * W, ...] from one of [B, ...]: each sentence's entry W times."""
+    """A tree of [B * W, ...] from one of [B, ...]."""
     return jax.tree.map(lambda x: jnp.repeat(x, width, axis=0), tree) if width > 1 else tree
 
 
@@ -107,25 +106,15 @@ def run_search(
 
 
 def _stages(state: DecodeState, length: int) -> list[int]:
-    """Slots of each stage of a search, the last `length`.
-
-    A step's cost grows with the slots, and a high limit must not slow down sentences that end early.
-    """
+    """Slots of each stage: a step's cost grows with them, and a high limit must not slow down short sentences."""
     if not jax.tree.leaves(state.slots) or not isinstance(length, int):  # a symbolic length cannot be compared
         return [length]
     doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
     return [slots for slots in doubled if 1.5 * slots <= length] + [length]
 
 
-BLOCK = 64  # numbers, compared by their maximum first
-
-
 def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The k largest of each row of x [N, V] and their indices, both [N, k].
-
-    Ties go to the lower index, as in `jax.lax.top_k`. The k blocks with the largest maxima hold them all: any number in
-    another block comes after k others.
-    """
+    """`jax.lax.top_k` of rows [N, V], faster: the k blocks with the largest maxima hold the k largest numbers."""
     if x.shape[1] <= (2 * k - 1) * BLOCK:
         return jax.lax.top_k(x, k)
     blocks, maxima = _blocks(x)
@@ -136,16 +125,13 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 
 def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The k largest of each sentence's x [B, W, V] and their indices among W * V, both [B, k].
-
-    Ties go to the lower index.
-    """
+    """The k largest of each sentence's x [B, W, V], and their indices among W * V; ties go to the lower index."""
     flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
     return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
 
 
 def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The k largest are among those of each beam. Blocks, or rows of W * V, would move all of x on TPUs."""
+    """`top_k_of_beams` from the k largest of each beam; blocks, or rows of W * V, would move all of x on TPUs."""
     batch, width, size = x.shape
     values, index = jax.lax.top_k(x, min(k, size))
     index = (index + size * jnp.arange(width, dtype=jnp.int32)[None, :, None]).reshape(batch, -1)
@@ -154,7 +140,7 @@ def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 
 def blockwise_argmax(x: jax.Array) -> jax.Array:
-    """The index [N] of the largest of each row of x [N, V]; ties go to the lower index."""
+    """`jnp.argmax` of rows [N, V], faster."""
     blocks, maxima = _blocks(x)
     block = jnp.argmax(maxima, axis=1)
     candidates = jnp.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]

@@ -7,18 +7,17 @@ Shapes: B sentences, G phrases of each, A alternatives of a phrase, P tokens of 
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.decoding.problem import NEG_INF, NONE, Required
+from .problem import NEG_INF, NONE, Required
 
 
 def make_required(phrases: jax.Array) -> Required:
-    """The requirements of `phrases` [B, G, A, P]."""
+    """Requires `phrases` [B, G, A, P], each as often as it is repeated."""
     is_phrase = (phrases != NONE).any(axis=(2, 3))
     same = (phrases[:, :, None] == phrases[:, None]).all(axis=(3, 4))  # [B, G, G]
     return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0))
 
 
 def no_counts(required: Required, width: int) -> jax.Array:
-    """[B, W, G, A]: nothing has occurred yet."""
     batch, phrases, alternatives, _ = required.phrases.shape
     return jnp.zeros((batch, width, phrases, alternatives), jnp.int32)
 
@@ -38,7 +37,7 @@ def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Arr
 def advance(required: Required, counts: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The counts after the last token of `tail` [B, K, P], and how many tokens of each alternative it ends with.
 
-    The second, [B, K, G, A], counts unfinished alternatives only: what a new occurrence can begin with.
+    The second, [B, K, G, A], counts unfinished alternatives only.
     """
     phrases, size = required.phrases[:, None], required.phrases.shape[-1]
     lengths = (phrases != NONE).sum(axis=-1)
@@ -64,7 +63,7 @@ def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, eos_i
 def banks(required: Required, counts: jax.Array, begun: jax.Array) -> jax.Array:
     """[B, K] how close hypotheses are to having all phrases: P for each, and the tokens of another that is begun.
 
-    Were all that is begun one bank, a rare word would never be finished where beginning it again is more probable.
+    Were all that is begun one bank, a rare word would be begun again and again rather than finished.
     """
     met = is_met(required, counts)
     progress = jnp.where(met[..., None], 0, begun).max(axis=(2, 3))

@@ -44,19 +44,13 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
-    """Log-probability / `length_penalty`, with alpha at least 0.
-
-    The bound is the score at the greatest length, since log-probabilities only fall.
-    """
+    """Log-probability / `length_penalty`, bounded by that at the greatest length: log-probabilities only fall."""
     score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
     return Scorer(score, score)
 
 
 def word_reward(reward: float) -> Scorer:
-    """`reward` nats, at least 0, for each token, EOS included.
-
-    He et al. 2016, "Improved neural machine translation with SMT".
-    """
+    """`reward` nats, at least 0, for each token, EOS included (He et al. 2016)."""
     score = lambda log_probs, lengths: jnp.broadcast_to(reward * jnp.asarray(lengths, jnp.float32), log_probs.shape)
     return Scorer(score, score)
 
@@ -74,7 +68,7 @@ def with_coverage(
     batch: int,
     source_slots: int,
 ) -> tuple[Step, DecodeState]:
-    """A step and a first state that sum attention, from a step that returns (logits, weights [N, S], state)."""
+    """A step and its first state that sum attention, from a step that returns (logits, weights [N, S], state)."""
 
     def covering(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         logits, weights, after = step(tokens, state._replace(cache=state.cache.cache))
@@ -86,11 +80,8 @@ def with_coverage(
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
 
-    Needs a step made by `with_coverage`, or an ensemble of such steps, whose penalties are averaged. A slot's coverage
-    counts as at least e^-10.
-
-    Args:
-      is_source: [B, S] which slots are tokens, not padding.
+    Needs a step made by `with_coverage`, or an ensemble of such steps, whose penalties are averaged; `is_source` [B, S]
+    tells tokens from padding. A slot's coverage counts as at least e^-10.
     """
     zero = lambda log_probs, lengths: jnp.zeros_like(log_probs)
 

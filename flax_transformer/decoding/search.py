@@ -1,4 +1,4 @@
-"""The search that a DecodingConfig describes: its transforms, scorer and loop, and several models as one step."""
+"""The search that a DecodingConfig describes, and several models as one step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState, Step
-from flax_transformer.decoding import transforms
-from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.decoding.greedy_and_sampling import sample_search, sentence_keys
-from flax_transformer.decoding.problem import Hypotheses, SearchProblem
-from flax_transformer.decoding.required import make_required
-from flax_transformer.decoding.scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
+
+from . import transforms
+from .beam_search import beam_search
+from .config import DecodingConfig
+from .greedy_and_sampling import sample_search, sentence_keys
+from .problem import Hypotheses, SearchProblem
+from .required import make_required
+from .scorers import Scorer, add, coverage_penalty, length_normalized, word_reward
 
 
 def output_slots(
     decoding: DecodingConfig, source_slots: int, prefix_slots: int = 0, max_positions: int | None = None
 ) -> int:
-    """Most tokens that a translation of a source of this many slots may have; at most max_positions."""
+    """Most tokens that a translation of a source of this many slots may have."""
     slots = (decoding.max_tokens or source_slots + decoding.max_extra_tokens) + prefix_slots
     return slots if max_positions is None else min(slots, max_positions)
 
@@ -47,15 +48,15 @@ def max_lengths(
 def search(
     step: Step, state: DecodeState, decoding: DecodingConfig, source: jax.Array, *, pad_id: int, **options: Any
 ) -> Hypotheses:
-    """The hypotheses that the config asks for, from a step function and its first state; `options` of make_problem."""
+    """The hypotheses that the config asks for; `options` are those of make_problem."""
     problem = make_problem(decoding, source, pad_id=pad_id, **options)
-    if decoding.search == 'sample' and problem.required is not None:
-        raise ValueError("required phrases need search='beam'")
     if decoding.search == 'sample':
+        if problem.required is not None:
+            raise ValueError("required phrases need search='beam'")
         keys = sentence_keys(decoding.seed, source, pad_id)
         return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
-    groups = {'groups': decoding.groups, 'diversity': decoding.diversity}
-    return beam_search(step, state, problem, width=decoding.beam_width, **groups)
+    width, groups, diversity = decoding.beam_width, decoding.groups, decoding.diversity
+    return beam_search(step, state, problem, width=width, groups=groups, diversity=diversity)
 
 
 def make_problem(
@@ -72,16 +73,14 @@ def make_problem(
     start_id: int | None = None,
     free_prefix: int = 0,
 ) -> SearchProblem:
-    """What the config asks for.
+    """What the config asks for, given source ids [B, S], then pad_id.
 
     Args:
-      source: ids [B, S], then pad_id.
       banned, banned_sequences: never chosen, in addition to what the config bans.
-      prefix: ids [B, P] that the translations begin with, then pad_id.
+      prefix: ids [B, P] that the translations begin with, then pad_id; the first `free_prefix` cost nothing.
       required: ids [B, G, A, P] of G phrases in A alternatives that the translations contain, then NONE.
-      max_positions: of the model; translations are cut there. None: any number.
+      max_positions: the model's, where translations are cut; None: any number.
       start_id: the token before the first; None: pad_id.
-      free_prefix: how many tokens of the prefix cost nothing.
     """
     limits = max_lengths(decoding, source, pad_id, prefix, max_positions)
     banned = {*banned, *decoding.banned_ids, *[pad_id] * decoding.ban_pad}
@@ -112,7 +111,6 @@ def make_problem(
 
 
 def make_scorer(decoding: DecodingConfig, is_source: jax.Array) -> Scorer:
-    """The sum of the scores that the config asks for; only a coverage penalty needs is_source [B, S]."""
     scorers = [length_normalized(decoding.length_penalty, decoding.alpha)]
     if decoding.word_reward:
         scorers.append(word_reward(decoding.word_reward))
@@ -127,14 +125,11 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
     search.
     """
-    if mean not in ('log_probability', 'probability'):
-        raise ValueError(f'mean={mean!r}: expected log_probability or probability')
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
         outputs, caches, slots = [], [], []
-        for one, *parts in zip(steps, state.cache, state.shared, state.slots, strict=True):
-            cache, shared, own = parts
-            logits, after = one(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
+        for member, cache, shared, own in zip(steps, state.cache, state.shared, state.slots, strict=True):
+            logits, after = member(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
             outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1))
             caches.append(after.cache)
             slots.append(after.slots)
@@ -150,7 +145,5 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
 
 def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
     """The state of an `ensemble`, from those of its members."""
-    caches, shared, slots = (
-        tuple(parts) for parts in zip(*[(s.cache, s.shared, s.slots) for s in states], strict=True)
-    )
-    return DecodeState(caches, shared, states[0].position, slots)
+    caches, shared, positions, slots, _ = zip(*states, strict=True)
+    return DecodeState(caches, shared, positions[0], slots)

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.decoding.problem import NEG_INF, History, Transform
+from .problem import NEG_INF, History, Transform
 
 
 def ban(ids: Sequence[int]) -> Transform:
-    """Never chooses the ids; does not renormalize."""
+    """Never chooses the ids."""
     ids = np.array(ids, np.int32)
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
@@ -26,7 +26,7 @@ def ban(ids: Sequence[int]) -> Transform:
 
 
 def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
-    """No hypothesis contains any of the sequences of ids: the last id of each is banned after its others."""
+    """No hypothesis contains any of the sequences: the last id of each is banned after its others."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         for sequence in sequences:
@@ -89,10 +89,7 @@ def force_eos(max_lengths: jax.Array, eos_id: int) -> Transform:
 
 
 def forced_prefix(prefix: jax.Array, pad_id: int, free: int = 0) -> Transform:
-    """Makes the first tokens those of prefix [B, P] before pad_id.
-
-    The first `free` of them cost nothing, the others the model's log-probabilities.
-    """
+    """Begins with the ids of prefix [B, P] before pad_id; the first `free` cost nothing, the others what they cost."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         slots = prefix.shape[1]

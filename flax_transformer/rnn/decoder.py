@@ -19,8 +19,9 @@ from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import product
-from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.layers import (
+
+from .config import RecurrentConfig
+from .layers import (
     GATES,
     RecurrentLayer,
     State,
@@ -33,13 +34,13 @@ from flax_transformer.rnn.layers import (
     run,
     zero_state,
 )
-from flax_transformer.rnn.recurrence import Times, recur
+from .recurrence import Times, recur
 
 
 @jax.checkpoint  # tanh is recomputed in the backward pass: [B, Q, S, A] is much more than all else
 def additive_energies(q: jax.Array, k: jax.Array, vector: jax.Array) -> jax.Array:
     """vector . tanh(q + k), float32 [B, Q, S], of queries [B, Q, A] and keys [B, S, A] (Bahdanau et al. 2015, A.1)."""
-    # float32, as the gradients are: they are summed over the keys of a query and the queries of a key.
+    # float32, so that gradients are summed in it.
     hidden = (q.astype(jnp.float32)[:, :, None] + k.astype(jnp.float32)[:, None]).astype(q.dtype)
     return product(jnp.tanh(hidden), vector[:, None], dtype=jnp.float32)[..., 0]
 
@@ -65,8 +66,6 @@ class Source(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """Hidden states of the target, given the encoder's annotations."""
-
     config: RecurrentConfig
 
     def setup(self) -> None:
@@ -74,7 +73,7 @@ class Decoder(nn.Module):
         width, context, attention = config.hidden_size, 2 * config.hidden_size, config.width_of_attention
         self.initial = Dense(context, width, dtype=dtype)
         inputs = [config.d_model, *[width + context] * (config.num_decoder_layers - 1)]
-        self.layers = [RecurrentLayer(each, width, config.cell, dtype) for each in inputs]
+        self.layers = [RecurrentLayer(size, width, config.cell, dtype) for size in inputs]
         if config.input_feeding:
             self.feeding = Dense(context, GATES[config.cell] * width, use_bias=False, dtype=dtype)
         if config.attention == 'additive':
@@ -86,7 +85,6 @@ class Decoder(nn.Module):
         self.dropout = Dropout(config.dropout_rate)
 
     def read(self, annotations: jax.Array, segments: jax.Array) -> Source:
-        """What is computed once of annotations [B, S, C] with segments [B, S]."""
         keys = annotations if self.config.attention == 'none' else self.key(annotations)
         return Source(keys, annotations, segments)
 
@@ -99,7 +97,6 @@ class Decoder(nn.Module):
         return self._output(h, context, x)
 
     def attention_weights(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
-        """Returns the attention [B, T, S] over the source."""
         return self._first_layer(x, source, segments)[2]
 
     def _first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -119,7 +116,6 @@ class Decoder(nn.Module):
         return h, *self._attend(h, source, mask, additive_energies_by_query)
 
     def _first_h(self, ends: jax.Array) -> jax.Array:
-        """The first layer's initial h [..., H] for a sentence, from its `final_states`."""
         return jnp.tanh(self.initial(ends))
 
     def _output(self, h: jax.Array, context: jax.Array, x: jax.Array) -> jax.Array:
@@ -131,9 +127,7 @@ class Decoder(nn.Module):
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """As `_first_layer`, with input feeding: the attention is part of the scan.
 
-        Args:
-          from_words: products [T, B, G * H] of the words.
-          start: where a sentence begins [T, B], and with which h [T, B, H].
+        Takes the products [T, B, G * H] of the words, and where a sentence begins [T, B], with which h [T, B, H].
         """
         config, dtype = self.config, from_words.dtype
         weights = {'recurrent': self.layers[0].recurrent.kernel, 'feeding': self.feeding.kernel}
@@ -175,14 +169,13 @@ class Decoder(nn.Module):
         if self.config.attention == 'additive':
             energies = additive(self.query(h), source.keys, self.vector)
         else:
-            # q . k (Luong et al. 2015, eq. 8)
+            # Luong et al. 2015, eq. 8.
             energies = jnp.einsum('BQA,BSA->BQS', h, source.keys, preferred_element_type=jnp.float32)
         weights, values = attention_weights(energies, mask), source.values
         sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
         return sums.astype(values.dtype), weights
 
     def start(self, source: Source) -> DecodeState:
-        """The state before the first token."""
         ends = final_states(source.values, source.segments, jnp.ones_like(source.segments[:, :1]))[:, 0]
         zeros = zero_state(self.config.cell, ends.shape[0], self.config.hidden_size)
         states = ((self._first_h(ends).astype(jnp.float32), *zeros[1:]), *[zeros] * (len(self.layers) - 1))
@@ -215,5 +208,6 @@ class Decoder(nn.Module):
 def _at_ends(mask: jax.Array) -> jax.Array:
     """What `final_states` reads, as attention [B, T, S]: half of the first and half of the last visible position."""
     size = mask.shape[-1]
-    first, last = jnp.argmax(mask, axis=-1), size - 1 - jnp.argmax(mask[..., ::-1], axis=-1)
-    return (jax.nn.one_hot(first, size, dtype=jnp.float32) + jax.nn.one_hot(last, size, dtype=jnp.float32)) / 2
+    first = jnp.argmax(mask, axis=-1)
+    last = size - 1 - jnp.argmax(mask[..., ::-1], axis=-1)
+    return (jax.nn.one_hot(first, size) + jax.nn.one_hot(last, size)) / 2

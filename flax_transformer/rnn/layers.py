@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.ops.dense import Dense
-from flax_transformer.rnn.recurrence import Times, recur, times
+
+from .recurrence import Times, recur, times
 
 State = tuple[jax.Array, ...]  # float32 [B, H]: (h, c) of an LSTM, (h,) of a GRU; h is what others read
 
@@ -21,7 +22,7 @@ GATES = {'lstm': 4, 'gru': 3}
 
 
 class RecurrentLayer(nn.Module):
-    """The weights of an LSTM or a GRU: of its input, with the bias, and of its state."""
+    """An LSTM or a GRU."""
 
     inputs: int
     hidden_size: int
@@ -40,7 +41,7 @@ class RecurrentLayer(nn.Module):
         return batch_first(run(self.cell, {'recurrent': self.recurrent.kernel}, xs)['recurrent']).astype(self.dtype)
 
     def step(self, from_input: jax.Array, state: State) -> State:
-        """Returns the state after one more position, from the products [N, G * H] of its input."""
+        """The state after one more position, from the products [N, G * H] of its input."""
         from_state = times(self.recurrent.kernel, state[0].astype(self.dtype))
         return advance(self.cell, from_input, from_state, state)
 
@@ -54,15 +55,13 @@ class BidirectionalLayer(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     def setup(self) -> None:
-        self.forward, self.backward = (
-            RecurrentLayer(self.inputs, self.hidden_size, self.cell, self.dtype) for _ in range(2)
-        )
+        sizes = self.inputs, self.hidden_size, self.cell, self.dtype
+        self.forward, self.backward = RecurrentLayer(*sizes), RecurrentLayer(*sizes)
 
     def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
         """[B, T, 2 H] of x [B, T, D]: what both directions know at each position of its sentence; zeros at padding.
 
-        No sentence sees another one of its row, or padding, so neither changes its result. `segments` [B, T]: see
-        above. For one vector for each row see `final_states`.
+        No sentence sees another one of its row, or padding. `final_states` makes one vector of each.
         """
         # Both directions in one scan: on CPUs their products run at the same time.
         backwards = segments[:, ::-1]
@@ -79,10 +78,8 @@ class BidirectionalLayer(nn.Module):
 def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]) -> dict[str, jax.Array]:
     """h [T, B, H] of layers that run side by side, by name.
 
-    Args:
-      weights: each layer's recurrent kernel.
-      xs: of each layer, the products [T, B, G * H] of its inputs, where sentences begin [T, B], and, unless it is
-        zeros, the h [T, B, H] with which those begin.
+    `weights` are the recurrent kernels; `xs` the products [T, B, G * H] of inputs, where sentences begin [T, B], and
+    the h [T, B, H] with which they begin, unless it is zeros.
     """
 
     def step(times: Times, _: Any, states: dict[str, State], xs: Any) -> tuple[dict[str, State], dict[str, jax.Array]]:
@@ -100,7 +97,7 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
 
 
 def reset(state: State, is_first: jax.Array, h: jax.Array | float = 0.0) -> State:
-    """The state, reset where a sentence begins [B]: h to the given h [B, H], by default 0, and the cell to 0."""
+    """The state, reset where a sentence begins [B]: h to the given one [B, H], the cell to 0."""
     initial = (h, 0.0)[: len(state)]
     return tuple(jnp.where(is_first[:, None], new, old) for new, old in zip(initial, state, strict=True))
 
@@ -117,31 +114,31 @@ def begins(segments: jax.Array) -> jax.Array:
 def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.Array:
     """[B, T, 2 H]: what each direction knows at the end of a sentence, of the results [B, S, 2 H] of both directions.
 
-    The left half at the sentence's last position, the right half at its first. `segments` [B, S] of the results, and
-    `asked` [B, T], the sentences that are asked for: ones [B, 1] where a row is one sentence.
+    The left half at the last position of the sentence, the right half at its first. `segments` [B, S] are those of the
+    results, `asked` [B, T] those of the sentences that are asked for: ones [B, 1] where a row is one sentence.
     """
     is_same = asked[:, :, None] == segments[:, None, :]
     first = jnp.argmax(is_same, axis=2)
     last = segments.shape[1] - 1 - jnp.argmax(is_same[:, :, ::-1], axis=2)
-    # Kept in float32: the gradient adds up what all positions of a sentence read at its end.
+    # float32: the gradient adds up what all positions of a sentence read at its end.
     left, right = jnp.split(both.astype(jnp.float32), 2, axis=-1)
     ends = [jnp.take_along_axis(x, index[:, :, None], axis=1) for x, index in ((left, last), (right, first))]
     return jnp.concatenate(ends, axis=-1).astype(both.dtype)
 
 
 def over_time(x: jax.Array) -> jax.Array:
-    """Returns [T, B, ...] from [B, T, ...]."""
+    """[T, B, ...] from [B, T, ...], and back."""
     return jnp.swapaxes(x, 0, 1)
 
 
-batch_first = over_time  # and back
+batch_first = over_time
 
 
 def _orthogonal_by_gate(gates: int, key: jax.Array, shape: tuple[int, int], dtype: jnp.dtype) -> jax.Array:
     """A matrix [H, G * H] that is orthogonal for each gate (Saxe et al. 2014)."""
     square = (shape[0], shape[1] // gates)
-    keys = jax.random.split(key, gates)
-    return jnp.concatenate([nn.initializers.orthogonal()(key, square, dtype) for key in keys], axis=1)
+    make = nn.initializers.orthogonal()
+    return jnp.concatenate([make(own, square, dtype) for own in jax.random.split(key, gates)], axis=1)
 
 
 def zero_state(cell: str, batch: int, hidden_size: int) -> State:
@@ -150,7 +147,7 @@ def zero_state(cell: str, batch: int, hidden_size: int) -> State:
 
 
 def advance(cell: str, from_input: jax.Array, from_state: jax.Array, state: State) -> State:
-    """The state after a step, from the products of the input, with the bias, and of h with the weights, [B, G * H]."""
+    """The state after a step, from the products [B, G * H] of the input, with the bias, and of h."""
     if cell == 'lstm':
         i, f, g, o = jnp.split(from_input + from_state, 4, axis=-1)
         c = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)

@@ -16,14 +16,13 @@ from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
 from flax_transformer.ops.flops import Flops
 from flax_transformer.ops.product import resolve_dtype
-from flax_transformer.rnn.config import RecurrentConfig
-from flax_transformer.rnn.decoder import Decoder, Source
-from flax_transformer.rnn.layers import GATES, BidirectionalLayer
+
+from .config import RecurrentConfig
+from .decoder import Decoder, Source
+from .layers import GATES, BidirectionalLayer
 
 
 class AttentionRNN(TiedEmbeddings):
-    """Bidirectional encoder, decoder with attention, embeddings and the projection to logits."""
-
     config: RecurrentConfig
     max_positions = None  # any length
 
@@ -44,10 +43,7 @@ class AttentionRNN(TiedEmbeddings):
         return self.dropout(self.embedding_of(side)(tokens), deterministic=deterministic)
 
     def read(self, source: jax.Array, segments: jax.Array | None = None, *, deterministic: bool = True) -> Source:
-        """Returns what the decoder reads of source ids [B, S], padded with pad_id: the encoder runs here, once.
-
-        Packed rows come with segment numbers [B, S] (from 1; 0 is padding).
-        """
+        """What the encoder makes of source ids [B, S]; packed rows come with segments [B, S] (from 1; 0 is padding)."""
         segments = (source != self.config.pad_id).astype(jnp.int32) if segments is None else segments
         x = self._embed('source', source, deterministic)
         run = lambda layer, x: layer(x, segments)
@@ -66,10 +62,9 @@ class AttentionRNN(TiedEmbeddings):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Returns the decoder's last hidden states [B, T, D], which `project` turns into logits.
+        """The hidden states [B, T, D] that `project` takes, of source ids [B, S] and decoder inputs [B, T].
 
-        Takes source ids [B, S] and decoder inputs [B, T], which begin with pad_id. Segments, [B, S] and [B, T],
-        describe packed rows; without them, a row is one sentence.
+        Without segments, a row is one sentence.
         """
         del source_positions, target_positions
         read = self.read(source, source_segments, deterministic=deterministic)
@@ -80,25 +75,21 @@ class AttentionRNN(TiedEmbeddings):
         return self.dropout(x, deterministic=deterministic)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """Returns the attention over the source, [1, B, 1, T, S], for inspection.
-
-        A model without attention reads the first and the last word, where the two directions end: half each.
-        """
+        """The attention [1, B, 1, T, S]; without one, half to the first and half to the last word, which are read."""
         x, read = self._embed('target', target_in), self.read(source)
         return self.decoder.attention_weights(x, read, jnp.ones_like(target_in))[None, :, None]
 
     def start(self, source: jax.Array) -> DecodeState:
-        """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.read(source))
 
     def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
+        """As `decode`, with the attention [N, S] over the source in between."""
         x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
         return self.project(x), weights, state
 
 
 def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
-    """Returns fresh float32 parameters, from one compiled program."""
+    """Fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(AttentionRNN(config).init)(key, tokens, tokens)['params']
 

@@ -1,8 +1,8 @@
 """A scan whose weights get their gradients after it, from one product each.
 
-Differentiated by JAX, a scan adds to the gradient of each weight at every step: it reads and writes a whole matrix for
-the product of a few rows. Here the backward scan computes only the gradients of each product's result; the weight's is
-the product of all inputs with all of these, over time and batch at once.
+Differentiated by JAX, a scan reads and writes the gradient of a whole matrix at every step, for the product of a few
+rows. Here the backward scan computes only the gradients of each product's result; the weight's is the product of all
+inputs with all of these, over time and batch at once.
 
 Shapes: T steps, B batch. Arrays over time have T first.
 """
@@ -23,7 +23,6 @@ Step = Callable[[Times, Any, Any, Any], tuple[Any, Any]]  # (times, constants, s
 
 
 def times(weight: jax.Array | Quantized, x: jax.Array, equation: str = ROWS) -> jax.Array:
-    """The product of x with a weight, in float32."""
     if equation == ROWS:
         return product(x, weight, dtype=jnp.float32)
     return jnp.einsum(equation, x, weight.astype(x.dtype), preferred_element_type=jnp.float32)
@@ -33,9 +32,8 @@ def times(weight: jax.Array | Quantized, x: jax.Array, equation: str = ROWS) -> 
 def recur(step: Step, weights: dict[str, Any], constants: Any, state: Any, xs: Any) -> tuple[Any, Any]:
     """The state after, and the stacked results [T, ...] of, `step(times, constants, state, x)` for each x of xs.
 
-    As `jax.lax.scan`, except that a step multiplies by `times(name, x, equation)`, exactly once for each of `weights`,
-    whose gradients are computed after the scan. Other arrays that every step reads are `constants`: the step closes
-    over no arrays.
+    As `jax.lax.scan`, except that a step multiplies by `times(name, x, equation)`, exactly once for each of `weights`.
+    Other arrays that every step reads are `constants`: the step closes over none.
     """
 
     def body(state: Any, x: Any) -> tuple[Any, Any]:
@@ -70,8 +68,6 @@ def _forward(step: Step, weights: dict[str, jax.Array], constants: Any, state: A
 
 @jax.tree_util.register_static
 class _Static(dict):
-    """Equations by name: part of a function's structure, not of its values."""
-
     def __hash__(self) -> int:
         return hash(tuple(sorted(self.items())))
 
@@ -90,7 +86,6 @@ def _taps(step: Step, weights: Any, constants: Any, state: Any, xs: Any, length:
         return step(noted, constants, state, jax.tree.map(lambda x: x[0], xs))
 
     jax.eval_shape(once, weights, constants, state, xs)
-    assert found.keys() == weights.keys(), f'products with {sorted(found)}, weights {sorted(weights)}'
     return {name: jnp.zeros(*shape_and_dtype) for name, shape_and_dtype in found.items()}
 
 
