@@ -22,8 +22,7 @@ from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import fit
-from flax_transformer.tasks.translation.corpus_facts import Facts, Pieces, language_of
-from flax_transformer.tasks.translation.new_config import TABLE, candidates_for, row_for
+from flax_transformer.tasks.translation.new_config import TABLE, Facts, Pieces, candidates_for, language_of, row_for
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
 WORDS['de'] = ['rot', 'blau', 'grün', 'Haus', 'Baum', 'Fluss', 'alt', 'neu', 'klein', 'groß']

@@ -30,17 +30,14 @@ def correlations(translations: Sequence[Translation], references: Sequence[Seque
     from scipy import stats
 
     metric = CHRF()
-    kept = [(one, texts) for one, *texts in zip(translations, *references, strict=True) if one.quality is not None]
-    chrf = [metric.sentence_score(one.text, [each for each in texts if each]).score for one, texts in kept]
-    found = {
-        'quality': [one.quality for one, _ in kept],
-        'log_prob': [one.log_prob / one.num_tokens for one, _ in kept],
-    }
-    if any(len({*values}) < 2 for values in (chrf, *found.values())):
+    kept = [(t, texts) for t, *texts in zip(translations, *references, strict=True) if t.quality is not None]
+    chrf = [metric.sentence_score(t.text, [*filter(None, texts)]).score for t, texts in kept]
+    columns = {'quality': [t.quality for t, _ in kept], 'log_prob': [t.log_prob / t.num_tokens for t, _ in kept]}
+    if any(len({*values}) < 2 for values in (chrf, *columns.values())):
         return {}  # nothing to correlate
     measures = {'pearson': stats.pearsonr, 'spearman': stats.spearmanr}
     return {
         f'{how}_{name}': float(measure(values, chrf).statistic)
-        for name, values in found.items()
+        for name, values in columns.items()
         for how, measure in measures.items()
     }

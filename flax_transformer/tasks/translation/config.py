@@ -1,9 +1,6 @@
-"""The config of a translation experiment: sections from the packages below, and what only translation needs.
+"""The config of a translation experiment; the defaults are those of Vaswani et al. 2017 (base model)."""
 
-The defaults are those of Vaswani et al. 2017 (base model); every departure from the paper is a field.
-"""
-
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, section, setting
@@ -62,11 +59,11 @@ class Config(TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        row = self.data.target_length
+        row, tokens = self.data.target_length, self.training.tokens_per_step
         check(
-            self.training.tokens_per_step % row == 0,
-            f'tokens_per_step={self.training.tokens_per_step} is not a multiple of data.target_length={row}; '
-            f'a batch has whole rows: the nearest is {max(1, round(self.training.tokens_per_step / row)) * row}',
+            tokens % row == 0,
+            f'tokens_per_step={tokens} is not a multiple of data.target_length={row}; a batch has whole rows: the '
+            f'nearest is {max(1, round(tokens / row)) * row}',
         )
         most = self.parallel.max_tokens_per_device
         check(
@@ -81,11 +78,11 @@ class Config(TaskConfig):
             value = getattr(self.data, name)
             check(
                 not value or self.tokenizer.algorithm == algorithm,
-                f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}; it is for '
+                f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}, only with '
                 f'{algorithm}',
             )
-        model, alpha = self.model, self.training.r_drop_alpha
-        rates = [getattr(model, each.name) for each in fields(model) if each.name.endswith('dropout_rate')]
+        alpha = self.training.r_drop_alpha
+        rates = [value for name, value in vars(self.model).items() if name.endswith('dropout_rate')]
         check(
             not alpha or any(rates),
             f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
@@ -95,17 +92,14 @@ class Config(TaskConfig):
             end is None or end >= steps,
             f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
-        self._check_positions()
-
-    def _check_positions(self) -> None:
-        limit = self.model.max_positions
+        limit, decoding = self.model.max_positions, self.decoding
         if limit is not None:
-            output = self.decoding.max_tokens or self.decoding.max_source_tokens + self.decoding.max_extra_tokens
-            longest = max(self.data.source_length, self.data.target_length, self.decoding.max_source_tokens, output)
+            output = decoding.max_tokens or decoding.max_source_tokens + decoding.max_extra_tokens
+            longest = max(self.data.source_length, row, decoding.max_source_tokens, output)
             check(
                 limit >= longest,
-                f'model.max_length={limit}: expected {longest} learned positions or more, for every '
-                f'slot of a row and for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
+                f'model.max_length={limit}: expected {longest} learned positions or more, for every slot of a row and '
+                f'for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
             )
 
     @property

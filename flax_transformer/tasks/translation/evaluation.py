@@ -1,7 +1,7 @@
 """How good a translator is: scores, the loss per target token, and whether the search or the model is at fault.
 
-If the model scores the reference higher than what the search returned, the search missed it. If it scores its own
-output higher, no search could have helped. The reference is scored as the tokenizer spells it.
+If the model scores the reference higher than what the search returned, the search missed it; else no search could have
+helped. The reference is scored as the tokenizer spells it.
 """
 
 import math
@@ -37,16 +37,18 @@ def evaluate_translation(
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Scores, list[Translation]]:
-    """The translator's translations of the sources, and their scores against all references.
+    """The scores of the sources' translations against all references, and the translations.
 
     `tokens` are what BLEU counts; None: as sacreBLEU does in the translator's target language.
     """
     translations = translator(pairs.sources, progress=progress)
-    truncated = sum(translation.truncated for translation in translations)
-    texts = [translation.text for translation in translations]
-    tokens = tokens or score_tokens(translator.target_language)
-    references = [pairs.targets, *pairs.references]
-    scores = score(texts, references, sources=pairs.sources, num_truncated=truncated, tokens=tokens)
+    scores = score(
+        [translation.text for translation in translations],
+        [pairs.targets, *pairs.references],
+        sources=pairs.sources,
+        num_truncated=sum(translation.truncated for translation in translations),
+        tokens=tokens or score_tokens(translator.target_language),
+    )
     return scores, translations
 
 
@@ -67,7 +69,7 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     """
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
-        raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected at least one to evaluate on')
+        raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected one without')
 
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
@@ -136,7 +138,6 @@ analyse = analyze
 def _report(
     width: int, pairs: Pairs, translations: Sequence[Translation], references: Sequence[Translation], metric: Any
 ) -> WidthReport:
-    """What the search at one width did, given its translations, the references with their scores, and the BLEU."""
     faults = []
     num_right = 0
     num_left_out = 0
@@ -193,7 +194,6 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
 
 
 def table(reports: Sequence[WidthReport]) -> str:
-    """The reports as a table, a line each, and BLEU's signature."""
     lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
     for report in reports:
         lines.append(

@@ -16,8 +16,13 @@ _WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+(?:['’-](?:(?!{UNSPA
 
 def are_phrases(value: Any) -> bool:
     """Whether a value is a list of phrases, each a text or a list of alternatives, none of them blank."""
-    is_text = lambda each: isinstance(each, str) and bool(each.strip())
-    is_phrase = lambda each: is_text(each) or (isinstance(each, (list, tuple)) and each and all(map(is_text, each)))
+
+    def is_text(value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
+    def is_phrase(value: Any) -> bool:
+        return is_text(value) or (isinstance(value, (list, tuple)) and value and all(map(is_text, value)))
+
     return isinstance(value, (list, tuple)) and all(map(is_phrase, value))
 
 
@@ -31,9 +36,9 @@ class Match(NamedTuple):
 class Glossary:
     """Translations of terms, by term.
 
-    A term matches whole words, the longest term first, from left to right, and none within another. Written in lower
-    case it matches in any case, else as it is written. Where a term in lower case begins with a capital in the line,
-    its translations may begin with one too.
+    A term matches whole words, the longest term first, from left to right, and none within another. In lower case it
+    matches in any case, else as it is written. Where a term in lower case begins with a capital in the line, its
+    translations may, too.
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]]) -> None:
@@ -75,13 +80,13 @@ class Glossary:
             if not any(columns):
                 continue
             if len(columns) != 2 or not all(columns):
-                got = f'{len(columns)} column{"s" * (len(columns) != 1)}' if all(columns) else 'an empty column'
+                got = 'an empty column' if '' in columns else f'{len(columns)} columns'
                 raise UserError(f'{place}, line {number}: got {got}; expected a term, {sign} and its translation')
             term, targets = columns[0], [target.strip() for target in columns[1].split('|')]
             if terms.get(term, targets) != targets:
                 raise UserError(
                     f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
-                    f'line for a term: {"|".join([*terms[term], *targets])} allows each of these'
+                    f'line, with {"|".join([*terms[term], *targets])}'
                 )
             terms[term], lines[term] = targets, number
         if not terms:

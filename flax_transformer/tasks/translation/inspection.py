@@ -1,7 +1,4 @@
-"""Inside a translator: attention as pictures and as text.
-
-Pictures need matplotlib (extra `plots`).
-"""
+"""Attention as pictures, which need matplotlib (extra `plots`), and as text."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -25,7 +22,7 @@ from .model import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'), (0.0, ' '))  # (least weight, shade)
+SHADES = ((0.60, '█'), (0.30, '▓'), (0.15, '▒'), (0.05, '░'))  # (least weight, shade)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
 
 
 def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
-    """The map of one layer, of one head or averaged over heads; both are counted from 0, layer -1 is the last."""
+    """The map of one layer, of one head or the mean of heads; both are counted from 0, layer -1 is the last."""
     weights = attention.weights[layer]
     if head is None:
         picture = weights.mean(axis=0)
@@ -84,26 +81,23 @@ def attention_png(translator: Translator, line: str, translation: str) -> bytes:
 
 
 def attention_text(translator: Translator, line: str, translation: Translation, width: int) -> str | None:
-    """Draws what each piece of a translation attended to (`attend_ids`); None for a blank line or one in parts."""
+    """`draw` of what each piece of a translation attended to; None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
-    return draw(*attended_ids(translator, line, translation.token_ids), width)
+    return draw(*_attended(translator, line, translation.token_ids), width)
 
 
 def attended(translator: Translator, line: str, translation: str) -> tuple[list[str], list[str], np.ndarray]:
-    """The pieces of a line [S] and of its translation [T], each with EOS, and the attention between them [T, S].
+    """The pieces of a line [S] and of its translation [T], each with EOS, and the attention [T, S] of `attend_ids`.
 
-    Word alignments are made of it (`attend_ids`). Raises BadLine if either is longer than the model's positions.
+    Raises BadLine if either is longer than the model's positions.
     """
     (ids,) = translator.encode_target([translation])
     translator.programs.check_lengths('translation', [translation], [ids])
-    return attended_ids(translator, line, ids)
+    return _attended(translator, line, ids)
 
 
-def attended_ids(
-    translator: Translator, line: str, translation: Sequence[int]
-) -> tuple[list[str], list[str], np.ndarray]:
-    """`attended` of a translation's ids."""
+def _attended(translator: Translator, line: str, translation: Sequence[int]) -> tuple[list[str], list[str], np.ndarray]:
     tokenizer = translator.tokenizer
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
     translator.programs.check_lengths('line', [line], [source])
@@ -153,10 +147,7 @@ def _longest_name(names: Sequence[str], room: int) -> int:
 
 
 def _shade(weight: float) -> str:
-    for least, shade in SHADES:
-        if weight >= least:
-            return shade
-    return SHADES[-1][1]
+    return next((shade for least, shade in SHADES if weight >= least), ' ')
 
 
 def _printable(piece: str) -> str:

@@ -1,9 +1,9 @@
-"""Reproducible scores of text, with their signatures: sacreBLEU, chrF, chrF++ and TER; and the tokens they count."""
+"""sacreBLEU, chrF, chrF++ and TER, with their signatures, and the tokens that they count."""
 
 import functools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
@@ -41,13 +41,12 @@ SPACED = ScoreTokens()  # most languages'
 def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
     """The tokens for a target language such as `zh`, `zh_CN`, `zh-Hans` or `zho`; None: unknown.
 
-    `auto` is sacreBLEU's own choice: `zh`, `ja-mecab` and `ko-mecab` for Chinese, Japanese and Korean, else `13a`.
-    Where its package is missing, and for languages without spaces that sacreBLEU does not know, it is `char`, with a
-    note. Raises UserError if another `tokenizer` of sacreBLEU's is not installed.
+    `auto` is sacreBLEU's own choice, or, with a note, `char` where its package is missing, and for languages without
+    spaces that it does not know. Raises UserError if another `tokenizer` is not installed.
     """
     code = two_letters(language or '')
     chosen = _TOKENIZERS.get(code, '13a')
-    is_asian = chosen in ('zh', 'ja-mecab') or tokenizer in ('zh', 'ja-mecab')
+    is_asian = bool({chosen, tokenizer} & {'zh', 'ja-mecab'})
     if tokenizer != 'auto':
         if problem := _problem_with(tokenizer):
             raise UserError(f'data.bleu_tokenizer={tokenizer!r}: {problem}; or choose another, such as char')
@@ -55,8 +54,7 @@ def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
     if code in _OTHERS:
         note = (
             f'BLEU counts characters (tok:char): {language} has few spaces, and sacreBLEU no tokenizer for it; '
-            'data.bleu_tokenizer=flores200 counts pieces of words, as spBLEU does. TER and chrF++ still count what is '
-            'between spaces'
+            'data.bleu_tokenizer=flores200 counts pieces of words. TER and chrF++ count what is between spaces'
         )
         return ScoreTokens('char', is_asian, note)
     if chosen != '13a' and (problem := _problem_with(chosen)):
@@ -69,7 +67,7 @@ def note_on(tokens: ScoreTokens, references: Sequence[str]) -> str:
     """What to know about scores with these tokens; '' if nothing."""
     if tokens.bleu in ('13a', 'intl', 'none') and is_unspaced(references):
         return (
-            f'BLEU takes what is between spaces for words (tok:{tokens.bleu}), but the references have few spaces: set '
+            f'BLEU takes what is between spaces for words (tok:{tokens.bleu}), but the references have few: set '
             'data.target_language to their language, or data.bleu_tokenizer to char'
         )
     return tokens.note
@@ -78,10 +76,14 @@ def note_on(tokens: ScoreTokens, references: Sequence[str]) -> str:
 def _problem_with(tokenizer: str) -> str:
     """Why sacreBLEU's tokenizer cannot be used here, with the remedy; '' if it can."""
     from sacrebleu.metrics import BLEU
+    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+    from sacrebleu.utils import SACREBLEU_DIR
 
     if tokenizer not in BLEU.TOKENIZERS:
         return f'this version of sacrebleu does not have it: {pip_install("--upgrade", "sacrebleu")}'
-    if not _is_downloaded(tokenizer):
+    model = SPM_MODELS.get(tokenizer)
+    # A download fails slowly where there is no network.
+    if model and not Path(SACREBLEU_DIR, 'models', Path(model['url']).name).exists():
         load = f'import sacrebleu; sacrebleu.BLEU(tokenize="{tokenizer}")'
         return f"its model is not downloaded: python -c '{load}'"
     try:
@@ -91,20 +93,9 @@ def _problem_with(tokenizer: str) -> str:
     return ''
 
 
-def _is_downloaded(tokenizer: str) -> bool:
-    """False if sacreBLEU would have to download a model first, which fails slowly where there is no network."""
-    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
-    from sacrebleu.utils import SACREBLEU_DIR
-
-    model = SPM_MODELS.get(tokenizer)
-    return model is None or os.path.exists(os.path.join(SACREBLEU_DIR, 'models', os.path.basename(model['url'])))
-
-
 @dataclass(frozen=True)
 class BucketScores:
-    """Scores of the lines whose sources are similarly long."""
-
-    words: str  # such as `11-20`; of sources that are written without spaces, characters
+    words: str  # in the source, such as `11-20`; characters where it is written without spaces
     num_lines: int
     bleu: float
     chrf: float
@@ -134,12 +125,10 @@ class Scores:
     def __str__(self) -> str:
         lines = [f'exact matches: {self.exact:.1%} of {self.num_lines:,} lines']
         if self.has_four_words:
-            lines += [f'BLEU {self.bleu:.2f}  {self.bleu_details}', f'  {self.bleu_signature}']
+            lines.append(f'BLEU {self.bleu:.2f}  {self.bleu_details}')
         else:
             lines.append('BLEU is not defined here: it counts four tokens in a row, and no translation has as many')
-            lines.append(f'  {self.bleu_signature}')
-        if self.bleu_note:
-            lines.append(f'  {self.bleu_note}')
+        lines += [f'  {text}' for text in (self.bleu_signature, self.bleu_note) if text]
         for name, value, signature in (
             ('chrF', self.chrf, self.chrf_signature),
             ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
@@ -158,14 +147,12 @@ class Scores:
     def _length_table(self) -> list[str]:
         if len(self.by_length) < 2:
             return []
-        title = '    BLEU' if self.has_four_words else ''
         name = f'source {self.length_unit}'
-        width = len(name)
-        rows = [f'{name}   lines{title}    chrF  length ratio']
+        rows = [f'{name}   lines{"    BLEU" if self.has_four_words else ""}    chrF  length ratio']
         for bucket in self.by_length:
             bleu = f'{bucket.bleu:8.2f}' if self.has_four_words else ''
-            scores = f'{bleu}{bucket.chrf:8.2f}{bucket.length_ratio:14.3f}'
-            rows.append(f'{bucket.words:<{width}}{bucket.num_lines:8,}{scores}')
+            row = f'{bucket.words:<{len(name)}}{bucket.num_lines:8,}'
+            rows.append(f'{row}{bleu}{bucket.chrf:8.2f}{bucket.length_ratio:14.3f}')
         return rows
 
     @property
@@ -173,11 +160,10 @@ class Scores:
         """A warning if the translations are at least a tenth shorter or longer than the references; else empty."""
         if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
             return ''
+        start = 'warning: the translations are too'
         if self.length_ratio <= 0.9:
-            cause = 'too short: a wide beam, a low length penalty or a cap may cut them'
-        else:
-            cause = 'too long: look for repetition, or for a length penalty that rewards it'
-        return f'warning: the translations are {cause}'
+            return f'{start} short: a wide beam, a low length penalty or a cap may cut them'
+        return f'{start} long: look for repetition, or for a length penalty that rewards it'
 
 
 def score(
@@ -190,8 +176,7 @@ def score(
 ) -> Scores:
     """Scores of detokenized lines against one set of references or several; None: a line has no more of them.
 
-    With the sources, scores by their length too. `tokens`: those of the target language, from `score_tokens`. Raises
-    ValueError for unequal numbers of lines.
+    With the sources, scores by their length too. Raises ValueError for unequal numbers of lines.
     """
     references = reference_sets(references)
     for theirs in references:
@@ -223,14 +208,9 @@ def score(
 
 
 def make_metrics(tokens: ScoreTokens = SPACED, *sides: Sequence[str | None]) -> dict[str, Any]:
-    """sacreBLEU's metrics with its default settings but for the target language's tokens, by the names in `Scores`.
-
-    Without TER, which would take hours, if one of the lines in `sides` has more than MOST_TER_WORDS words.
-    """
+    """sacreBLEU's metrics, by the names in `Scores`; no TER if a line in `sides` has more than MOST_TER_WORDS words."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    # TER's support for Chinese characters only works along with its normalization.
-    ter = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
     metrics = {'bleu': bleu, 'chrf': CHRF(), 'chrf_plus_plus': CHRF(word_order=2)}
 
@@ -238,12 +218,13 @@ def make_metrics(tokens: ScoreTokens = SPACED, *sides: Sequence[str | None]) -> 
         return len(line) if tokens.is_asian else line.count(' ') + 1
 
     if not any(num_words(line or '') > MOST_TER_WORDS for side in sides for line in side):
-        metrics['ter'] = ter
+        # Support for Chinese characters only works along with normalization.
+        metrics['ter'] = TER(normalized=True, asian_support=True) if tokens.is_asian else TER()
     return metrics
 
 
 def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """The references as a list of sets; one set may be given as its lines."""
+    """The sets of references; a single one may be given as its lines."""
     if not references or isinstance(references[0], str):
         return [list(references)]
     return [list(lines) for lines in references]
@@ -254,11 +235,8 @@ def _by_length(
 ) -> tuple[BucketScores, ...]:
     """The scores of each bucket that has a line, shortest first."""
     metrics = make_metrics(tokens)
-    if is_unspaced(sources):
-        lengths = [count_unspaced(source) for source in sources]
-    else:
-        lengths = [len(source.split()) for source in sources]
-
+    length = count_unspaced if is_unspaced(sources) else lambda source: len(source.split())
+    lengths = list(map(length, sources))
     buckets = []
     for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
         chosen = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]

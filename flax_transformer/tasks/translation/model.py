@@ -1,7 +1,4 @@
-"""What the translator asks of a model: three methods, and a few more for what not every model can do.
-
-`Config.model` names the models of this package, a family for each of its classes.
-"""
+"""What the translator asks of a model, and the models of this package."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,8 +21,6 @@ from .config import ModelConfig
 
 class TranslationModel(Protocol):
     """A Linen module with these methods, called through `apply`; B sentences, S source and T target slots, V pieces.
-
-    A source is followed by padding; a target starts with padding, or `start_id`, as the search does.
 
     Optional:
       cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
@@ -51,7 +46,7 @@ class TranslationModel(Protocol):
 
 
 class Family(NamedTuple):
-    """The models of one class of configs, and what training asks of them beyond the methods of a model."""
+    """The models of one class of configs, and what training asks beyond their methods."""
 
     make: Callable[..., TranslationModel]  # (config, remat=False)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
@@ -74,11 +69,7 @@ _FAMILIES: dict[type, Family] = {
         transformer_rules.SHARDING_RULES,
     ),
     RecurrentConfig: Family(
-        rnn.AttentionRNN,
-        rnn.init_params,
-        rnn.resolve_dtype,
-        rnn.forward_flops,
-        rnn.SHARDING_RULES,
+        rnn.AttentionRNN, rnn.init_params, rnn.resolve_dtype, rnn.forward_flops, rnn.SHARDING_RULES
     ),
 }
 
@@ -88,12 +79,12 @@ def family_of(config: ModelConfig) -> Family:
 
 
 def source_table(config: ModelConfig) -> str:
-    """The name of the parameters that embed the source; tied to the target's, or not."""
+    """The name of the parameters that embed the source."""
     return 'embedding' if config.tie_embeddings == 'all' else 'source_embedding'
 
 
 def make_model(model: ModelConfig | TranslationModel) -> TranslationModel:
-    """The model of a config; a model is returned as it is."""
+    """The model of a config; a model is itself."""
     return family_of(model).make(model) if type(model) in _FAMILIES else model
 
 

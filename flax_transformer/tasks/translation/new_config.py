@@ -1,5 +1,7 @@
 """A config of a fitting size for two aligned files: how large a model, and for how long, by pairs and time."""
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,21 +11,24 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.config import CheckConfig
+from flax_transformer.data.audit.language import is_known, is_language, language_of_side
 from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, DataConfig
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import open_training
+from flax_transformer.data.bitext.text_files import AlignedFiles
+from flax_transformer.data.lines import content_suffix
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
-from .corpus_facts import (
-    Facts,
-    Pieces,
-    fit_vocabulary,
-    language_of,
-    read_facts,
-)
+from .preparation import EvenSample
 
 HELD_OUT = 1000  # pairs, but at most one in ten
 LEAST = 10  # pairs
+SAMPLE = 50_000  # most pairs that are kept; a larger corpus gives at least half of that
+_SPARE = 0.99  # share of the expected characters: what is held out may have longer lines
+_LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
 FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
@@ -88,8 +93,85 @@ def row_for(pairs: int) -> Row:
     )
 
 
+class Facts(NamedTuple):
+    """What two aligned files hold, and some of their pairs."""
+
+    pairs: int
+    words: tuple[int, int]  # source and target; characters where words have no spaces between
+    characters: int  # both sides
+    sample: Pairs
+
+
+class Pieces(NamedTuple):
+    vocab_size: int
+    lengths: np.ndarray  # [2, pairs]: pieces of the sample's sources and targets, EOS included
+
+    @property
+    def per_pair(self) -> np.ndarray:
+        return self.lengths.mean(axis=1)
+
+
+def read_facts(source: Path, target: Path) -> Facts:
+    """Reads both files once. Raises UserError if they are damaged, empty, or not aligned."""
+    sample = EvenSample(SAMPLE)
+    characters = 0
+    words = [0, 0]
+    for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
+        for side, lines in enumerate((pairs.sources, pairs.targets)):
+            count = count_unspaced if is_unspaced(lines[:100]) else lambda line: len(line.split())
+            words[side] += sum(map(count, lines))
+            characters += sum(map(len, lines))
+        sample.add(pairs)
+    return Facts(sample.total, tuple(words), characters, Pairs(*sample.sides))
+
+
+def language_of(file: Path, lines: list[str], side: str, given: str | None) -> tuple[str, str]:
+    """The language of a side, and a note if its text looks like another one.
+
+    It is the one given, else the end of the file's name (train.en.gz), else what the lines look like. Raises UserError
+    if none of these decides.
+    """
+    look, share = language_of_side(lines) or ('', 0)
+    suffix = content_suffix(file).removeprefix('.')
+    if not given and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
+        given = suffix
+    if not given and share < 0.5:
+        raise UserError(
+            f'{file}: the language is neither in the name, as in train.en, nor clear from the text; '
+            f'give --{side}-language'
+        )
+    language = given or look
+    if not re.fullmatch(r'[\w-]+', language):
+        raise UserError(f'--{side}-language {language!r}: expected a code, such as de, pt_BR or deu_Latn')
+    if share > 0.5 and not is_language(look, language) and is_known(language):
+        return language, f'{file} looks like {look}, not {language}; if so, give --{side}-language {look}'
+    return language, ''
+
+
+def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
+    """The sample in pieces of a joint vocabulary: as many as wanted, or as can be learned without `held_out` pairs."""
+    lines = [*facts.sample.sources, *facts.sample.targets]
+    seen = Counter(character for line in lines for character in line)
+    least = 300 + len(seen)  # bytes, special pieces, characters, and some to spare
+    characters = facts.characters * (1 - held_out / facts.pairs) * _SPARE
+    size = max(min(wanted, int(characters / characters_per_piece)), least)
+    while True:
+        size = size if size < 1000 else size // 100 * 100
+        try:
+            tokenizer = SentencePieceTokenizer.train(lines, vocab_size=size)
+            break
+        except UserError:
+            if size <= least:
+                raise UserError(
+                    f'got {facts.pairs} sentence pairs: too little text for a vocabulary of {size}'
+                ) from None
+            size = max(least, int(size * 0.8))
+    lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
+    return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
+
+
 def propose(file: Path, options: NewOptions) -> Proposal:
-    """The candidates for the given files; holds out validation pairs if none are given. Raises UserError."""
+    """The candidates for the given files; holds out validation pairs if none are given."""
     _check(file, options)
     facts = read_facts(options.source, options.target)
     source, source_note = language_of(options.source, facts.sample.sources, 'source', options.source_language)
@@ -108,8 +190,8 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
     data = _data(file, options, (source, target), held_out)
     if held_out:
-        checked = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
-        open_training(checked.corpora[0], checked)  # raises if the text repeats itself too much
+        section = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
+        open_training(section.corpora[0], section)  # raises if the text repeats itself too much
     lines = [f'{options.source.name} and {options.target.name}: {facts.pairs:,} pairs {source}-{target}']
     for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
         lines.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
@@ -179,7 +261,6 @@ def candidates_for(
 
 
 def _check(file: Path, options: NewOptions) -> None:
-    """Raises UserError before anything is read."""
     if options.source is None or options.target is None:
         raise UserError(f'new: give --source and --target, as in: new {file} --source train.en --target train.de')
     for kind in ('valid', 'test'):
@@ -195,7 +276,6 @@ def _check(file: Path, options: NewOptions) -> None:
 
 
 def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, Any]:
-    """The fields of the section data."""
     root = file.absolute().parent
 
     def name(*paths: Path | None) -> str:

@@ -45,9 +45,7 @@ def draw_tree(run: str, line: str) -> 'Figure':
     width = max(read_run_config(run, 'translation').decoding.beam_width, 2)
     (translation,) = Translator.from_run(run, beam_width=width, n_best=width)([line])
     best = translation.n_best
-    tokens, parents, log_probs, ends = merge_hypotheses(
-        [hypothesis.tokens for hypothesis in best], [hypothesis.token_log_probs for hypothesis in best]
-    )
+    tokens, parents, log_probs, ends = merge_hypotheses([h.tokens for h in best], [h.token_log_probs for h in best])
     title = f'{len(best)} best translations, the first in color'
     return plot_beam_tree(tokens, parents, log_probs, best=ends[0], title=title)
 

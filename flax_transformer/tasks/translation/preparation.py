@@ -44,22 +44,14 @@ class ValidationSet(NamedTuple):
 def validation_set(
     data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say, held_out: Corpus | None = None
 ) -> ValidationSet:
-    """The validation set of a corpus. Raises UserError if it has no pairs to evaluate on.
-
-    Args:
-      held_out: what is held out of the corpus, if anything is.
-    """
+    """The validation set of a corpus, of which `held_out` may be held out. Raises UserError if all pairs are blank."""
     name = held_out.name if held_out else corpus.validation
     tag = data.tag_of(corpus)
-    tokenizer = tokenizer.reading(corpus.source_language)
     pairs = read_validation(corpus, data, held_out)
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
-    tokenized = tokenize(pairs, tokenizer, target_language=tag)
+    tokenized = tokenize(pairs, tokenizer.reading(corpus.source_language), target_language=tag)
     if not len(tokenized):
-        raise UserError(
-            f"each of the {len(pairs)} pairs of {name} has a blank side; repair it, or set --data.validation '' to "
-            'train without validation'
-        )
+        raise UserError(f"each pair of {name} has a blank side; repair it, or train without: --data.validation ''")
     source, target = corpus.languages
     tokens = score_tokens(target, data.bleu_tokenizer)
     return ValidationSet(corpus.name, pairs, tokenized, tag, target, tokens, source)
@@ -67,14 +59,14 @@ def validation_set(
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
     """The first `count` sentences, taken from the sets in turn, each as its set and its index there."""
-    longest = max((len(each.pairs) for each in sets), default=0)
-    turns = [(each, i) for i in range(min(longest, count)) for each in sets if i < len(each.pairs)]
+    longest = max((len(own.pairs) for own in sets), default=0)
+    turns = [(own, i) for i in range(min(longest, count)) for own in sets if i < len(own.pairs)]
     return turns[:count]
 
 
 def of_each_corpus(data: DataConfig, sets: Sequence[ValidationSet]) -> list[TokenizedPairs]:
     """The validation set of every corpus, empty if it has none, since the loss numbers corpora by their order."""
-    known = {each.name: each.tokenized for each in sets}
+    known = {own.name: own.tokenized for own in sets}
     return [known.get(corpus.name, TokenizedPairs(flatten([]), flatten([]))) for corpus in data.corpora]
 
 
@@ -82,12 +74,12 @@ class Prepared(NamedTuple):
     tokenizer: Tokenizer
     corpora: list[data_cache.PreparedPairs]  # ordered as config.data.corpora
     validation: list[ValidationSet]
-    files: dict[str, list[Listed]]  # the files that `files_of` lists, with checksums
+    files: dict[str, list[Listed]]  # those of `files_of`
     pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
 
 
 def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
-    """Prepares the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
+    """Prepares the data of a run, and checks that of a new one."""
     is_new = not run.is_prepared()
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()
     if is_new and config.check.before_training:
@@ -136,20 +128,34 @@ def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
     )
 
 
+class EvenSample:
+    """Evenly spaced pairs of all that are added: at most `most`, and at least half of that."""
+
+    def __init__(self, most: int) -> None:
+        self.total = 0  # pairs added
+        self.sides: tuple[list[str], list[str]] = [], []
+        self._most = most
+        self._every = 1  # one pair in so many is kept
+
+    def add(self, pairs: Pairs) -> None:
+        first = -self.total % self._every
+        self.total += len(pairs)
+        for kept, lines in zip(self.sides, (pairs.sources, pairs.targets), strict=True):
+            kept += lines[first :: self._every]
+        while len(self.sides[0]) > self._most:
+            self._every *= 2
+            for kept in self.sides:
+                del kept[1::2]
+
+
 def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
-    """Both sides of evenly spaced pairs of all corpora: at most `max_pairs`, and at least half of that."""
-    kept: list[tuple[str, str]] = []
-    every = 1  # keep one pair in `every`, which doubles whenever there are too many
-    number = 0
+    """Both sides of an `EvenSample` of all corpora."""
+    sample = EvenSample(max_pairs)
     for corpus in corpora:
         for pairs in corpus.pairs():
-            first = -number % every
-            kept += zip(pairs.sources[first::every], pairs.targets[first::every], strict=True)
-            number += len(pairs)
-            while len(kept) > max_pairs:
-                del kept[1::2]
-                every *= 2
-    return [line for side in (0, 1) for line in (pair[side] for pair in kept)]
+            sample.add(pairs)
+    sources, targets = sample.sides
+    return [*sources, *targets]
 
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
@@ -160,24 +166,25 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     # First, so that an error in a validation set does not wait for a large corpus.
-    validation, found = [], []
+    validation = []
     for corpus, (_, held_out) in zip(config.data.corpora, parts, strict=True):
         if corpus.has_validation:
             validation.append(validation_set(config.data, corpus, tokenizer, say, held_out))
         elif corpus.validation:
             say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
+    prepared = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenized(config.data, settings, corpus, tokenizer, cache, say)
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
-        found.append(pairs)
+        prepared.append(pairs)
     # The cache already has the checksums of what it read.
-    known = {tuple(each['path'] for each in pairs.files): list(pairs.files) for pairs in found}
+    known = {tuple(file['path'] for file in pairs.files): list(pairs.files) for pairs in prepared}
     files = {
         name: known.get(tuple(str(file.absolute()) for file in files)) or listed(files)
         for name, files in files_of(config.data).items()
     }
-    return Prepared(tokenizer, found, validation, files)
+    return Prepared(tokenizer, prepared, validation, files)
 
 
 def _tokenized(

@@ -1,8 +1,7 @@
 """Is one system better than the other, or is it chance? Paired tests on sacreBLEU's scores; lines that changed most.
 
-sacreBLEU's own `PairedTest` gives other answers. It counts strictly larger differences only, so two equal outputs
-differ with p = 0.0001. Its bootstrap counts one tail, which halves p, and has intervals of the two scores but none of
-their difference.
+sacreBLEU's own `PairedTest` counts strictly larger differences only, so two equal outputs differ with p = 0.0001. Its
+bootstrap counts one tail, which halves p, and has no interval of the difference.
 """
 
 import os
@@ -61,8 +60,8 @@ def paired_tests(
 ) -> list[Comparison]:
     """How probable differences of this size or larger are if the two systems are equally good.
 
-    Both tests have two tails, and count ties, so equal outputs have p = 1. Deterministic: the seed is sacreBLEU's,
-    12345, or $SACREBLEU_SEED. Raises UserError for unequal numbers of lines, and for none.
+    Both tests have two tails, and count ties. The seed is sacreBLEU's, 12345, or $SACREBLEU_SEED. Raises UserError for
+    unequal numbers of lines, and for none.
     """
     references = reference_sets(references)
     for lines in (baseline, system):
@@ -150,10 +149,7 @@ def _compare(
 
 
 def _statistics(metric: Any, lines: list[str], references: list[list[str]]) -> np.ndarray:
-    """[lines, counts]: what sacreBLEU sums over lines before it computes a score. Equal lines are counted once.
-
-    sacreBLEU's own tests use the same methods.
-    """
+    """[lines, counts]: what sacreBLEU sums over lines before it computes a score, by the methods of its own tests."""
     rows = list(zip(lines, *references, strict=True))
     numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
     distinct, *theirs = map(list, zip(*numbers, strict=True))

@@ -28,13 +28,13 @@ class TranslationTask(Task):
     counts = ('target_tokens', 'source_tokens')
 
     def __init__(self, config: Config, *, row_parts: int = 1, platform: str | None = None) -> None:
-        """`row_parts`: the number of devices over which the rows that `loss` sees are split; `platform`: theirs."""
+        """`row_parts`: over how many devices the rows that `loss` sees are split; `platform`: theirs."""
         self._family = family_of(config.model)
         self.sharding_rules = self._family.sharding_rules
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
         self.d_model, self.dtype = config.model.d_model, config.model.dtype
         self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
-        self._model_config, self._data = config.model, config.data
+        self._config = config
         self._row_flops = self._family.forward_flops(config.model, config.data.source_length, config.data.target_length)
         passes = 2 if config.training.r_drop_alpha else 1
         self.flops_per_step = 3 * passes * config.rows_per_step * self._row_flops.total  # forward, and twice backward
@@ -51,7 +51,7 @@ class TranslationTask(Task):
         return self._row_flops.times(1 / self.slots_per_row)._asdict()
 
     def init(self, key: jax.Array) -> Params:
-        return self._family.init_params(self._model_config, key)
+        return self._family.init_params(self._config.model, key)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         return self._loss(params, batch, key)
@@ -60,34 +60,29 @@ class TranslationTask(Task):
         return per_token(sums)
 
     def batch_shapes(self) -> Batch:
-        data, rows = self._data, self.rows_per_step
-        source, target = (
-            jax.ShapeDtypeStruct((rows, slots), jnp.int32) for slots in (data.source_length, data.target_length)
-        )
+        data, rows = self._config.data, self.rows_per_step
+        source = jax.ShapeDtypeStruct((rows, data.source_length), jnp.int32)
+        target = jax.ShapeDtypeStruct((rows, data.target_length), jnp.int32)
         return Batch(source, target, source, target, source, target, target if len(data.corpora) > 1 else None)
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Returns loss, negative log-likelihood (also by corpus), perplexity and R-Drop's divergence per target token."""
+    """Loss, negative log-likelihood (also by corpus), perplexity and R-Drop's divergence, per target token."""
     count = max(sums['target_tokens'], 1.0)
     nll = sums['nll'] / count
-    by_corpus = {
-        name: value / sums[name.replace('nll/', 'target_tokens/', 1)]
-        for name, value in sums.items()
-        if name.startswith('nll/') and sums[name.replace('nll/', 'target_tokens/', 1)]
-    }
-    return {
-        'loss': sums['loss'] / count,
-        'nll': nll,
-        'perplexity': math.exp(min(nll, 80.0)),
-        'target_tokens': sums['target_tokens'],
-        **({'kl': sums['kl'] / count} if 'kl' in sums else {}),
-        **by_corpus,
-    }
+    means = {'loss': sums['loss'] / count, 'nll': nll, 'perplexity': math.exp(min(nll, 80.0))}
+    means['target_tokens'] = sums['target_tokens']
+    if 'kl' in sums:
+        means['kl'] = sums['kl'] / count
+    for name, value in sums.items():
+        kind, _, corpus = name.partition('/')
+        if kind == 'nll' and corpus and sums[f'target_tokens/{corpus}']:
+            means[name] = value / sums[f'target_tokens/{corpus}']
+    return means
 
 
 def with_dtype(config: Config, platform: str | None = None) -> Config:
-    """The config with the dtype that `auto` stands for on a platform; None: JAX's default."""
+    """The config with the dtype that `auto` stands for on a platform."""
     return replace(config, model=family_of(config.model).resolve_dtype(config.model, platform))
 
 
@@ -107,23 +102,21 @@ def loss_sums(
     No dropout without a key. If the batch has the corpora of its tokens, adds `nll` and the count of each of `corpora`
     by name. The logits of only `loss_chunk` target slots are in memory at once (0: `automatic_chunk`).
 
-    `r_drop_alpha` adds a second pass with other dropout and the divergence of their predictions (R-Drop, Liang et al.
-    2021, eq. 4, halved to compare with one pass: the mean of both cross-entropies + alpha / 2 times the symmetric
-    divergence). `kl` is the sum of that divergence.
+    `r_drop_alpha` adds a second pass with other dropout (R-Drop, Liang et al. 2021, eq. 4, halved to compare with one
+    pass): the mean of both cross-entropies + alpha / 2 times the symmetric divergence, whose sum is `kl`.
     """
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
         keys = tuple(jax.random.split(dropout_key))
-    passes = [_hidden(params, batch, key, model) for key in keys]
+    passes = tuple(_hidden(params, batch, key, model) for key in keys)
     weights = (batch.target_segments > 0).astype(jnp.float32)
     names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
 
     def sums_of_chunk(params: Params, hidden: tuple[jax.Array, ...], data: Any) -> tuple[jax.Array, Sums]:
-        """The loss and sums of some positions, from the decoder states of one pass or of R-Drop's two."""
         targets, weights, numbers = data
         logits = [model.apply({'params': params}, states, method='project') for states in hidden]
-        losses = [cross_entropy(each, targets, label_smoothing=label_smoothing) for each in logits]
-        loss, nll = losses[0] if len(losses) == 1 else (sum(each) / 2 for each in zip(*losses, strict=True))
+        losses = [cross_entropy(own, targets, label_smoothing=label_smoothing) for own in logits]
+        loss, nll = losses[0] if len(losses) == 1 else (sum(values) / 2 for values in zip(*losses, strict=True))
         total = (loss * weights).sum()
         sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
         for number, name in enumerate(names):
@@ -137,7 +130,7 @@ def loss_sums(
     loss, sums = sums_in_chunks(
         sums_of_chunk,
         round_once({name: params[name] for name in output_names(model.config)}, resolve_dtype(model.config).dtype),
-        tuple(passes),
+        passes,
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
     )
@@ -164,7 +157,7 @@ def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:
     """Target slots whose logits are in memory at once: as many as fit into 32 MB, but at least 1,024.
 
     On CPUs 8 MB and 256 slots, which caches hold. On GPUs 512 MB: each chunk reads and writes the gradient of the whole
-    table, which TPUs keep on the chip. `platform` is that of the devices; None: of those here.
+    table, which TPUs keep on the chip.
     """
     platform = platform or jax.default_backend()
     slots, logits = {'cpu': (256, 2**21), 'tpu': (1024, 2**23)}.get(platform, (1024, 2**27))

@@ -52,7 +52,7 @@ class TrainingData(PackedBatches):
         self._corpora = [corpus.name for corpus in data.corpora]
 
     def epoch(self, position: Any) -> float:
-        """Returns sentences drawn before a position, by all there are: in a mixture, epochs weighted by size."""
+        """The sentences drawn before a position, by all there are: in a mixture, epochs weighted by size."""
         return position['sentences'] / self._size
 
     def describe(self, position: Any) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
     chosen = interleaved(prepared.validation, config.training.calibrate_on)
     if len(chosen) < FEWEST:
         return
-    lines = lambda own: [(own.pairs.sources[i], own.pairs.targets[i]) for each, i in chosen if each is own]
-    sets = [
-        ({'source_language': each.source_language, 'target_language': each.tag}, *zip(*own, strict=True))
-        for each in prepared.validation
-        if (own := lines(each))
-    ]
+    sets = []
+    for own in prepared.validation:
+        lines = [(own.pairs.sources[i], own.pairs.targets[i]) for owner, i in chosen if owner is own]
+        if lines:
+            languages = {'source_language': own.source_language, 'target_language': own.tag}
+            sets.append((languages, *zip(*lines, strict=True)))
     try:
         calibration = calibrate(Translator.from_run(run.path), sets)
         calibration.write(run.path)
