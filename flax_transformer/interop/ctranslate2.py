@@ -1,13 +1,12 @@
 """Our models in CTranslate2, and a Translator that searches with it: its own beam search, in float32 or int8.
 
-Models are written from arrays: neither torch nor transformers is needed. The pieces of their vocabularies are our ids
-as decimal numbers, so CTranslate2 takes and gives ids.
+Models are written from arrays, without torch and transformers. The pieces of their vocabularies are our ids as decimal
+numbers.
 """
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,8 +24,7 @@ from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.huggingface.settings import even_heads, unexpected
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
-from flax_transformer.tasks.translation.inference.terms import Demands
-from flax_transformer.tasks.translation.inference.translator import Translator
+from flax_transformer.tasks.translation.inference.translator import Asked, Translator
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
@@ -63,7 +61,7 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
 def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
     """The cached folder of this model for CTranslate2, made if absent; no source or target is longer than `slots`.
 
-    Its name is a hash of parameters, config, positions and version, so a folder is never out of date.
+    Its name is a hash of all that decides its content.
     """
     version = _package().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
@@ -163,17 +161,14 @@ def _norm(spec: Any, params: Any) -> None:
 
 
 class CTranslate2Translator(Translator):
-    """Lines in, lines out, like the Translator, by CTranslate2's beam search, which has rules of its own.
+    """The Translator by CTranslate2's beam search, which has rules of its own.
 
-    Probabilities sum to 1 over what is not banned (as with decoding.renormalize), tokens have no log-probabilities of
-    their own, and a translation with a loop is not passed over.
+    Probabilities sum to 1 over what is not banned (as with decoding.renormalize), tokens have no log-probabilities, and
+    a translation with a loop is not passed over.
     """
 
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
-        """The Translator's arguments, and `compute_type`.
-
-        Raises UserError if the package is missing, and with every field that it cannot follow.
-        """
+        """The Translator's arguments. Raises UserError with every field that CTranslate2 cannot follow."""
         super().__init__(*args, **options)
         self.compute_type = compute_type
         if len(self.models) > 1:
@@ -186,10 +181,9 @@ class CTranslate2Translator(Translator):
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         """The same model and search with CTranslate2; raises UserError as the constructor does."""
-        names = ('source_language', 'target_language', 'programs', 'calibration')
+        names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration')
         same = {name: getattr(translator, name) for name in names}
-        model = (translator.models, translator.params, translator.tokenizer, translator.decoding)
-        return cls(*model, compute_type=compute_type, **same)
+        return cls(translator.models, translator.params, compute_type=compute_type, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
         return super()._like(params, decoding, compute_type=self.compute_type, **options)
@@ -202,19 +196,12 @@ class CTranslate2Translator(Translator):
         folder = converted(self.model.config, self.params, slots)
         return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
-    def _translate(
-        self,
-        texts: list[str],
-        sources: list[list[int]],
-        prefixes: list[list[int]] | None,
-        demands: Demands | None,
-        alignment: bool,
-        progress: Callable[[int], None] | None,
-    ) -> list[Translation]:
-        asked = {'prefixes': prefixes is not None, 'required phrases': demands is not None, 'alignments': alignment}
-        if any(asked.values()):
-            raise UserError(f'CTranslate2 cannot do this: {", ".join(name for name in asked if asked[name])}')
+    def _translate(self, asked: Asked) -> list[Translation]:
+        needed = {'prefixes': asked.prefixes, 'required phrases': asked.demands, 'alignments': asked.alignment or None}
+        if faults := [name for name, value in needed.items() if value is not None]:
+            raise UserError(f'CTranslate2 cannot do this: {", ".join(faults)}')
 
+        sources = asked.sources
         translations: list[Any] = [None] * len(sources)
         positions = self.programs.max_positions
         limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
@@ -225,8 +212,8 @@ class CTranslate2Translator(Translator):
             )
             for i, result in zip(chosen, results, strict=True):
                 translations[i] = self._translation(result)
-            if progress:
-                progress(len(chosen))
+            if asked.progress:
+                asked.progress(len(chosen))
         return translations
 
     @cached_property

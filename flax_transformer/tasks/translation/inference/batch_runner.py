@@ -37,10 +37,7 @@ def filled(ids: Sequence[Sequence[int]], slots: int, pad_id: int) -> np.ndarray:
 
 
 class Runner:
-    """Maps pure functions over sentences in batches, on one device or on several.
-
-    Each device works on its own rows and exchanges nothing, however training split its work.
-    """
+    """Maps pure functions over sentences in batches, on one device or on several, each with rows of its own."""
 
     def __init__(
         self,
@@ -52,19 +49,13 @@ class Runner:
         max_positions: int | None = None,
         buckets: Sequence[int] = BUCKETS,
     ) -> None:
-        """Runs batches of sentences.
-
-        Args:
-          max_slots: of a line of text; longer sentences get a slot for each token.
-          max_positions: most slots that the functions take; None: any number.
-          buckets: slots that lines are padded to, ascending.
-        """
+        """A line of text gets at most `max_slots`; longer sentences get one for each token, up to `max_positions`."""
         self.max_positions = max_positions
         self.buckets = buckets
         self.batch_tokens = batch_tokens
         self.max_slots = max_slots
         self.pad_id = pad_id
-        # Each device holds the whole model, however it was trained; each of several processes uses one device.
+        # Each device holds the whole model; each of several processes uses one device.
         if multihost.count() > 1:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
@@ -93,16 +84,16 @@ class Runner:
         """
         if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
             raise RuntimeError(
-                'this process was forked from one in which JAX runs, and could not translate; start it by '
-                "multiprocessing.get_context('spawn')"
+                "this process was forked from one in which JAX runs; start it by multiprocessing.get_context('spawn')"
             )
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):
-            # Tags alone, with which targets begin, need no more room.
-            is_tags = [all(len(column[i]) == 1 for i in chosen) for column in columns]
-            rest = [1 if is_tags[n] else self._slots(columns[n], chosen) for n in range(1, len(columns))]
-            for i, result in self._batch(function, params, columns, chosen, rows, [slots, *rest], last):
+            widths = [slots]
+            for column in columns[1:]:
+                # Tags alone, with which targets begin, need no more room.
+                widths.append(1 if all(len(column[i]) == 1 for i in chosen) else self._slots(column, chosen))
+            for i, result in self._batch(function, params, columns, chosen, rows, widths, last):
                 done[i] = result
             if progress:
                 progress(len(chosen))
@@ -118,7 +109,7 @@ class Runner:
         return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
 
     def _sizes(self, slots: int) -> list[int]:
-        """The batch sizes of a bucket, multiples of the number of devices; the last is a full batch."""
+        """The batch sizes of a bucket; the last is a full batch."""
         devices = len(self.devices)
         full = max(self.batch_tokens // slots // devices, 1) * devices
         return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
@@ -126,9 +117,8 @@ class Runner:
     def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
         """(indices, rows, slots) of each batch of sentences with these lengths.
 
-        Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. Each
-        bucket uses one size only, the smallest that holds all sentences left when it is first used, else the full one;
-        so there are no more shapes than buckets.
+        Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. A bucket
+        uses one size only, the smallest that holds all sentences left when it is first used, else the full one.
         """
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         used: dict[int, int] = {}
@@ -142,7 +132,7 @@ class Runner:
             order = order[rows:]
 
     def release(self) -> None:
-        """Drops the copies of the last parameters, which are kept for the next lines."""
+        """Drops the copies of the last parameters."""
         self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
@@ -169,15 +159,15 @@ class Runner:
                     f'out of memory with a batch of {rows}; lower decoding.beam_width or max_source_tokens'
                 ) from None
             if not is_quiet():
-                text = f'flax-transformer: out of memory with {rows} lines at once; going on with {half}'
-                print(text, file=sys.stderr)
+                print(
+                    f'flax-transformer: out of memory with {rows} lines at once; going on with {half}', file=sys.stderr
+                )
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
             return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots, last)]
         return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
-        """A tree of NumPy arrays [B, ...]."""
         shape = (id(function), *(array.shape for array in arrays))
         if shape not in self._shapes:
             self._shapes.add(shape)

@@ -31,7 +31,7 @@ class Job:
 
 
 class ThreadFailed(Exception):
-    """The translators' thread has ended for a reason that has nothing to do with a job: nothing is translated again."""
+    """The translators' thread has ended: nothing is translated again."""
 
 
 class Batcher:
@@ -40,12 +40,7 @@ class Batcher:
     def __init__(
         self, *, batch_tokens: int, warm_up: Callable[[], None], observe: Callable[[int, int, float], None]
     ) -> None:
-        """Starts the thread.
-
-        Args:
-          warm_up: what the thread does first.
-          observe: called after each batch with its lines, their slots and its seconds.
-        """
+        """The thread calls `warm_up` first, and `observe` after each batch with its lines, slots and seconds."""
         self._batch_tokens = batch_tokens
         self._warm_up = warm_up
         self._observe = observe
@@ -92,7 +87,7 @@ class Batcher:
             self._fail(error, batch)
 
     def _fail(self, error: BaseException, batch: list[Job]) -> None:
-        """Says why the thread ends, and fails the jobs of its batch and of the queue, for which nobody would work."""
+        """Says why the thread ends, and fails all jobs."""
         reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
         with self._changed:
             self.failure = reason
@@ -105,7 +100,6 @@ class Batcher:
         _deliver(jobs, [ThreadFailed(reason) for _ in jobs])
 
     def _wait_for(self, count: int, timeout: float | None = None) -> None:
-        """Returns when so many jobs are queued, or none will be."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._queue) >= count or self._is_stopping, timeout)
 

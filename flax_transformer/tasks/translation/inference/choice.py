@@ -30,11 +30,8 @@ def best_of_each(
 ) -> list[Translation]:
     """The translation of each source that the search, or minimum Bayes risk, ranks first; n_best has the others.
 
-    One with a fault that decoding.pass_over names comes after the best without.
-
-    Args:
-      found: the hypotheses of each source, tokens [W, L].
-      language: the target language, whose tokens BLEU counts.
+    One with a fault that decoding.pass_over names comes after the best without. `found` are the hypotheses of each
+    source, tokens [W, L]; BLEU counts the tokens of `language`.
     """
     is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
 
@@ -80,13 +77,9 @@ def _by_expected_utility(
 def expected_utilities(
     texts: Sequence[str], weights: Sequence[float], utility: str, language: str | None = None
 ) -> np.ndarray:
-    """The utility of each text, averaged over all texts as references, by their weights.
+    """The utility of each text, averaged over all texts as references, by their unnormalized weights.
 
-    Args:
-      texts: the candidates, which are also the references.
-      weights: unnormalized probabilities of the texts.
-      utility: `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
-      language: of the texts, whose tokens BLEU counts.
+    `utility` is `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
     """
     unique = list(dict.fromkeys(texts))
     mass = np.zeros(len(unique))

@@ -34,7 +34,7 @@ class Directions:
     """A model and the pairs of languages that it knows, by their usual names."""
 
     def __init__(self, name: str, translator: Translator, codes: Iterable[tuple[str, str]]) -> None:
-        """`codes` are the pairs as the model names them; their translators are made when they are asked for."""
+        """`codes` are the pairs as the model names them."""
         self.name = name
         self.translator = translator
         codes = list(codes)

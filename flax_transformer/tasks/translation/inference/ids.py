@@ -1,6 +1,6 @@
 """Pure functions on ids, to be jitted, vmapped or exported within any JAX program; the translator is built on them.
 
-`params` is the tree of one model, or the tuple of the trees of an ensemble's members, in the order of `models`.
+`params` is the tree of one model, or the tuple of those of an ensemble's members, in the order of `models`.
 Shapes: B sentences, S source slots, T target slots, P prefix slots, W hypotheses, L output slots.
 """
 
@@ -24,8 +24,6 @@ CHUNK = 1024  # target slots whose logits are in memory at once
 
 
 class SpecialIds(NamedTuple):
-    """The ids that have a meaning of their own."""
-
     pad_id: int  # fills up after each sentence
     eos_id: int
     start_id: int | None = None  # starts a target; None: pad_id
@@ -51,15 +49,15 @@ def translate_ids(
     """The best hypotheses of source ids [B, S], each ending with EOS and padded: encoder and whole search.
 
     Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the positions that the
-    models have learned. Each sentence ends at its own limit at the latest, so neither padding nor the other rows change
-    its result. A row of padding only is searched for one token; ignore its result.
+    models have learned. Neither padding nor the other rows change a sentence's result. Ignore that of a row of padding
+    only.
 
     With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
     cut (`decoding.required`).
     """
     steps = []
     states = []
-    order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first, for `start_by_length`
+    order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first
     source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
@@ -70,10 +68,12 @@ def translate_ids(
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
-    is_ensemble = len(models) > 1
-    found = search(
-        ensemble(steps, mean=decoding.ensemble) if is_ensemble else steps[0],
-        ensemble_state(states) if is_ensemble else states[0],
+    step, state = steps[0], states[0]
+    if len(models) > 1:
+        step, state = ensemble(steps, mean=decoding.ensemble), ensemble_state(states)
+    hypotheses = search(
+        step,
+        state,
         decoding,
         source,
         **special_ids._asdict(),
@@ -84,7 +84,7 @@ def translate_ids(
         max_positions=max_positions(models),
     )
     back = jnp.argsort(order)
-    return jax.tree.map(lambda x: x[back], found)
+    return jax.tree.map(lambda x: x[back], hypotheses)
 
 
 GROUPS = 4  # each has a share of the rows, and is encoded by itself
@@ -95,7 +95,6 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     """`start(source)` of ids [B, S] that are sorted by length.
 
     CPUs encode a group of rows at a time, in as few slots as it needs: most of a batch of mixed lengths is padding.
-    Accelerators are faster with all rows at once.
     """
     rows, slots = source.shape
     is_static = isinstance(rows, int) and isinstance(slots, int)
@@ -134,9 +133,9 @@ def score_ids(
     special_ids: SpecialIds,
     decoding: DecodingConfig,
 ) -> tuple[jax.Array, jax.Array]:
-    """Scores [B] of given targets, as a search with this config ranks them, and each token's log-probability [B, T].
+    """Scores [B] of given targets [B, T], as a search ranks them, and each token's log-probability [B, T].
 
-    In nats, 0 at padding. Source [B, S] and target [B, T] end with EOS and are padded.
+    In nats, 0 at padding. Source [B, S] and target end with EOS and are padded.
     """
     pad_id = special_ids.pad_id
     target_in = shift_right(target, special_ids.start)
@@ -159,9 +158,9 @@ def score_ids(
 def attend_ids(
     params: Any, source: jax.Array, target: jax.Array, *, models: Sequence[TranslationModel], special_ids: SpecialIds
 ) -> jax.Array:
-    """Attention [B, T, S] over the source while each target token is written, the mean of the models.
+    """Attention [B, T, S] over the source while each target token is written, the mean of the models and heads.
 
-    The mean of the heads of the last decoder layer but one, which aligns best (Garg et al. 2019).
+    That of the last decoder layer but one, which aligns best (Garg et al. 2019).
     """
     target_in = shift_right(target, special_ids.start)
     weights = []
@@ -186,9 +185,8 @@ def target_log_probs(
 ) -> jax.Array:
     """Log-probabilities [B, T] of the target ids under the mean of `members`, models with their variables.
 
-    The mean is that of `decoding.search`.
-    Logits of CHUNK slots of each model are in memory at once, or of one slot of each sentence if B is larger: 131 MB
-    for 32,000 pieces. For a model without `hidden` and `project` those of all slots are.
+    Logits of CHUNK slots of each model are in memory at once, or of B if that is larger: 131 MB for 32,000 pieces.
+    Those of all slots are for a model without `hidden` and `project`.
     """
     is_chunked = [hasattr(model, 'hidden') and hasattr(model, 'project') for model, _ in members]
     hidden = tuple(

@@ -49,9 +49,9 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
 
 
 def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
-    """The white space before the first sentence, and each sentence with the white space after it.
+    """The white space before the first sentence, and each sentence with the white space after it; joined, the line.
 
-    Joined they are the line. Splits by sentencex's rules for the language (no model, no network).
+    By sentencex's rules for the language.
     """
     import sentencex  # not by those who translate line by line
 

@@ -65,7 +65,7 @@ class Programs:
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None, required=None)`, jitted; see `ids.translate_ids`.
+        """`ids.translate_ids(weights, source, prefix=None, required=None)`, jitted.
 
         Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
         """
@@ -86,7 +86,7 @@ class Programs:
 
     @cached_property
     def translate_required(self) -> Callable[..., Hypotheses]:
-        """`translate_ids` for a runner, which gives what is required as the last array."""
+        """`translate_ids` for a runner: what is required is the last array."""
         if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
             got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
             raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
@@ -99,14 +99,14 @@ class Programs:
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
-        """`score_ids(weights, source, target)`, jitted; see `ids.score_ids`."""
+        """`ids.score_ids(weights, source, target)`, jitted."""
         if self.decoding.coverage_penalty:
             require(self.models, 'cross_attention', 'decoding.coverage_penalty')
         return self._jitted(score_ids, decoding=self.decoding)
 
     @cached_property
     def attend_ids(self) -> Callable[..., jax.Array]:
-        """`attend_ids(weights, source, target)`, jitted; see `ids.attend_ids`. UserError for models that cannot."""
+        """`ids.attend_ids(weights, source, target)`, jitted. Raises UserError for models that cannot."""
         require(self.models, 'cross_attention', 'word alignment')
         return self._jitted(attend_ids)
 
@@ -172,7 +172,7 @@ class Programs:
 
 
 def check_ids(name: str, ids: Any, size: int) -> None:
-    """Raises UserError unless ids [B, slots], if they are given and known, are pieces of a vocabulary."""
+    """Raises UserError unless ids [B, slots], if they are known, are pieces of a vocabulary."""
     if ids is None or isinstance(ids, jax.core.Tracer):
         return
     ids = np.asarray(ids)
@@ -187,7 +187,7 @@ def _on_device(x: Any) -> Any:
 
 
 def _rounded(model: TranslationModel, params: Any) -> Any:
-    """The parameters with matrices in the dtype that the model computes in; as they are for a model of another kind."""
+    """The parameters with matrices in the dtype that the model computes in; as they are for a foreign model."""
     if not hasattr(model, 'supports_int8'):
         return params
     dtype = resolve_dtype(model.config).dtype

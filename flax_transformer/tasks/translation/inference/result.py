@@ -32,7 +32,7 @@ class Translation:
     untranslated: bool = False  # equal to the source, or empty
     replaced: bool = False  # the line was not valid Unicode; invalid parts became U+FFFD before translation
     missing: tuple[str, ...] = ()  # required phrases that it lacks
-    quality: float | None = None  # expected chrF, 0 to 1; None: nobody has calibrated the model
+    quality: float | None = None  # expected chrF, 0 to 1; None: the model is not calibrated
     word_quality: tuple[float, ...] | None = None  # probability of each word, between spaces, to be right
     token_ids: tuple[int, ...] = ()  # EOS included; a split line has those of all parts
     tokens: tuple[str, ...] = ()  # the pieces of token_ids
@@ -58,15 +58,11 @@ def joined_lines(
     pairs = zip(translated, sources, strict=True)
     for line in lines:
         parts, ids = zip(*itertools.islice(pairs, len(line.parts)), strict=True) if line.parts else ((), ())
-        out.append(with_flags(joined(parts, line), line, [i for part in ids for i in part]))
+        whole = joined(parts, line)
+        repetition = has_loop(whole.token_ids) and not has_loop([i for part in ids for i in part])
+        untranslated = bool(line.parts) and is_untranslated(line.text, whole.text)
+        out.append(replace(whole, repetition=repetition, untranslated=untranslated, replaced=line.replaced))
     return out
-
-
-def with_flags(translation: Translation, line: Line, source_ids: Sequence[int]) -> Translation:
-    """The translation of a line, with `repetition`, `untranslated` and `replaced` set."""
-    repetition = has_loop(translation.token_ids) and not has_loop(source_ids)
-    untranslated = bool(line.parts) and is_untranslated(line.text, translation.text)
-    return replace(translation, repetition=repetition, untranslated=untranslated, replaced=line.replaced)
 
 
 def has_loop(ids: Sequence[int]) -> bool:
@@ -76,7 +72,7 @@ def has_loop(ids: Sequence[int]) -> bool:
     (True, False)
     """
     if len(ids) - len({*map(int, ids)}) < TIMES - 1:
-        return False  # true of most lines, and found much faster
+        return False  # most lines, found much faster
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
         # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
@@ -138,7 +134,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
 
 
 def _joined_quality(parts: Sequence[Translation], text: str) -> dict[str, Any]:
-    """The mean quality of parts, by their tokens, and the quality of all words, if all parts have some."""
+    """The mean quality of parts, by their tokens, and that of all words, if all parts have some."""
     if not parts or any(part.quality is None for part in parts):
         return {}
     words = tuple(quality for part in parts for quality in part.word_quality or ())
@@ -159,13 +155,6 @@ def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:
 def text_of(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of target ids, every line break a space."""
     return tokenizer.decode(ids).translate(_LINE_BREAKS)
-
-
-def texts_of(tokenizer: Tokenizer, tokens: np.ndarray) -> list[str]:
-    """The text of each row of target ids [B, L], up to EOS."""
-    eos_id = tokenizer.eos_id
-    rows = np.asarray(tokens).tolist()
-    return [text_of(tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
 
 
 def make_translation(
@@ -200,7 +189,7 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
                 inside = False
                 continue
             if not inside:
-                current = current + 1
+                current += 1
                 inside = True
             word = current if word is None else word
         words.append(word)
@@ -208,11 +197,11 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
 
 
 def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """(source word, target word) for each target word, by what its pieces attend to most.
+    """(source word, target word) for each target word, by what its pieces attend to most, unless that is EOS.
 
     Args:
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
-      source, target: the pieces, without EOS. A word that attends most to EOS is left out.
+      source, target: the pieces, without EOS.
     """
     source_numbers = words_of(source)
     target_numbers = words_of(target)
@@ -234,8 +223,7 @@ def align_ids(
     weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[int, int], ...]:
     """`align_words` of ids."""
-    tags = set(tokenizer.languages.values())
-    # A tag is no word.
+    tags = set(tokenizer.languages.values())  # no words
     source_pieces = ['' if i in tags else tokenizer.source_piece(i) for i in source[:-1]]
     target_pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
     return align_words(weights, source_pieces, target_pieces)

@@ -39,10 +39,7 @@ def demands_of(
     glossary: Glossary | None,
     tokenizer: Tokenizer,
 ) -> Demands | None:
-    """What each part of the lines requires, of its own or by the glossary; None: nothing.
-
-    Raises UserError for what is no list of phrases.
-    """
+    """What each part of the lines requires, of its own or by the glossary; None: nothing. Raises UserError."""
     wanted: list[list[tuple[str, ...]]] = []
     for number, line in enumerate(split):
         own = _checked(None if required is None else required[number], number)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, NamedTuple, Self, overload
 
 import jax
 import numpy as np
@@ -31,17 +31,21 @@ from .choice import best_of_each
 from .lines import Line, split_into_parts
 from .programs import Programs
 from .quality import Calibration
-from .result import (
-    Translation,
-    Translations,
-    align_ids,
-    joined_lines,
-    make_translation,
-    texts_of,
-)
+from .result import Translation, Translations, align_ids, joined_lines, make_translation, text_of
 from .terms import Demands, Phrase, demands_of
 
 Model = ModelConfig | TranslationModel
+
+
+class Asked(NamedTuple):
+    """The parts of lines to translate, and what is asked of their translations."""
+
+    texts: list[str]
+    sources: list[list[int]]  # ids
+    prefixes: list[list[int]] | None  # ids that each translation begins with
+    demands: Demands | None
+    alignment: bool
+    progress: Callable[[int], None] | None
 
 
 class Translator(Streams):
@@ -68,10 +72,10 @@ class Translator(Streams):
           model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
           parallel: the devices; None: one.
-          source_language: whose rules split_sentences follows, and whose tag begins sources, if there are such; None:
-            the tokenizer's, or English.
+          source_language: whose rules split_sentences follows, and whose tag begins sources; None: the tokenizer's, or
+            English.
           target_language: whose tokens BLEU counts; None: decoding.target_language.
-          programs: compiled for the same models, tokenizer and search; None: new ones. See `with_params`.
+          programs: compiled for the same models, tokenizer and search; None: new ones.
           calibration: makes the quality of translations; None: they have none.
         """
         self.decoding = decoding or DecodingConfig()
@@ -99,9 +103,8 @@ class Translator(Streams):
     ) -> Self:
         """The translator of a run directory's best checkpoint, or of the mean that training.average_last asks for.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. With
-        further runs that share its tokenizer, an ensemble with the first one's settings. `decoding` overrides fields
-        of the run's DecodingConfig, such as beam_width=1.
+        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Further
+        runs make an ensemble with the first one's settings. `decoding` overrides fields of the run's DecodingConfig.
         """
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
@@ -137,10 +140,7 @@ class Translator(Streams):
     from_marian = from_huggingface
 
     def _loaded(self, read: Callable[[], Any]) -> Self:
-        """This translator, the only holder of its parameters; they are freed if its programs take others.
-
-        Asking for `params`, as a search with other weights does, reads them again.
-        """
+        """This translator, the only holder of its parameters; they are freed if its programs take others."""
         self._read = read
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
@@ -158,16 +158,14 @@ class Translator(Streams):
         """The same models with another search.
 
         The compiled programs are shared if only n_best or the languages differ, and the weights unless decoding.weights
-        does: then they are made from the parameters, which are read again if they were freed.
+        does.
         """
         own = self.decoding
         programs_ignore = {name: getattr(own, name) for name in ('n_best', 'source_language', 'target_language')}
-        if replace(decoding, **programs_ignore) == own:
-            options = {'programs': self.programs}
-        else:
-            options = {'parallel': self.programs.parallel}
         params = self._params if decoding.weights == own.weights else self.params
-        return self._like(params, decoding, **options)
+        if replace(decoding, **programs_ignore) == own:
+            return self._like(params, decoding, programs=self.programs)
+        return self._like(params, decoding, parallel=self.programs.parallel)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
@@ -180,7 +178,6 @@ class Translator(Streams):
 
     @property
     def models(self) -> tuple[TranslationModel, ...]:
-        """The model, or the members of the ensemble."""
         return self.programs.models
 
     @property
@@ -190,25 +187,24 @@ class Translator(Streams):
 
     @property
     def params(self) -> Any:
-        """The parameters, float32; read again from where they came if the programs take others, such as int8."""
+        """The parameters, float32; read again from where they came if they were freed."""
         return self._read() if self._params is None else self._params
 
     @cached_property
     def weights(self) -> Any:
-        """The parameters as the programs take them (`Programs.weights_of`)."""
+        """The parameters as the programs take them."""
         return self.programs.weights_of(self.params)
 
     @property
     def runner(self) -> Runner:
-        """Puts batches onto the devices; its num_compilations counts the programs."""
+        """Puts batches onto the devices, and counts the compiled programs."""
         return self.programs.runner
 
     @property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`translate_ids(weights, source, prefix=None, required=None)`, jitted, with these models and this search.
+        """`ids.translate_ids(weights, source, prefix=None, required=None)`, jitted, with these models and this search.
 
-        `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs (jit,
-        vmap, export). See `ids.translate_ids`.
+        `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs.
         """
         return self.programs.translate_ids
 
@@ -242,10 +238,10 @@ class Translator(Streams):
         """
         if isinstance(prefixes, str):
             prefixes = [prefixes]
-        if isinstance(lines, (str, bytes)):
+        is_single = isinstance(lines, (str, bytes))
+        if is_single:
+            lines = [lines]
             required = None if required is None else [required]
-            options = {'glossary': glossary, 'alignment': alignment, 'progress': progress}
-            return self([lines], prefixes=prefixes, required=required, **options)[0]
         for name, given in (('prefixes', prefixes), ('lists of required phrases', required)):
             if given is not None and len(given) != len(lines):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
@@ -266,13 +262,13 @@ class Translator(Streams):
         longest = [max(itertools.islice(ids_of_parts, len(line.parts)), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
 
-        translations = self._translate(parts, sources, begins, demands, alignment, progress)
+        translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
         if self.calibration:
             pairs = zip(translations, sources, strict=True)
             translations = [self.calibration.judged(translation, len(source)) for translation, source in pairs]
         result = joined_lines(split, translations, sources)
         result.num_compilations = self.runner.num_compilations - before
-        return result
+        return result[0] if is_single else result
 
     def _split(self, line: str | bytes) -> Line:
         def count_tokens(text: str) -> int:
@@ -289,39 +285,31 @@ class Translator(Streams):
         return [ids[:-1] for ids, line in zip(encoded, split, strict=True) for _ in line.parts]
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
-        """Ids of source text, with the target language's tag if the model has tags."""
         return self.tokenizer.encode(list(sources), target_language=self.decoding.target_language)
 
-    def _translate(
-        self,
-        texts: list[str],
-        sources: list[list[int]],
-        prefixes: list[list[int]] | None,
-        demands: Demands | None,
-        alignment: bool,
-        progress: Callable[[int], None] | None,
-    ) -> list[Translation]:
-        columns = self._columns(sources, prefixes)
+    def _translate(self, asked: Asked) -> list[Translation]:
+        columns = self._columns(asked.sources, asked.prefixes)
+        demands = asked.demands
         function = self.programs.translate_required if demands else self.translate_ids
         last = demands.phrases if demands else None
-        hypotheses = self.runner.map(function, self.weights, columns, progress, last=last)
+        hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
         self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
-        best = best_of_each(hypotheses, texts, sources, self.tokenizer, self.decoding, self.target_language)
+        lines = asked.texts, asked.sources
+        best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
         if demands:
-            best = [replace(one, missing=demands.missing(i, one.token_ids)) for i, one in enumerate(best)]
-        if alignment:
-            links = self._links(sources, [list(translation.token_ids) for translation in best])
-            best = [replace(translation, alignment=link) for translation, link in zip(best, links, strict=True)]
+            best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
+        if asked.alignment:
+            links = self._links(asked.sources, [list(first.token_ids) for first in best])
+            best = [replace(first, alignment=link) for first, link in zip(best, links, strict=True)]
         return best
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
-        """What the runner puts into batches: sources and, if there are any, what targets begin with."""
+        """Sources and, if there are any, what targets begin with."""
         if self.first_id is not None:
             prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
         return [sources] if prefixes is None else [sources, prefixes]
 
     def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        """The word alignment of each pair."""
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
         triples = zip(weights, sources, targets, strict=True)
         return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
@@ -335,7 +323,7 @@ class Translator(Streams):
     ) -> Translation | Translations:
         """The given targets as translations of the sources, scored as this search would rank them.
 
-        No line is split; a blank target is the empty translation. A single pair in place of lists gives a single one.
+        No line is split. A single pair in place of lists gives a single translation.
         """
         if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
             return self.score([sources], [targets], alignment=alignment)[0]
@@ -360,10 +348,9 @@ class Translator(Streams):
         return result
 
     def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
-        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: EOS last, then padding.
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: a tag if the model has tags, EOS, padding.
 
-        S is the bucket of the longest line; none is split. A model with tags gets that of the target language first.
-        Raises BadLine for a line that is longer than the model can read.
+        S is the bucket of the longest line; none is split. Raises BadLine for one that the model cannot read whole.
         """
         texts = [as_text(line)[0] for line in lines]
         ids = self._encode(texts)
@@ -371,13 +358,15 @@ class Translator(Streams):
         return self.runner.padded(ids)
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of target text, with the target language's tag if targets begin with it."""
+        """Ids of target text, with the tag of the target language if targets begin with it."""
         first = [] if self.first_id is None else [self.first_id]
         return [[*first, *ids] for ids in self.tokenizer.encode_target(texts)]
 
     def decode(self, tokens: Any) -> list[str]:
         """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
-        return texts_of(self.tokenizer, tokens)
+        eos_id = self.tokenizer.eos_id
+        rows = np.asarray(tokens).tolist()
+        return [text_of(self.tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
@@ -388,7 +377,6 @@ class Translator(Streams):
 
 
 def _params_of_runs(references: Sequence[Path | str], step: int | None) -> Any:
-    """The parameters of a run, or of each run of an ensemble."""
     runs = load_ensemble(references, step=step)
     return tuple(run.params for run in runs) if len(runs) > 1 else runs[0].params
 
@@ -398,7 +386,6 @@ def _params_of_folder(folder: Path | str) -> Any:
 
 
 def _pretrained(folder: Path | str) -> Any:
-    """What a folder in Hugging Face's format holds (`huggingface.folder.Pretrained`)."""
     from flax_transformer.huggingface.folder import read_folder  # its readers are needed here only
 
     return read_folder(folder)
