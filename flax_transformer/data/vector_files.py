@@ -8,10 +8,11 @@ A file may be compressed (.gz, .xz, .bz2, .zst).
 """
 
 import io
+import math
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -20,30 +21,22 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 
-from .lines import (
-    broken_file,
-    compressing,
-    content_suffix,
-    lines_of,
-    no_such_file,
-    open_binary,
-    utf8_fault,
-)
+from .lines import broken_file, compressing, content_suffix, lines_of, no_such_file, open_binary, utf8_fault
 from .named_files import PATHS_START, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
-_HEADER = re.compile(rb'\s*(\d{1,12})\s+(\d{1,12})\s*')
+_HEADER = re.compile(rb'\s*(\d{1,12})\s+([1-9]\d{0,5})\s*')
 _INTEGERS = re.compile(rb'\s*[+-]?\d+(\s+[+-]?\d+)*\s*')  # a header gone wrong: vectors have fractions
 _FLOAT = np.dtype('<f4')
 _LONGEST_WORD = 4096  # bytes; without a space in so many, the file is not what its header says
 _CHUNK = 1 << 20  # bytes
 _NO_WORD = re.compile('[\\0-\\x20\\x7f\\ud800-\\udfff]')  # white space and control characters; lone surrogates
 _NUMBER = re.compile(r'[-+.\deE]*\d[-+.\deE]*')
-Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 _FIELD = 'model.embedding_from'
 _WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
 _NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
 _SHOWN = 5  # tokens without a vector that a message names
+_Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 
 
 class VectorFile(NamedTuple):
@@ -57,14 +50,13 @@ def read_vectors(file: Path, form: Format | None = None, *, only: Container[str]
     """The words and vectors of a file, in its order; of the words in `only` if that is given.
 
     Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without.
-    Raises UserError, with line or word, for a file that is missing, cut short or too long, a header that does not fit,
-    vectors of another width, a word that occurs twice or is not UTF-8, and numbers that are not finite.
+    Raises UserError, with line or word, for whatever is not as the form says, a word that occurs twice, and numbers
+    that are not finite.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise=None)
     try:
-        found = _read_binary(file) if form == 'binary' else _read_text(file, form)
-        return _gathered(file, found, only)
+        return _gathered(file, _read_binary(file) if form == 'binary' else _read_text(file, form), only)
     except broken_file() as error:
         raise UserError(f'{file} could not be read: {error}') from None
 
@@ -75,8 +67,7 @@ def _form_of(file: Path, form: Format | None, otherwise: Format | None) -> Forma
     return form or ('binary' if content_suffix(file) == '.bin' else otherwise)
 
 
-def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None) -> VectorFile:
-    """All entries, checked to be finite and of different words."""
+def _gathered(file: Path, entries: Iterator[_Entry], only: Container[str] | None) -> VectorFile:
     seen: dict[str, str] = {}
     words: list[str] = []
     rows: list[np.ndarray] = []
@@ -87,7 +78,8 @@ def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None)
         if not np.isfinite(row).all():
             got = row[~np.isfinite(row)][0]
             raise UserError(f'{file}, {place}: the vector of {word!r} has the value {got}; expected finite numbers')
-        seen[word], width = place, len(row)
+        seen[word] = place
+        width = len(row)
         if only is None or word in only:
             words.append(word)
             rows.append(row)
@@ -96,106 +88,98 @@ def _gathered(file: Path, entries: Iterator[Entry], only: Container[str] | None)
     return VectorFile(words, np.stack(rows) if rows else np.zeros((0, width), np.float32))
 
 
-def _read_text(file: Path, form: Format | None) -> Iterator[Entry]:
-    lines = (line for chunk in lines_of(file) for line in chunk)
+def _read_text(file: Path, form: Format | None) -> Iterator[_Entry]:
+    lines = chain.from_iterable(lines_of(file))
     first = next(lines, b'')
-    header = _HEADER.fullmatch(first)
-    if header is None and (form == 'text' or (form is None and _INTEGERS.fullmatch(first))):
-        raise UserError(
-            f'{file}, line 1: got {_shown(first)}, expected the number of words and the width, such as `30000 100`'
-        )
-    count = None
-    width = None
-    if form != 'glove' and header is not None:
-        count, width = _sizes(file, header)
-    elif first:
-        width = len(first.rstrip(b' ').split(b' ')) - 1
-        yield _line(file, 1, first, width)
-    number = 1
-    for number, line in enumerate(lines, start=2):
-        if count is not None and number - 1 > count:
-            raise UserError(f'{file} goes on after the {count:,} words that its first line announces')
-        yield _line(file, number, line, width)
-    if count is not None and number - 1 < count:
-        raise UserError(f'{file} ends after {number - 1:,} of the {count:,} words that its first line announces')
+    header = None if form == 'glove' else _HEADER.fullmatch(first)
+    if header is not None:
+        count, width = map(int, header.groups())
+    elif form == 'text' or (form is None and _INTEGERS.fullmatch(first)):
+        raise _no_header(file, first)
+    else:
+        count, width = math.inf, first.rstrip(b' ').count(b' ')
+        lines = chain([first] if first else [], lines)
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if number > count:
+            raise _longer(file, count)
+        yield _line(file, number + (header is not None), line, width)
+    if header is not None and number < count:
+        raise _shorter(file, number, count)
 
 
-def _line(file: Path, number: int, line: bytes, width: int) -> Entry:
+def _no_header(file: Path, line: bytes) -> UserError:
+    begin = repr(line[:40].decode('utf-8', 'replace'))
+    return UserError(f'{file} begins with {begin}, expected the number of words and the width, such as `30000 100`')
+
+
+def _longer(file: Path, count: int) -> UserError:
+    return UserError(f'{file} goes on after the {count:,} words that its first line announces')
+
+
+def _shorter(file: Path, number: int, count: int) -> UserError:
+    return UserError(f'{file} ends after {number:,} of the {count:,} words that its first line announces')
+
+
+def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
     """The word and vector of a line."""
     place = f'line {number:,}'
     try:
-        word, _, rest = line.rstrip(b' ').decode('utf-8').partition(' ')
+        word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
     except UnicodeDecodeError as error:
         remedy = "or name it .bin, if it is in word2vec's binary format"
         raise UserError(f'{file}, {place}: {utf8_fault(error)}; {remedy}') from None
-    numbers = rest.split(' ') if rest else []
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
         word = ' '.join([word, *numbers[:more]])
         numbers = numbers[more:]
     if not word or len(numbers) != width or not width:
-        expected = f'a word and {width} numbers' if width else 'a word and its numbers'
         raise UserError(
-            f'{file}, {place}: got {len(numbers)} numbers after {word!r}, expected {expected}, separated by spaces'
+            f'{file}, {place}: got {len(numbers)} numbers after {word!r}, expected a word and {width or "its"} '
+            'numbers, separated by spaces'
         )
     if _NO_WORD.search(word.replace(' ', '')):
         raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
     try:
-        with np.errstate(over='ignore'):  # an infinity is found later
+        with np.errstate(over='ignore'):  # an infinity is refused later
             return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
     except ValueError as error:
         raise UserError(f'{file}, {place}: the vector of {word!r}: {error}') from None
 
 
-def _read_binary(file: Path) -> Iterator[Entry]:
+def _read_binary(file: Path) -> Iterator[_Entry]:
     with open_binary(file) as unbuffered, io.BufferedReader(unbuffered, _CHUNK) as opened:
         first = opened.readline(100)
         header = _HEADER.fullmatch(first)
         if header is None or not first.endswith(b'\n'):
-            raise UserError(
-                f'{file}: begins with {_shown(first)}, expected the number of words and the width, such as '
-                "`30000 100`; is it word2vec's binary format?"
-            )
-        count, width = _sizes(file, header)
-        announced = f'{count:,} words that its first line announces'
-        size = width * _FLOAT.itemsize
+            raise _no_header(file, first)
+        count, width = map(int, header.groups())
         hint = f'is the width {width}, as the first line says?'
         for number in range(1, count + 1):
             place = f'word {number:,}'
             begin = islice(iter(partial(opened.read, 1), b''), _LONGEST_WORD)
             name = b''.join(takewhile(b' '.__ne__, begin))
-            values = opened.read(size)
+            values = opened.read(width * _FLOAT.itemsize)
             if len(name) == _LONGEST_WORD:
                 raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
             name = name.removeprefix(b'\n')
             if not name and not values:
-                raise UserError(f'{file} ends after {number - 1:,} of the {announced}')
+                raise _shorter(file, number - 1, count)
             word = name.decode('utf-8', 'replace')
             if not word or _NO_WORD.search(word) or word.encode() != name:
                 raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')
-            if len(values) < size:
+            if len(values) < width * _FLOAT.itemsize:
                 raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
             yield place, word, np.frombuffer(values, _FLOAT).astype(np.float32)
         if opened.read(_CHUNK).strip(b'\n'):
-            raise UserError(f'{file} goes on after the {announced}')
-
-
-def _sizes(file: Path, header: re.Match[bytes]) -> tuple[int, int]:
-    count, width = map(int, header.groups())
-    if not 1 <= width <= 1 << 20:
-        raise UserError(f'{file}: the first line announces vectors of {width:,} values; expected 1 to 1,048,576')
-    return count, width
-
-
-def _shown(line: bytes) -> str:
-    return repr(line[:40].decode('utf-8', 'replace'))
+            raise _longer(file, count)
 
 
 def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Format | None = None) -> None:
     """Writes words and their vectors [V, D] whole, as gensim does; reading them gives the same float32 to the bit.
 
     Without a form: binary if the file is named so (.bin), else text. Raises UserError for a word that no reader would
-    find again (empty, or with white space, control characters or lone surrogates), and if the file cannot be written.
+    find again, and if the file cannot be written.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise='text')
@@ -213,8 +197,7 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
                 else:
                     out.write(f'{word} {" ".join(map(str, row))}\n'.encode())
     except OSError as error:
-        hint = '' if file.parent.is_dir() else f' (the folder {file.parent} does not exist)'
-        raise UserError(f'{file} could not be written: {error.strerror}{hint}') from None
+        raise UserError(f'{file} could not be written: {error.strerror}') from None
 
 
 class PretrainedRows(NamedTuple):
@@ -227,13 +210,10 @@ class PretrainedRows(NamedTuple):
 def pretrained_rows(
     name: str, root: str | None, tokens: Sequence[str | None], width: int, *, say: Callable[[str], None]
 ) -> PretrainedRows:
-    """The vectors of the tokens that a file knows; says how many it lacks.
+    """The vectors of the tokens that a file knows, if need be by their lower case; says how many it lacks.
 
-    A token is a word, or a SentencePiece piece, whose word-begin mark does not count. If the file lacks it as it is, it
-    gets the vector of its lower case.
-
-    `tokens` has one for each id, None for what is no word. Raises UserError if there is no such file, it cannot be
-    read, has other vectors than of `width` values, or knows none of the tokens.
+    `tokens` has one for each id: a word or a SentencePiece piece, whose word-begin mark does not count, or None. Raises
+    UserError if the file is missing, faulty or of another width, or knows none of the tokens.
     """
     path = path_below(name, data_root(root))
     file = existing_file(path)
@@ -253,20 +233,20 @@ def pretrained_rows(
             f'{matrix.shape[1]}'
         )
     rows = {word: number for number, word in enumerate(words)}
-    found = [None if not word else rows.get(word, rows.get(word.lower())) for word in spelled]
-    known = [token for token, row in enumerate(found) if row is not None]
+    row_of = [rows.get(word, rows.get(word.lower())) if word else None for word in spelled]
+    known = [token for token, row in enumerate(row_of) if row is not None]
     if not known:
         raise UserError(f'{_FIELD}: {file} has none of the {len(tokens):,} tokens of the vocabulary')
-    lacking = [token for word, row, token in zip(spelled, found, tokens, strict=True) if word and row is None]
+    lacking = [token for word, row, token in zip(spelled, row_of, tokens, strict=True) if word and row is None]
     shown = f' ({", ".join(lacking[:_SHOWN])}{", ..." if len(lacking) > _SHOWN else ""})' if lacking else ''
     say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random{shown}')
-    return PretrainedRows(np.array(known, np.int32), matrix[[found[token] for token in known]])
+    return PretrainedRows(np.array(known, np.int32), matrix[[row_of[token] for token in known]])
 
 
 def with_pretrained(table: np.ndarray, pretrained: PretrainedRows) -> np.ndarray:
-    """A fresh table [V, D] with the pretrained rows in it, all scaled by one factor to the size of the table's values.
+    """A fresh table [V, D] with the pretrained rows in it, scaled by one factor to the size of the table's values.
 
-    The model then begins as it would from random numbers: what it multiplies embeddings by and adds to them fits.
+    The model then begins as from random numbers: what it multiplies embeddings by and adds to them fits.
     """
     table = np.array(table)
     size = np.sqrt(np.mean(np.square(pretrained.rows, dtype=np.float64)))
