@@ -6,6 +6,7 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,8 +15,7 @@ import numpy as np
 from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.named_corpora import NumberWords
-from flax_transformer.data.bitext.sources import form_of, open_corpus, open_training, read_corpus
+from flax_transformer.data.bitext.sources import NumberWords, form_of, open_corpus, open_training, read_corpus
 from flax_transformer.data.named_files import data_root
 
 from .config import CheckConfig, Vocabulary
@@ -158,7 +158,12 @@ def _inspected(chunks: Iterator[Records], model: Model, processes: int) -> Itera
         return
     # Spawned, not forked: JAX may be loaded, and has threads.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context('spawn')) as pool:
-        while some := list(itertools.islice(chunks, 4 * processes)):
-            with signals_blocked():  # the reading process ends the others
-                facts = pool.map(partial(inspect, model=model), some)
-            yield from facts
+        try:
+            while some := list(itertools.islice(chunks, 4 * processes)):
+                with signals_blocked():  # the reading process ends the others
+                    facts = pool.map(partial(inspect, model=model), some)
+                yield from facts
+        except BrokenProcessPool:
+            for process in multiprocessing.active_children():  # the pool waits for them, deaf to its SIGTERM
+                process.kill()
+            raise

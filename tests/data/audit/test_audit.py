@@ -1,9 +1,14 @@
 """Faults are planted in a clean corpus: each is found, counted and located, and nothing else is reported."""
 
 import dataclasses
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
@@ -321,6 +326,24 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     assert audit_of(config, processes=2) == whole
     snowman = next(found for found in whole.findings if found.kind == 'uncovered').examples[0]
     assert snowman['place'] == f'{tmp_path / "train.de"}, line 306'
+
+
+def test_a_killed_process_ends_the_audit(tmp_path, monkeypatch):
+    """The others do not hear the SIGTERM by which a pool ends them."""
+    write_corpus(tmp_path, clean_corpus())
+    monkeypatch.setattr('flax_transformer.data.lines.CHUNK', 20)
+    monkeypatch.setattr(parts_of_audit, 'HEAD', 0)
+    mapped = ProcessPoolExecutor.map
+
+    def map_and_kill(self, *args):
+        results = list(mapped(self, *args))
+        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        return results
+
+    monkeypatch.setattr(ProcessPoolExecutor, 'map', map_and_kill)
+    with pytest.raises(BrokenProcessPool):
+        audit_of(config_of(tmp_path), processes=2)
+    assert not multiprocessing.active_children()
 
 
 def test_a_mixture_is_checked_part_by_part(tmp_path):
