@@ -83,8 +83,7 @@ def _scattered(values: np.ndarray, filled: np.ndarray, empty: int) -> np.ndarray
 class PackedBatches(grain.IterDataset):
     """Endless training batches: `num_rows` consecutive rows of the plan each, from epoch to epoch.
 
-    Each process plans the global batches and takes its rows from each, so the order of the sentences does not depend
-    on the number of processes.
+    Each process plans the global batches and takes its rows, so the order does not depend on the number of processes.
     """
 
     def __init__(
@@ -98,10 +97,7 @@ class PackedBatches(grain.IterDataset):
         own_rows: np.ndarray | None = None,
         workers: int = 0,
     ) -> None:
-        """`own_rows` are the numbers of the rows of a global batch that this process needs; None: all.
-
-        Iterators plan blocks with `workers` processes; 0: in the thread that reads.
-        """
+        """`own_rows` are the rows of a global batch that this process needs; `workers` processes plan, 0: this one."""
         super().__init__()
         self.plan = plan
         self.num_rows = num_rows
@@ -119,11 +115,13 @@ class PackedBatches(grain.IterDataset):
         iterator = PackedIterator(self)
         iterator.set_state(state)
         rows = iterator.next_rows()
-        found = []
+        sentences = []
         for number, corpus in enumerate(self.plan.corpora):
-            indices = rows.indices[rows.corpora == number]
-            found.append(sorted(((indices if corpus.numbers is None else corpus.numbers[indices]) + 1).tolist()))
-        return found
+            numbers = rows.indices[rows.corpora == number]
+            if corpus.numbers is not None:
+                numbers = corpus.numbers[numbers]
+            sentences.append(sorted((numbers + 1).tolist()))
+        return sentences
 
     def __iter__(self) -> 'PackedIterator':
         return PackedIterator(self, workers=self.workers)
@@ -173,7 +171,7 @@ class PackedIterator(grain.DatasetIterator):
         self._sentences = int(state.get('sentences', self._dataset.plan.order.sentences_before(self._position.block)))
 
     def close(self) -> None:
-        """Ends the workers; uses no global name, since Python may call this after the module's are gone."""
+        # Uses no global name: Python may call this after the module's are gone.
         super().close()
         if self._workers is not None:
             self._workers.close()
@@ -187,10 +185,9 @@ def loss_batches(
     num_rows: int,
     multiple_of: int = 1,
 ) -> Iterator[Batch]:
-    """`validation_batches` of `num_rows` rows as long as in training, rounded up to a multiple of the devices.
+    """`validation_batches` of rows as long as in training, as many as a multiple of the devices.
 
-    `model` is a model's config, with a pad_id and max_positions (None: any length). Raises UserError if a sentence has
-    more tokens than there are learned positions.
+    `model` is a model's config. Raises UserError if a sentence has more tokens than there are learned positions.
     """
     longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
     if model.max_positions is not None and longest > model.max_positions:

@@ -1,8 +1,7 @@
 """A corpus as ids on disk: made once, on all cores, and memory-mapped, so that it may be larger than memory.
 
-Each corpus has a folder in the cache, named by a hash of what decides its ids: its name, the tokenizer, the slots. The
-folder appears once it is complete. It records the sizes, times and checksums of the text files; if one has changed, the
-folder is made again.
+Each corpus has a folder in the cache, named by a hash of what decides its ids: its name, the tokenizer, the slots. It
+appears once it is complete, and is made again if one of the text files has changed.
 
     source.ids source.offsets target.ids target.offsets    as in tokenized.Side
     numbers                                                 each pair's number in the corpus
@@ -47,18 +46,11 @@ class PreparedPairs(TokenizedPairs):
 
     fingerprint: str = ''  # a hash of the ids and their order
     files: tuple[Listed, ...] = ()  # the text's
-    maps: tuple[mmap.mmap, ...] = ()
     folder: Path | None = None
 
     def __reduce__(self) -> tuple[Callable[..., 'PreparedPairs'], tuple[Path | None, str]]:
         """Another process maps the same files."""
         return _mapped_again, (self.folder, self.fingerprint)
-
-    def release(self) -> None:
-        """Gives back the memory of pages read so far; the system keeps them cached as long as there is room."""
-        if hasattr(mmap, 'MADV_DONTNEED'):
-            for each in self.maps:
-                each.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True)
@@ -109,15 +101,15 @@ def cached_pairs(
     If several processes ask at once, one tokenizes and the others wait. Raises UserError for faulty text, and if no
     pair is left to train on.
     """
-    found = find_cached(corpus, tokenizer, settings, cache)
-    if found is not None:
-        return found
+    cached = find_cached(corpus, tokenizer, settings, cache)
+    if cached is not None:
+        return cached
     folder = cache / _key(corpus, tokenizer, settings)
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_suffix('.lock'), say):
-        found = find_cached(corpus, tokenizer, settings, cache, say=say)
-        if found is not None:
-            return found
+        cached = find_cached(corpus, tokenizer, settings, cache, say=say)
+        if cached is not None:
+            return cached
         partial = folder.with_suffix('.partial')
         shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
         partial.mkdir()
@@ -140,7 +132,6 @@ def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
 def _write(
     folder: Path, corpus: Corpus, tokenizer: Tokenizer, settings: Settings, progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Writes the files of a corpus into a folder; returns their meta.json."""
     before = [stat(file) for file in corpus.files]
     counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
     tags = tags_of(tokenizer, settings.target_language)
@@ -167,13 +158,8 @@ def _write(
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
     listed = [{**entry, 'sha256': digest} for entry, digest in zip(before, digests, strict=True)]
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-    meta = {
-        'corpus': corpus.name,
-        **counts,
-        'files': listed,
-        'fingerprint': _fingerprint(folder, sizes),
-        'sizes': sizes,
-    }
+    hashed = {'fingerprint': _fingerprint(folder, sizes), 'sizes': sizes}
+    meta = {'corpus': corpus.name, **counts, 'files': listed, **hashed}
     _write_meta(folder, meta)
     return meta
 
@@ -187,7 +173,7 @@ def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
 def _append(
     arrays: '_Arrays', pairs: Pairs, chosen: Chosen, *, first: int, settings: Settings, vocab_size: int
 ) -> None:
-    """Adds the chosen pairs of a chunk whose first pair has the number `first` in the corpus."""
+    """Adds the chosen pairs of a chunk that begins with pair `first` of the corpus."""
     kept = np.flatnonzero(chosen.kept)
     arrays.append('numbers', (kept + first).astype(np.uint32))
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
@@ -228,13 +214,9 @@ def _fingerprint(folder: Path, names: Iterable[str]) -> str:
 
 
 def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
-    """The arrays in a folder."""
-    maps: list[mmap.mmap] = []
-
     def array(name: str, dtype: Any) -> np.ndarray:
         with open_regular(folder / name) as file:
-            maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        return np.frombuffer(maps[-1], dtype)
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)
 
     def side(name: str, what: str, ends_name: str) -> Side:
         ends = array(f'{name}.{ends_name}', np.int64)
@@ -251,7 +233,6 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
         tuple(side(name, 'text', 'text_offsets') for name in _SIDES) if has_text else None,
         meta['fingerprint'],
         tuple(meta['files']),
-        tuple(maps),
         folder,
     )
 
@@ -267,7 +248,7 @@ def _mapped_again(folder: Path, fingerprint: str) -> PreparedPairs:
 
 @contextlib.contextmanager
 def _locked(file: Path, say: Say) -> Iterator[None]:
-    """Holds a lock on a file, waiting until it is free; the system frees it when a process dies."""
+    """Holds a lock on a file, waiting until it is free."""
     with file.open('w') as opened:
         try:
             lock(opened.fileno())

@@ -1,8 +1,7 @@
 """Packing: sentence pairs side by side in rows of fixed length, planned block by block.
 
-Which sentences share a row is a pure function of (seed, block). Each block of sentences is packed by itself, so a plan
-for any number of sentences is made as it is used. The rows of a block are shuffled again, or a batch would hold
-sentences of one length.
+Which sentences share a row is a pure function of (seed, block): each block of sentences is packed by itself, and its
+rows are shuffled again, or a batch would hold sentences of one length.
 """
 
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     source, target, corpora, indices, bounds = zip(*parts, strict=True)
-    counts = np.concatenate([np.diff(each) for each in bounds])
+    counts = np.concatenate([np.diff(ends) for ends in bounds])
     return Rows(joined(source), joined(target), np.concatenate(corpora), np.concatenate(indices), offsets(counts))
 
 
@@ -145,15 +144,12 @@ class PackingPlan:
         self._sampling = sampling
 
     def rows(self, block: int) -> Rows:
-        """The packed rows of a block."""
         corpora, indices, epochs = self.order.block(block)
         parts = [(corpus, corpora == corpus) for corpus in range(len(self.corpora))]
         sides = (
             joined([self._side(side, corpus, indices[here], epochs[here]) for corpus, here in parts]) for side in (0, 1)
         )
         pairs = one_pair_a_row(*sides, corpora, indices)
-        for corpus in self.corpora:
-            corpus.release()
         shuffle = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, block])))
         return packed(pairs, *self._slots, shuffled_by=shuffle)
 

@@ -1,11 +1,14 @@
 """A corpus by name: text files, TensorFlow Datasets, sacrebleu's test sets, or number words."""
 
 import itertools
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from flax_transformer.common.errors import UserError
-from flax_transformer.data.lines import content_suffix
+import numpy as np
+
+from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.data.lines import CHUNK, content_suffix, read_lines
 from flax_transformer.data.named_files import (
     columns_of,
     data_root,
@@ -15,13 +18,15 @@ from flax_transformer.data.named_files import (
     path_below,
     wildcards,
 )
+from flax_transformer.data.tfds_builders import TfdsSplit, builder_path
 
 from .config import CorpusConfig, DataConfig
-from .corpus import Corpus, Pairs
-from .split import split
+from .corpus import Corpus, Pairs, Records, split
 from .text_files import AlignedFiles, JsonLines, TsvFiles, read_references
 
 Languages = tuple[str, str]  # source and target
+SPLITS = ('train', 'validation', 'test')
+_SEED = 2017  # fixed, so that every run holds out the same numbers
 
 
 def read_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Pairs:
@@ -30,9 +35,7 @@ def read_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     `languages` default to those of the config. Raises UserError if the corpus cannot be read.
     """
     if name.startswith('sacrebleu:'):
-        from .named_corpora import read_sacrebleu
-
-        return read_sacrebleu(name)
+        return _read_sacrebleu(name)
     source, *targets = name.split(',')
     root = data_root(config.root)
     if targets and form_of(name, root) == 'two paths':
@@ -46,8 +49,6 @@ def named_files(name: str, config: DataConfig) -> Iterable[Path]:
         return ()
     root = data_root(config.root)
     if name.startswith('tfds:'):
-        from flax_transformer.data.tfds_builders import builder_path
-
         return (builder_path(name, root),)
     patterns = _patterns(name, form_of(name, root), (config.source_language, config.target_language))
     return itertools.chain.from_iterable(named_paths(pattern, root) for pattern in patterns)
@@ -58,13 +59,9 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
-        from .named_corpora import NumberWords
-
         return NumberWords(name, config, languages)
     if name.startswith('tfds:'):
-        from .named_corpora import TfdsCorpus
-
-        return TfdsCorpus(name, root, languages)
+        return _TfdsCorpus(name, root, languages)
     form = form_of(name, root)
     patterns = _patterns(name, form, languages)
     if form == '{lang}':
@@ -88,7 +85,7 @@ def open_training(corpus: CorpusConfig, config: DataConfig) -> tuple[Corpus, Cor
 
 
 def read_validation(corpus: CorpusConfig, config: DataConfig, held_out: Corpus | None = None) -> Pairs:
-    """The validation pairs of a corpus that has some; `held_out` is what `open_training` returned, if known."""
+    """The validation pairs of a corpus that has some; `held_out` as `open_training` returned it, if known."""
     if not corpus.held_out:
         return read_corpus(corpus.validation, config, corpus.languages)
     return (held_out or open_training(corpus, config)[1]).read()
@@ -124,3 +121,98 @@ def _aligned(patterns: list[str], root: Path) -> list[tuple[Path, Path]]:
             f'parts on both sides, but these are on one alone: {", ".join(alone[:5])}'
         )
     return [(file, targets[stars]) for stars, file in sources.items()]
+
+
+def split_numbers(split: str, config: DataConfig) -> np.ndarray:
+    """The numbers of a split, disjoint from others; train has all small and round numbers that are not held out."""
+    if split not in SPLITS:
+        raise UserError(f'number_words:{split}: expected one of {", ".join(SPLITS)}.{nearest(split, SPLITS)}')
+    held_out = config.numbers_held_out
+    total = config.numbers_train + 2 * held_out
+    drawn = np.random.default_rng(_SEED).choice(config.numbers_below, size=total, replace=False)
+    validation, test, train = np.split(drawn, [held_out, 2 * held_out])
+    if split != 'train':
+        return test if split == 'test' else validation
+    # A uniform draw has hardly any small or round numbers, which are what people try first.
+    simple = np.union1d(np.arange(1000), np.arange(1000) * 1000)
+    simple = np.setdiff1d(simple[simple < config.numbers_below], drawn[: 2 * held_out])
+    return np.concatenate([simple, np.setdiff1d(train, simple, assume_unique=True)])[: config.numbers_train]
+
+
+class NumberWords(Corpus):
+    """The pairs of a split, spelled out by num2words."""
+
+    def __init__(self, name: str, config: DataConfig, languages: tuple[str, str]) -> None:
+        self._numbers = split_numbers(name.removeprefix('number_words:'), config)
+        self._languages = languages
+        settings = {'below': config.numbers_below, 'train': config.numbers_train, 'held_out': config.numbers_held_out}
+        super().__init__(name, settings={**settings, 'languages': languages})
+
+    def records(self) -> Iterator[Records]:
+        for first in range(0, len(self._numbers), CHUNK):
+            numbers = self._numbers[first : first + CHUNK]
+            yield Records(*(_spell(numbers, language) for language in self._languages))
+
+    def place(self, index: int, side: int) -> str:
+        return f'{self.name}, the number {self._numbers[index]} in {self._languages[side]!r}'
+
+
+def _spell(numbers: np.ndarray, language: str) -> list[bytes]:
+    from num2words import CONVERTER_CLASSES, num2words
+
+    if language not in CONVERTER_CLASSES:
+        known = ', '.join(sorted(CONVERTER_CLASSES))
+        raise UserError(f'num2words knows no language {language!r}; it knows {known}')
+    try:
+        return [num2words(int(number), lang=language).encode() for number in numbers]
+    except Exception as error:  # some of its languages fail on any number, each in its own way
+        raise UserError(
+            f'num2words cannot spell all numbers in {language!r} ({error!r}); choose another language'
+        ) from None
+
+
+class _TfdsCorpus(Corpus):
+    """`tfds:BUILDER/CONFIG:SPLIT`, prepared under `root`/tensorflow_datasets."""
+
+    def __init__(self, name: str, root: Path, languages: tuple[str, str]) -> None:
+        self._split = TfdsSplit(name, root)
+        self._languages = languages
+        known = self._split.info.features
+        for language in languages:
+            if language not in known:
+                raise UserError(f'corpus {name!r} has no language {language!r}; it has {", ".join(sorted(known))}')
+        super().__init__(name, self._split.files, {'split': self._split.split, 'languages': languages})
+
+    def records(self) -> Iterator[Records]:
+        for rows in self._split.rows():
+            yield Records(*([row[language].bytes_list.value[0] for row in rows] for language in self._languages))
+
+    def place(self, index: int, side: int) -> str:
+        return f'{self.name}, example {index + 1} ({self._languages[side]})'
+
+
+def _read_sacrebleu(name: str) -> Pairs:
+    """The pairs of `sacrebleu:TESTSET/SOURCE-TARGET`, with all references."""
+    from sacrebleu.dataset import DATASETS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    test_set, _, languages = name.removeprefix('sacrebleu:').rpartition('/')
+    if test_set not in DATASETS:
+        hint = nearest(test_set, DATASETS)
+        raise UserError(f'corpus {name!r}: expected sacrebleu:TESTSET/SOURCE-TARGET, as wmt14/en-de.{hint}')
+    dataset = DATASETS[test_set]
+    if languages not in dataset.langpairs:
+        raise UserError(f'corpus {name!r}: {test_set} has the languages {", ".join(dataset.langpairs)}')
+    folder = os.path.join(SACREBLEU_DIR, test_set)
+    command = f'  sacrebleu -t {test_set} -l {languages} --echo src > /dev/null'
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        raise UserError(f'corpus {name!r}: sacrebleu has no {test_set} in {folder}. Download it once:\n{command}')
+    try:
+        files = [dataset.get_source_file(languages), *dataset.get_reference_files(languages)]
+    except OSError as error:  # a file is missing, and sacrebleu cannot download it now
+        raise UserError(f'corpus {name!r}: {error}; remove {folder} and download it again:\n{command}') from None
+    sources, *references = sides = [read_lines(file) for file in files]
+    if not sources or not references or len(set(map(len, sides))) > 1:
+        counts = ', '.join(f'{file} {len(lines)}' for file, lines in zip(files, sides, strict=True))
+        raise UserError(f'corpus {name!r}: expected a source and references of as many lines, got {counts}')
+    return Pairs(sources, references[0], tuple(references[1:]))

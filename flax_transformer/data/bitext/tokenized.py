@@ -48,14 +48,11 @@ class TokenizedPairs:
     target: Side
     num_blank: int = 0  # pairs with an empty side
     num_too_long: int = 0  # pairs with a side of more tokens than a row has slots
-    numbers: np.ndarray | None = None  # [pairs]: the number of each pair in its corpus, from 0; None: 0, 1, 2, ...
+    numbers: np.ndarray | None = None  # [pairs]: each one's number in its corpus, from 0; None: 0, 1, 2, ...
     text: tuple[Side, Side] | None = None  # UTF-8 bytes of source and target, if kept
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1
-
-    def release(self) -> None:
-        """Gives back memory that can be read again from disk, if any."""
 
 
 def tokenize(
@@ -66,10 +63,7 @@ def tokenize(
     *,
     target_language: str | None = None,
 ) -> TokenizedPairs:
-    """Ids of all pairs except those with a blank side or, given slots, with more tokens than slots.
-
-    Given a target language, its tag begins each source, or each target.
-    """
+    """Ids of all pairs but those with a blank side or more tokens than slots; with the tag of a target language."""
     chosen = choose(pairs, tokenizer, source_slots, target_slots, tags=tags_of(tokenizer, target_language))
     return TokenizedPairs(*(Side(ids, offsets(lengths)) for ids, lengths in chosen.sides), *chosen.left_out)
 

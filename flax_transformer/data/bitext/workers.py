@@ -1,8 +1,7 @@
 """Blocks planned ahead by other processes.
 
-A block is a pure function of its number, so it does not matter who plans it. Workers are spawned: a fork of a process
-in which JAX has threads may hang. A signal that a terminal sends to all leaves them at work, since the trainer needs
-batches to end its step; they end with the pipe that this process holds, so none outlives it.
+Workers are spawned: a fork of a process in which JAX has threads may hang. A signal that a terminal sends to all leaves
+them at work, since the trainer needs batches to end its step; they end with the pipe that this process holds.
 """
 
 import contextlib
@@ -25,15 +24,13 @@ from flax_transformer.common.signals import signals_blocked
 from .packing import PackingPlan, Rows
 
 _AHEAD = 2  # blocks that each worker plans before they are asked for
-# Pairs: a corpus of up to this size is planned soon enough by one thread; drawing segmentations takes it ten times as
-# long.
-_SMALL = 1 << 16
+_SMALL = 1 << 16  # pairs that one thread plans soon enough; drawing segmentations takes it ten times as long
 _SMALL_DRAWN = 1 << 13
 _MOST = 8  # workers by default
 
 
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
-    """How many workers plan a corpus of so many pairs, perhaps with segmentations drawn: none if it is small."""
+    """How many workers plan a corpus of so many pairs: none if it is small."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return 0 if pairs <= (_SMALL_DRAWN if is_drawn else _SMALL) else min(_MOST, cores // 2)
 
@@ -48,7 +45,7 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
 
     def rows(self, block: int) -> Rows:
-        """The rows of a block; sets the workers to the blocks after it. Raises UserError if a worker has died."""
+        """The rows of a block; the workers go on to those after it. Raises UserError if a worker has died."""
         try:
             if self._pool is None:
                 self._start()
@@ -64,7 +61,7 @@ class Workers:
             ) from None
 
     def _plan_ahead(self, first: int, block: int) -> None:
-        """Asks for the blocks from the first to those that are planned while `block` is used, and for no others."""
+        """Asks for the blocks from the first to those planned while `block` is used, and for no others."""
         wanted = range(first, block + 1 + _AHEAD * self._count)
         for number in [number for number in self._planned if number not in wanted]:
             self._planned.pop(number).cancel()
@@ -95,7 +92,7 @@ def _end(pool: ProcessPoolExecutor, pipe: Connection) -> None:
 
 @contextlib.contextmanager
 def _hidden_script() -> Iterator[None]:
-    """Hides the user's script from `multiprocessing`, which would run it again in each process that is spawned."""
+    """Hides the user's script, which `multiprocessing` would run again in each process that it spawns."""
     script = sys.modules['__main__']
     sys.modules['__main__'] = ModuleType('__main__')
     try:

@@ -6,8 +6,7 @@ from num2words import num2words
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
-from flax_transformer.data.bitext.named_corpora import SPLITS, split_numbers
-from flax_transformer.data.bitext.sources import open_corpus, read_corpus
+from flax_transformer.data.bitext.sources import SPLITS, open_corpus, read_corpus, split_numbers
 from flax_transformer.data.lines import CHUNK
 
 SMALL = DataConfig(numbers_below=5000, numbers_train=300, numbers_held_out=40)
