@@ -80,7 +80,7 @@ class Glossary:
             if not any(columns):
                 continue
             if len(columns) != 2 or not all(columns):
-                got = 'an empty column' if '' in columns else f'{len(columns)} columns'
+                got = 'an empty column' if '' in columns else f'{len(columns)} column{"s" * (len(columns) != 1)}'
                 raise UserError(f'{place}, line {number}: got {got}; expected a term, {sign} and its translation')
             term, targets = columns[0], [target.strip() for target in columns[1].split('|')]
             if terms.get(term, targets) != targets:
