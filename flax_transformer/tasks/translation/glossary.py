@@ -86,7 +86,7 @@ class Glossary:
             if terms.get(term, targets) != targets:
                 raise UserError(
                     f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
-                    f'line, with {"|".join([*terms[term], *targets])}'
+                    f'line: {"|".join([*terms[term], *targets])} allows each of these'
                 )
             terms[term], lines[term] = targets, number
         if not terms:

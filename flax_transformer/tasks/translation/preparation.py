@@ -51,7 +51,10 @@ def validation_set(
     say(f'{name}: {len(pairs):,} pairs {"-".join(corpus.languages)}')
     tokenized = tokenize(pairs, tokenizer.reading(corpus.source_language), target_language=tag)
     if not len(tokenized):
-        raise UserError(f"each pair of {name} has a blank side; repair it, or train without: --data.validation ''")
+        raise UserError(
+            f'each of the {len(pairs)} pairs of {name} has a blank side; repair it, or train without validation: '
+            "--data.validation ''"
+        )
     source, target = corpus.languages
     tokens = score_tokens(target, data.bleu_tokenizer)
     return ValidationSet(corpus.name, pairs, tokenized, tag, target, tokens, source)
