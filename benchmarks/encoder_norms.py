@@ -24,7 +24,7 @@ from flax_transformer.ops.embedding import Embedding
 from flax_transformer.tasks.translation import config as translation
 from flax_transformer.tasks.translation import run as translation_run
 from flax_transformer.tasks.translation.task import TranslationTask, loss_sums, with_dtype
-from flax_transformer.tasks.translation.training import TRAINING as TRANSLATION_TRAINING
+from flax_transformer.tasks.translation.training import training
 from flax_transformer.transformer.attention import MultiHeadAttention, padding_mask, segment_mask
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.decoder import Decoder
@@ -309,5 +309,5 @@ def _make_task(config: Config, devices: Devices) -> InstanceNormTask:
     return kinds[config.encoder_norm](with_dtype(config, platform), platform=platform)
 
 
-TRAINING = replace(TRANSLATION_TRAINING, make_task=_make_task, finish=lambda run, config, prepared: None)
+TRAINING = replace(training(), make_task=_make_task, finish=lambda run, config, prepared: None)
 RECIPE = Recipe(config=Config, run=Run, training=lambda: TRAINING)

@@ -18,14 +18,14 @@ import jax
 import numpy as np
 from toy_processes import INTERLEAVED, WAYS, compute
 from toy_runs import CircleRun, train_circle
-from toy_task import CircleConfig, CircleTask
+from toy_task import CircleConfig
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
 from flax_transformer.engine.config import LoopConfig, ParallelConfig
 from flax_transformer.engine.devices import multihost, process_group
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.engine.runs.averaging import load_named
+from flax_transformer.engine.runs.averaging import load_run
 
 TOY = CircleConfig(training=LoopConfig(steps=20, log_every=5, checkpoint_every=20))
 
@@ -88,7 +88,7 @@ def take_part(process: Process, port: int, folder: Path) -> int:
         with process_group.together():
             if process.folder:
                 run = train_circle(folder / process.folder, replace(TOY, parallel=config))
-                _, _, params, _ = load_named(CircleRun, run.path, lambda config, key: CircleTask(config).init(key))
+                params = load_run(CircleRun, run.path).params
                 assert all(leaf.is_fully_addressable for leaf in jax.tree.leaves(params))
                 print(json.dumps([record['loss'] for record in read_metrics(run.path)]))
             else:

@@ -81,7 +81,7 @@ def _description(command: str) -> str:
     """What `--help` says of a command, as Markdown."""
     module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
     if not hasattr(module, 'DESCRIPTION'):  # each task has its own
-        texts = {recipe.config.task: recipe.evaluate().description for recipe in package_recipes()}
+        texts = {recipe.config.task: recipe.evaluate.description for recipe in package_recipes()}
         return '\n\n'.join(f'For {task}: {_escaped(" ".join(text.split()))}' for task, text in texts.items())
     text = module.DESCRIPTION
     if text.startswith('usage: '):  # printed as it is, with its lines

@@ -8,7 +8,6 @@ import tyro
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.api import open_run
-from flax_transformer.tasks.recipes import recipe_of
 
 from .options import parse, print_next, trainer_on_one_device
 from .train import evaluate_command
@@ -44,6 +43,5 @@ def main(argv: list[str]) -> None:
     which = {'last': options.last, 'best': options.best, 'steps': [int(step) for step in steps]}
     run, chosen = average(run, options.out, shapes, int8=options.int8, **which)
     following = [evaluate_command(run.read_config(), run.path)] if run.use else []
-    if recipe_of(run.read_config()).load:
-        following.append(f'flax-transformer train CONFIG --init-from {shlex.quote(str(run.path))} --workdir ANOTHER')
+    following.append(f'flax-transformer train CONFIG --init-from {shlex.quote(str(run.path))} --workdir ANOTHER')
     print_next(f'The mean of the checkpoints {", ".join(map(str, chosen))} is in {run.path}', *following)

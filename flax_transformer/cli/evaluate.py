@@ -5,7 +5,6 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.shipped import find_run
-from flax_transformer.engine.task_value import Command, Recipe
 from flax_transformer.tasks.recipes import FIRST_TASK, package_recipes, recipe_named, recipe_of_run
 
 from .options import note, parse, positional, progress_bar, read_run_config
@@ -20,7 +19,9 @@ def main(argv: list[str]) -> None:
         recipe = recipe_of_run(find_run(split_reference(runs[0])[0]))
     else:
         recipe = recipe_named(FIRST_TASK)  # --help shows the first
-    task, command = recipe.config.task, _command(recipe)
+    task, command = recipe.config.task, recipe.evaluate
+    if command is None:
+        raise UserError(f'task={task!r}: its recipe has no evaluate; see docs/how-to/tasks.md')
     default = (lambda _: command.options()) if is_file else None
     options = parse('evaluate', command.options, argv, command.description, default=default, most=None)
     for run in [] if is_file else runs[1:]:
@@ -28,12 +29,6 @@ def main(argv: list[str]) -> None:
     command.run(runs, options, note=note, progress_bar=progress_bar)
 
 
-def _command(recipe: Recipe) -> Command:
-    if recipe.evaluate is None:
-        raise UserError(f'task={recipe.config.task!r}: its recipe has no evaluate; see docs/how-to/tasks.md')
-    return recipe.evaluate()
-
-
 def options_of_tasks() -> list[type]:
     """The options of this command for each task, for completion."""
-    return [recipe.evaluate().options for recipe in package_recipes()]
+    return [recipe.evaluate.options for recipe in package_recipes()]

@@ -79,12 +79,12 @@ def _command(name: str) -> tuple[str, Command]:
     task = recipe.config.task
     if recipe.propose is None:
         raise UserError(f'task={task!r}: its recipe has no propose; see docs/how-to/tasks.md')
-    return task, recipe.propose()
+    return task, recipe.propose
 
 
 def options_of_tasks() -> list[type]:
     """The options of this command for each task, for completion."""
-    return [recipe.propose().options for recipe in package_recipes()]
+    return [recipe.propose.options for recipe in package_recipes()]
 
 
 def _check(file: Path, options: Any) -> None:

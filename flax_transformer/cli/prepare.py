@@ -46,9 +46,8 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.engine.runs.run_directory import split_reference
-    from flax_transformer.tasks.translation.loading import LoadedRun
-    from flax_transformer.tasks.translation.run import Run
-    from flax_transformer.tasks.translation.training import TRAINING
+    from flax_transformer.tasks.translation.run import LoadedRun, Run
+    from flax_transformer.tasks.translation.training import training
 
     run = Run(options.workdir)
     run.check(options.config)
@@ -56,7 +55,7 @@ def main(argv: list[str]) -> None:
     if options.init_from is not None:
         start = LoadedRun(options.config, None, Run(split_reference(options.init_from)[0]).read_tokenizer())
     with in_use(run.path, say=note):
-        prepare(TRAINING, options.config, run, options.config, start=start, processes=os.cpu_count() or 1)
+        prepare(training(), options.config, run, options.config, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))
     note(f'{run.path} is prepared. Next:\n  flax-transformer train {config} --workdir {folder}')
 

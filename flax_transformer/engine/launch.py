@@ -105,8 +105,6 @@ def prepare(training: Training, config: TaskConfig, run: RunDirectory, written: 
 
 def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shapes: Params) -> Any:
     """The run that a new one starts from. Raises UserError, which lists the fields, if its model differs."""
-    if recipe.load is None:
-        raise UserError(f'init_from={str(init_from)!r}: a run of the task {config.task!r} starts from no other')
     start = recipe.load(init_from)
     other = replace(config, **{name: getattr(start.config, name) for name in recipe.taken_over})
     check_fits(init_from, other, config, comes_along=recipe.comes_along)

@@ -2,12 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import jax
-import tyro
 
 from flax_transformer.common.errors import UserError
 
@@ -15,11 +13,10 @@ from .batches import NumberedBatches, with_empty_rows
 from .config import ParallelConfig, TaskConfig
 from .fingerprint import fingerprint_of
 from .monitor.reporter import NoReporter
-from .runs.averaging import load_named
 from .runs.run_directory import RunDirectory, split_reference
 from .runs.trust import is_remembered, remember
-from .task import Batch, Params, Task, TrainState
-from .task_value import Command, Recipe, Training
+from .task import Batch, Task, TrainState
+from .task_value import Command, EvaluateOptions, Recipe, Training
 from .trainer import Trainer
 from .validation import Validation
 
@@ -27,24 +24,23 @@ from .validation import Validation
 def declare(task: type[Task], **own: Any) -> Recipe:
     """The recipe of a task in one class, which takes a config and has `Config`, `prepare` and `batch`.
 
-    `own` are fields of `Training` and of `Recipe`; here `evaluate` and `propose` are each a `Command` itself.
+    `own` are fields of `Training` and of `Recipe`.
     """
     config = task.Config
-    run = own.get('run') or type('Run', (RunDirectory,), {'config_class': config})
+
+    class Run(own.pop('run', RunDirectory)):
+        config_class = config
+        init_params = staticmethod(lambda config, key: task(config).init(key))
+
     defaults = {
         'make_task': lambda config, devices: task(config),
         'prepare': lambda config, run, **_: task(config).prepare(),
         'fingerprint': lambda config, prepared: fingerprint_of(prepared),
-        'batches': lambda config, prepared, trainer: _TaskBatches(config, prepared, trainer),
+        'batches': _TaskBatches,
         'validation': lambda config, prepared, trainer: _TaskValidation(prepared, trainer),
     }
-    names = {field.name for field in dataclasses.fields(Training)}
-    training = Training(**defaults | {name: value for name, value in own.items() if name in names})
-
-    def load(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-        init = lambda config, key: task(config).init(key)
-        _, config, params, _ = load_named(run, reference, init, step=step)
-        return LoadedRun(config, params)
+    of_training = {field.name for field in dataclasses.fields(Training)} & own.keys()
+    training = Training(**defaults | {name: own.pop(name) for name in of_training})
 
     def evaluate(runs: list[str], options: EvaluateOptions, **_: Any) -> None:
         for reference in runs:
@@ -54,34 +50,12 @@ def declare(task: type[Task], **own: Any) -> Recipe:
             else:
                 print(', '.join([reference, *(f'{name} {value:.4g}' for name, value in scores.items())]))
 
-    commands = {'evaluate': Command(EvaluateOptions, evaluate, 'Scores trained models on their validation sets.')}
-    commands |= {name: own[name] for name in ('evaluate', 'propose') if own.get(name)}
     values = {
-        'config': config,
-        'run': run,
-        'training': lambda: training,
-        'load': load,
         'taken_over': ('model',) if 'model' in config.__dataclass_fields__ else (),
+        'evaluate': Command(EvaluateOptions, evaluate, 'Scores trained models on their validation sets.'),
     }
-    values |= {name: value for name, value in own.items() if name not in names}
-    recipe = Recipe(**values | {name: _getter(command) for name, command in commands.items()})
+    recipe = Recipe(config=config, run=Run, training=lambda: training, **values | own)
     return recipe
-
-
-def _getter(command: Command) -> Callable[[], Command]:
-    return lambda: command
-
-
-class LoadedRun(NamedTuple):
-    config: Any
-    params: Params
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluateOptions:
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # print one JSON object for each run instead
-    trust_data: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # read what the config of a stranger's run names
 
 
 def _scores(recipe: Recipe, reference: str, options: EvaluateOptions) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 A recipe is cheap to import. What it leads to, such as JAX and the model, is imported when a member is called.
 """
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .config import TaskConfig
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
     from .trainer import Trainer
 
 
+def later(package: str, module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when it is called."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(f'{package}.{module}'), name)(*arguments, **options)
+
+    return call
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     return None
 
@@ -29,8 +40,8 @@ class Training:
     """How a task is trained, in the order in which `engine.launch` asks for it."""
 
     make_task: 'Callable[[Any, Devices], Task]'  # takes a config, and devices that need not be present
-    # Reads all data and raises UserError for whatever the user can fix. `start` is what `load` returned, or None;
-    # `processes` may check a large corpus.
+    # Reads all data and raises UserError for whatever the user can fix. `start` is a `LoadedRun` or None; `processes`
+    # may check a large corpus.
     prepare: Callable[..., Any] = _nothing  # (config, run, *, start, processes)
     # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
     keep: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
@@ -43,8 +54,17 @@ class Training:
     finish: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
 
 
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """The options of `evaluate` that tasks share."""
+
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
+    json: bool = False  # print one JSON object instead
+
+
 class Command(NamedTuple):
-    """What a task does at a command of the command line, such as `evaluate`."""
+    """What a task does at a command, such as `evaluate`."""
 
     options: type  # a dataclass; its fields are the options, the comments at them the help
     run: Callable[..., Any]
@@ -67,19 +87,22 @@ class Recipe:
     run: type[RunDirectory]
     training: Callable[[], Training]
 
-    # `load(reference, step=None)` returns a trained run, a named tuple with `config` and `params`. None: no run starts
-    # from another.
-    load: Callable[..., Any] | None = None
     taken_over: tuple[str, ...] = ()  # sections of a config that are those of the run to start from (--init-from)
     comes_along: str = 'config'  # what is taken over besides parameters, for messages
 
-    # The commands. `evaluate` runs (runs, options, *, note, progress_bar); `new` runs (file, options) and returns facts
-    # about the data and a list of `Candidate`s (tasks/new_config.py), the smallest first.
-    evaluate: Callable[[], Command] | None = None
+    evaluate: Command | None = None  # runs (runs, options, *, note, progress_bar)
     evaluates_files: bool = False  # `evaluate` takes a file instead of a run
     check: Callable[..., Any] | None = None  # (config, workdir, *, processes, progress) returns a `Report`
-    propose: Callable[[], Command] | None = None
+    # For `new`: runs (file, options), and returns facts about the data and `Candidate`s (tasks/new_config.py), the
+    # smallest first.
+    propose: Command | None = None
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # by the KIND of `plot`
+
+    def load(self, reference: Path | str, *, step: int | None = None) -> Any:
+        """A trained run, as `run.loaded` has it."""
+        from .runs.averaging import load_run
+
+        return load_run(self.run, reference, step=step)
 
     def trainer(self, config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':
         """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""

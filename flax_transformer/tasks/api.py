@@ -102,7 +102,4 @@ def load_run(reference: Path | str, *, step: int | None = None) -> Any:
 
     Without `@which` and `step`: the best checkpoint. Raises UserError if there is none.
     """
-    recipe = recipe_of_run(split_reference(reference)[0])
-    if recipe.load is None:
-        raise UserError(f'{reference}: the recipe of the task {recipe.config.task!r} has no load')
-    return recipe.load(reference, step=step)
+    return recipe_of_run(split_reference(reference)[0]).load(reference, step=step)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -14,26 +15,20 @@ from flax_transformer.engine.runs.trust import remembered_task_folder
 from flax_transformer.engine.task_value import Recipe
 
 # The tasks of the package; the first is that of a config in JSON or YAML that names none.
-PACKAGE_TASKS = {
-    'translation': 'flax_transformer.tasks.translation.recipe',
-    'classification': 'flax_transformer.tasks.classification.recipe',
-    'embeddings': 'flax_transformer.tasks.embeddings.recipe',
-    'speech': 'flax_transformer.tasks.speech.recipe',
-    'trigger_word': 'flax_transformer.tasks.trigger_word.recipe',
-}
-FIRST_TASK = next(iter(PACKAGE_TASKS))
+PACKAGE_TASKS = ('translation', 'classification', 'embeddings', 'speech', 'trigger_word')
+FIRST_TASK = PACKAGE_TASKS[0]
 _ALSO_CALLED = {'word_vectors': 'embeddings'}  # by the documents
 
 
 def package_recipes() -> list[Recipe]:
-    return [importlib.import_module(module).RECIPE for module in PACKAGE_TASKS.values()]
+    return [recipe_named(task) for task in PACKAGE_TASKS]
 
 
 def recipe_of(config: TaskConfig) -> Recipe:
     """The recipe of a config. Raises UserError if there is none for its class."""
     if config.task not in PACKAGE_TASKS and isinstance(config, TaskConfig):
         module = importlib.import_module(config.declared_in())
-        recipe = vars(module).get('RECIPE')
+        recipe = getattr(module, 'RECIPE', None)
         if not isinstance(recipe, Recipe):
             raise UserError(
                 f'task={config.task!r}: the module {module.__name__} has no RECIPE; set RECIPE = declare(...) there, '
@@ -48,7 +43,7 @@ def recipe_of(config: TaskConfig) -> Recipe:
 
 
 def recipe_named(task: str) -> Recipe:
-    """The recipe of a task, which may be written as the documents call it, with hyphens too.
+    """The recipe of a task, which may be written with hyphens.
 
     Raises UserError if it is neither in the package nor in a module that the user names in the environment.
     """
@@ -68,12 +63,10 @@ def recipe_of_run(path: Path) -> Recipe:
 def _recipe(header: Header, run: Path | None) -> Recipe:
     task, module = header
     if task in PACKAGE_TASKS:
-        return importlib.import_module(PACKAGE_TASKS[task]).RECIPE
-    in_use = sys.modules.get(module) if module else None
-    if in_use is not None and (recipe := _declared(in_use, task)):
-        return recipe
-    for named in named_modules(run):
-        if recipe := _declared(named, task):
+        return importlib.import_module(f'{__package__}.{task}.recipe').RECIPE
+    in_use = [sys.modules[module]] if module in sys.modules else []
+    for known in chain(in_use, named_modules(run)):
+        if recipe := _declared(known, task):
             return recipe
     if run is not None and module is not None:
         folder = remembered_task_folder(run)
@@ -92,5 +85,5 @@ def _recipe(header: Header, run: Path | None) -> Recipe:
 
 def _declared(module: ModuleType, task: str) -> Recipe | None:
     """The RECIPE of a module, if it is that of the task."""
-    recipe = vars(module).get('RECIPE')
+    recipe = getattr(module, 'RECIPE', None)
     return recipe if isinstance(recipe, Recipe) and recipe.config.task == task else None

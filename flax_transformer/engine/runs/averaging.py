@@ -3,17 +3,16 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
-from flax_transformer.engine.task import Params
 
 from .checkpoints import Checkpoints
 from .reading import CheckpointReader
@@ -21,7 +20,6 @@ from .run_directory import RunDirectory, split_reference
 from .trust import is_remembered, remember, remembered_task_folder
 
 AVERAGE_FILE = 'average.json'
-R = TypeVar('R', bound=RunDirectory)
 
 
 def average(
@@ -98,16 +96,12 @@ def _choose(
     return chosen
 
 
-def load_named(
-    kind: type[R], reference: Path | str, init: Callable[[Any, jax.Array], Params], *, step: int | None = None
-) -> tuple[R, Any, Params, list[dict[str, Any]]]:
-    """The run that a reference names, its config, its parameters and the scores of their checkpoints.
-
-    Parameters are on the first device of this process. They come from one checkpoint, or from several for a mean.
+def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | None = None) -> Any:
+    """The `LoadedRun` that a reference names, with parameters on the first device of this process.
 
     Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
-    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. `init` makes
-    parameters of a config and a key. Raises UserError if both name a checkpoint, or if there is no such checkpoint.
+    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. Raises UserError if
+    both name a checkpoint, or if there is no such checkpoint.
     """
     path, which = split_reference(reference)
     run = kind(path)
@@ -119,7 +113,7 @@ def load_named(
     average_last = config.training.average_last
     if which is None and average_last > 1:
         which = 'average'
-    like = shapes_on_one_device(jax.eval_shape(partial(init, config), jax.random.key(0)))
+    like = shapes_on_one_device(jax.eval_shape(partial(run.init_params, config), jax.random.key(0)))
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
     if which == 'average':
         newest = -average_last if average_last > 1 else None
@@ -130,4 +124,4 @@ def load_named(
     for each in steps:
         with contextlib.suppress(FileNotFoundError):  # training has deleted it meanwhile
             scores.append(checkpoints.metrics(each))
-    return run, config, params, scores
+    return run.loaded(config, params, scores)

@@ -14,7 +14,7 @@ import subprocess
 import time
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from flax_transformer.common.config_json import from_json, refused_fields, to_json
 from flax_transformer.common.errors import UserError, nearest
@@ -31,8 +31,15 @@ C = TypeVar('C')  # the config of the run's task
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 
 
+class LoadedRun(NamedTuple):
+    """A trained run; that of a task has what else its model needs."""
+
+    config: Any
+    params: Any
+
+
 class RunDirectory(Generic[C]):
-    """The files of a run, except its checkpoints; a task's subclass knows its config and its own files."""
+    """The files of a run, except its checkpoints; a task's subclass knows its config, its model and its own files."""
 
     config_class: ClassVar[type]
     model_files: ClassVar[tuple[str, ...]] = ()  # files and folders the model needs besides its parameters
@@ -44,6 +51,15 @@ class RunDirectory(Generic[C]):
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+
+    @staticmethod
+    def init_params(config: C, key: Any) -> Any:
+        """Fresh parameters."""
+        raise NotImplementedError
+
+    def loaded(self, config: C, params: Any, scores: list[dict[str, Any]]) -> Any:
+        """The `LoadedRun` with parameters of checkpoints that have these scores."""
+        return LoadedRun(config, params)
 
     @property
     def config_file(self) -> Path:

@@ -13,11 +13,12 @@ from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.engine.devices.devices import jit_alone
+from flax_transformer.engine.runs.averaging import load_run
 from flax_transformer.text.tokenizer import as_text
 
 from .config import ClassifierConfig
 from .model import ClassifierModel, probabilities
-from .run import Labels, load_run
+from .run import Labels, Run
 from .vocabulary import UNK_ID, Vocabulary, padded
 
 
@@ -100,7 +101,7 @@ class Classifier(Streams):
         probabilities are calibrated by the temperature that the validation set gave the checkpoint.
         """
         use_compilation_cache()
-        run = load_run(path, step=step)
+        run = load_run(Run, path, step=step)
         # Logits are linear in the last layer, so dividing that calibrates whatever is computed from the parameters.
         params = run.params | {'output': jax.tree.map(lambda x: np.asarray(x) / run.temperature, run.params['output'])}
         return cls(run.config.model, params, run.vocabulary, run.labels, max_length=run.config.data.max_length)

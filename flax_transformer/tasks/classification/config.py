@@ -132,7 +132,6 @@ class ClassificationTrainingConfig(LoopConfig):
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(TaskConfig):
     task: ClassVar[str] = 'classification'
-    recipe_module: ClassVar[str] = 'flax_transformer.tasks.classification.recipe'
 
     model: ClassifierConfig = section(ClassifierConfig)
     tokenizer: VocabularyConfig = section(VocabularyConfig)

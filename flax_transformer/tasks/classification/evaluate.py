@@ -9,6 +9,7 @@ import numpy as np
 
 from flax_transformer.common.errors import visible
 from flax_transformer.common.quiet import aligned
+from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 
 from .config import ClassificationDataConfig
@@ -18,25 +19,20 @@ from .reading import Examples, read_examples, test_files
 if TYPE_CHECKING:
     from .classifier import Classification, Classifier
 
-DESCRIPTION = """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
-and the texts that it got most wrong. Without --test the test set of its config is used."""
 
 _MOST_LABELS = 12  # a printed confusion matrix has no more; the most frequent confusions are listed instead
 _WIDTH = 12  # characters of a label there
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class Options(EvaluateOptions):
     test: str | None = None  # labeled texts to score on, in any form of data.test; a path from the working directory
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # texts to show, of those that the classifier got most wrong
-    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
-    json: bool = False  # print one JSON object instead
     data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
+    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'classifiers')
     check_examples(options.examples)
@@ -136,3 +132,11 @@ def _confusion(found: Scores) -> list[str]:
     names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in found.labels]
     rows = [[name, *(f'{count:,}' for count in row)] for name, row in zip(names, found.confusion, strict=True)]
     return [*aligned([['true', *names], *rows]), '(rows: the true label; columns: the label given)']
+
+
+EVALUATE = Command(
+    Options,
+    evaluate,
+    """Score a trained classifier: accuracy with its interval, macro-F1, calibration error, confusion matrix,
+and the texts that it got most wrong. Without --test the test set of its config is used.""",
+)

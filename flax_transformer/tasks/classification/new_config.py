@@ -7,6 +7,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.repeats import keys_of
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, data_fields
 
 from .config import ClassificationDataConfig
@@ -14,10 +15,9 @@ from .reading import read_examples
 
 LEAST = 20  # texts
 PASSES = 4  # rt_polarity's: naive Bayes, where training starts, needs few more
-NewOptions = DataOptions
 
 
-def propose(file: Path, options: NewOptions) -> Proposal:
+def propose(file: Path, options: DataOptions) -> Proposal:
     """The candidate for labeled texts; holds out some if no others are given. Raises UserError."""
     examples = read_examples(options.data, ClassificationDataConfig(root='.'))
     texts = examples.texts
@@ -45,3 +45,6 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     facts = [f'{options.data}: {len(texts):,} labeled texts{held_out}', f'  {len(labels):,} labels: {shown}']
     steps = max(PASSES * len(texts) // batch, 20)
     return facts, [Candidate.like('rt_polarity', fields, steps, batch / len(texts))]
+
+
+PROPOSE = Command(DataOptions, propose)

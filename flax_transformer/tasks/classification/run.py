@@ -8,7 +8,6 @@ labels.json        the labels, and how many training examples have each
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
@@ -28,6 +27,14 @@ class Labels(NamedTuple):
 
     names: tuple[str, ...]  # sorted
     counts: tuple[int, ...]  # training examples of each
+
+
+class LoadedRun(NamedTuple):
+    config: ClassificationConfig
+    params: Any
+    vocabulary: Vocabulary
+    labels: Labels
+    temperature: float  # fitted on the validation set; 1: there was none, or an earlier version trained the run
 
 
 class Run(TokenizerRun[ClassificationConfig]):
@@ -53,31 +60,21 @@ class Run(TokenizerRun[ClassificationConfig]):
                 raise ValueError('expected names, and as many counts of at least 1')
             return labels
 
+    @staticmethod
+    def init_params(config: ClassificationConfig, key: Any) -> Any:
+        from .model import init_params
 
-class LoadedRun(NamedTuple):
-    config: ClassificationConfig
-    params: Any
-    vocabulary: Vocabulary
-    labels: Labels
-    temperature: float  # fitted on the validation set; 1: there was none, or an earlier version trained the run
+        return init_params(config.model, key)
 
-
-def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, parameters, vocabulary and labels of a run; `load_named` chooses the checkpoint."""
-    from flax_transformer.engine.runs.averaging import load_named
-
-    from .model import init_params
-
-    init = lambda config, key: init_params(config.model, key)
-    run, config, params, scores = load_named(Run, reference, init, step=step)
-    vocabulary, labels = run.read_tokenizer(), run.read_labels()
-    vocabulary.check_fits(config.model.vocab_size)
-    if len(labels.names) != config.model.num_classes:
-        raise UserError(
-            f'{run.path} has {len(labels.names)} labels, but model.num_classes={config.model.num_classes}; restore the '
-            'labels.json that the run was trained with'
-        )
-    return LoadedRun(config, params, vocabulary, labels, _temperature(scores))
+    def loaded(self, config: ClassificationConfig, params: Any, scores: list[dict[str, Any]]) -> LoadedRun:
+        vocabulary, labels = self.read_tokenizer(), self.read_labels()
+        vocabulary.check_fits(config.model.vocab_size)
+        if len(labels.names) != config.model.num_classes:
+            raise UserError(
+                f'{self.path} has {len(labels.names)} labels, but model.num_classes={config.model.num_classes}; '
+                f'restore the {LABELS_FILE} that the run was trained with'
+            )
+        return LoadedRun(config, params, vocabulary, labels, _temperature(scores))
 
 
 def _temperature(scores: Sequence[dict[str, Any]]) -> float:

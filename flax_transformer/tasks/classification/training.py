@@ -94,12 +94,13 @@ def _make_task(config: ClassificationConfig, devices: Devices) -> Classification
     return ClassificationTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
 
 
-TRAINING = Training(
-    make_task=_make_task,
-    prepare=prepare_run,
-    keep=keep,
-    fingerprint=lambda config, prepared: prepared.train.fingerprint,
-    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
-    validation=held_out(ClassificationValidation),
-    initial_params=initial_params,
-)
+def training() -> Training:
+    return Training(
+        make_task=_make_task,
+        prepare=prepare_run,
+        keep=keep,
+        fingerprint=lambda config, prepared: prepared.train.fingerprint,
+        batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
+        validation=held_out(ClassificationValidation),
+        initial_params=initial_params,
+    )

@@ -123,7 +123,6 @@ class EmbeddingsConfig(TaskConfig):
     """One experiment with word vectors."""
 
     task: ClassVar[str] = 'embeddings'
-    recipe_module: ClassVar[str] = 'flax_transformer.tasks.embeddings.recipe'
 
     model: EmbeddingsModelConfig = section(EmbeddingsModelConfig)
     tokenizer: WordsConfig = section(WordsConfig)

@@ -16,6 +16,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
+from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import only_run
 
 if TYPE_CHECKING:
@@ -144,26 +145,19 @@ def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
     return {spelling: ids[0] for spelling, ids in vectors.by_spelling.items() if among is None or ids[0] < among}
 
 
-DESCRIPTION = """Score word vectors, of a run or a file as for `neighbors`: analogies by section (3CosAdd), and
-Spearman's correlation of cosines with people's judgments of similarity, with how many questions the vocabulary covers.
-Without --analogies and --pairs the files wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below
-$FLAX_TRANSFORMER_DATA, else data/, are used."""
-
 FOLDER = 'wordvec_eval'
 ANALOGIES, PAIRS = 'questions-words.txt', ('wordsim353.tsv', 'simlex999.tsv')
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class Options(EvaluateOptions):
     analogies: Path | None = None  # a file of `: section` lines and lines of four words
     pairs: tuple[Path, ...] = ()  # files of word<TAB>word<TAB>judgment
     among: int = AMONG  # analogies: only about the first so many words of the vocabulary
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
-    json: bool = False  # print one JSON object instead
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
+    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'word vectors')
     if options.among < 1:
@@ -246,3 +240,13 @@ def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: 
             for each in correlations
         },
     }
+
+
+EVALUATE = Command(
+    Options,
+    evaluate,
+    """Score word vectors, of a run or a file as for `neighbors`: analogies by section (3CosAdd), and
+Spearman's correlation of cosines with people's judgments of similarity, with how many questions the vocabulary covers.
+Without --analogies and --pairs the files wordvec_eval/{questions-words.txt,wordsim353.tsv,simlex999.tsv} below
+$FLAX_TRANSFORMER_DATA, else data/, are used.""",
+)

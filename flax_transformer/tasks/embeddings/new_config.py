@@ -7,6 +7,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, data_fields
 
 from .config import EmbeddingsTrainingConfig, WordsConfig
@@ -14,10 +15,9 @@ from .corpus import words_of
 
 LEAST = 10_000  # words
 KEPT = 0.6  # share of the words that sampling leaves, about
-NewOptions = DataOptions
 
 
-def propose(file: Path, options: NewOptions) -> Proposal:
+def propose(file: Path, options: DataOptions) -> Proposal:
     """The candidate for a text; holds out lines if no other text is given. Raises UserError."""
     if options.test:
         raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
@@ -43,3 +43,6 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     }
     fact = f'{options.data}: {total:,} words in {len(lines):,} lines, {len(counts):,} different{held_out}'
     return [fact], [Candidate.like('skip_gram', fields, steps, passes / steps)]
+
+
+PROPOSE = Command(DataOptions, propose)

@@ -19,6 +19,21 @@ from .corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
 
 
+class LoadedRun(NamedTuple):
+    config: EmbeddingsConfig
+    params: Any
+    vocabulary: Vocabulary
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """[V, D] float32: the vector of each word of the vocabulary."""
+        if self.config.model.method == 'glove':
+            from .glove import glove_vectors
+
+            return glove_vectors(self.params, self.vocabulary.counts)
+        return np.asarray(self.params['input'])[: len(self.vocabulary)]
+
+
 class Run(RunDirectory[EmbeddingsConfig]):
     config_class = EmbeddingsConfig
     use = 'neighbors {} WORD ...'
@@ -41,31 +56,14 @@ class Run(RunDirectory[EmbeddingsConfig]):
         """The run's words. Raises UserError if the file is missing or damaged."""
         return Vocabulary.load(self.path / VOCABULARY_FILE)
 
+    @staticmethod
+    def init_params(config: EmbeddingsConfig, key: Any) -> Any:
+        from .glove import init_glove
+        from .word2vec import init_tables
 
-class LoadedRun(NamedTuple):
-    config: EmbeddingsConfig
-    params: Any
-    vocabulary: Vocabulary
+        return (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
 
-    @property
-    def matrix(self) -> np.ndarray:
-        """[V, D] float32: the vector of each word of the vocabulary."""
-        if self.config.model.method == 'glove':
-            from .glove import glove_vectors
-
-            return glove_vectors(self.params, self.vocabulary.counts)
-        return np.asarray(self.params['input'])[: len(self.vocabulary)]
-
-
-def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config, tables and words of a run; `load_named` chooses the checkpoint."""
-    from flax_transformer.engine.runs.averaging import load_named
-
-    from .glove import init_glove
-    from .word2vec import init_tables
-
-    init = lambda config, key: (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
-    run, config, params, _ = load_named(Run, reference, init, step=step)
-    vocabulary = run.read_vocabulary()
-    check_fits(len(vocabulary), config.model.vocab_size, 'words')
-    return LoadedRun(config, params, vocabulary)
+    def loaded(self, config: EmbeddingsConfig, params: Any, scores: Any) -> LoadedRun:
+        vocabulary = self.read_vocabulary()
+        check_fits(len(vocabulary), config.model.vocab_size, 'words')
+        return LoadedRun(config, params, vocabulary)

@@ -130,11 +130,12 @@ class EmbeddingsValidation(Validation):
             yield with_empty_rows(part, rows)
 
 
-TRAINING = Training(
-    make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
-    prepare=prepare_run,
-    keep=keep,
-    fingerprint=lambda config, prepared: prepared.fingerprint,
-    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
-    validation=held_out(EmbeddingsValidation),
-)
+def training() -> Training:
+    return Training(
+        make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
+        prepare=prepare_run,
+        keep=keep,
+        fingerprint=lambda config, prepared: prepared.fingerprint,
+        batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
+        validation=held_out(EmbeddingsValidation),
+    )

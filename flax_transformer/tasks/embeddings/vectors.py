@@ -127,11 +127,13 @@ class WordVectors:
 
         `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
         """
-        from .run import load_run  # files of vectors need no checkpoints
+        from flax_transformer.engine.runs.averaging import load_run  # files of vectors need no checkpoints
+
+        from .run import Run
 
         if Path(path).is_file():
             raise UserError(f'{path} is a file, expected a run directory; WordVectors.load reads files of vectors')
-        run = load_run(path, step=step)
+        run = load_run(Run, path, step=step)
         return cls(run.vocabulary.words, run.matrix)
 
     @classmethod

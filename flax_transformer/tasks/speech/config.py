@@ -155,7 +155,6 @@ class SpeechConfig(TaskConfig):
     """One speech-to-text experiment."""
 
     task: ClassVar[str] = 'speech'
-    recipe_module: ClassVar[str] = 'flax_transformer.tasks.speech.recipe'
 
     model: SpeechModelConfig = section(SpeechModelConfig)
     features: FeatureConfig = section(FeatureConfig)

@@ -10,6 +10,7 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError, visible
 from flax_transformer.common.quiet import aligned
+from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
 
 from .config import SpeechDataConfig, StringsConfig
@@ -19,9 +20,6 @@ from .recordings import Corpus, Recording, Strings, read_corpus, test_files
 if TYPE_CHECKING:
     from .transcriber import Transcriber
 
-DESCRIPTION = """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
-and the confusion of words where each recording is of one. Without --test the test set of its config is used;
---count 500 joins its recordings into 500 strings, as the config's section `strings` says."""
 
 CHUNK = 256  # recordings in memory at once
 MOST_STRINGS = 1_000_000
@@ -30,20 +28,17 @@ _MOST_WORDS = 20  # a printed confusion matrix has no more
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class Options(EvaluateOptions):
     test: str | None = None  # recordings to score on, in any form of data.test; a path from the working directory
     count: int = 0  # score so many strings of the test recordings, always the same ones; 0: each recording by itself
     beam_size: int = 1  # 1: the most probable unit of each frame; more: prefixes that a search keeps
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # wrong transcripts to show, the worst first
-    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
-    json: bool = False  # print one JSON object instead
     data: SpeechDataConfig = field(default_factory=SpeechDataConfig)
     strings: StringsConfig = field(default_factory=StringsConfig)
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
+    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     run = only_run(runs, 'speech-to-text models')
     check_examples(options.examples)
@@ -161,3 +156,12 @@ def _confusion(found: dict[str, Any]) -> list[str]:
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
         lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')
     return lines
+
+
+EVALUATE = Command(
+    Options,
+    evaluate,
+    """Score a trained speech-to-text model: word and character error rate with their interval, by speaker,
+and the confusion of words where each recording is of one. Without --test the test set of its config is used;
+--count 500 joins its recordings into 500 strings, as the config's section `strings` says.""",
+)

@@ -6,16 +6,16 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audio.manifest import read_manifest
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, recording_fields
 
 LEAST = 10  # recordings
 FEW_WORDS, OFTEN = 50, 5  # so few words, each so often, are units; else characters
 STRING = 7  # recordings of one word in an utterance of training, at most
 FEW, MANY = 180, 1200  # seconds: two words, and the ten digits of spoken_digits
-NewOptions = DataOptions
 
 
-def propose(file: Path, options: NewOptions) -> Proposal:
+def propose(file: Path, options: DataOptions) -> Proposal:
     """The candidate for recordings; holds out some if no others are given. Raises UserError."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     words = Counter(word for recording in recordings for word in recording.text.lower().split())
@@ -65,3 +65,6 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     ]
     work = min(1.0, mean / most_seconds + 0.2)  # the longest utterances are measured
     return facts, [Candidate.like('spoken_digits', fields, steps, batch / len(recordings), work=work)]
+
+
+PROPOSE = Command(DataOptions, propose)

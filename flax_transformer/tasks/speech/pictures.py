@@ -9,12 +9,22 @@ from flax_transformer.audio.mel import frame_seconds, mel_edges
 from flax_transformer.common.errors import UserError
 from flax_transformer.plots.sound import Span
 from flax_transformer.plots.speech import plot_confusion, plot_transcript
+from flax_transformer.tasks.evaluation import printed_scores
 
 from .transcriber import TOO_SHORT, Recorded, Transcriber
 from .units import BLANK_ID
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def draw_recording(run: str, recording: str) -> 'Figure':
+    return plot_recording(Transcriber.from_run(run), recording)
+
+
+def draw_scores(file: str) -> 'Figure':
+    with printed_scores(file, 'a speech run on single words') as scores:
+        return plot_scores(scores)
 
 
 def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':

@@ -204,11 +204,12 @@ def fingerprint_of(config: SpeechConfig, prepared: Prepared) -> str:
     return found.hexdigest()
 
 
-TRAINING = Training(
-    make_task=_make_task,
-    prepare=prepare_run,
-    keep=keep,
-    fingerprint=fingerprint_of,
-    batches=training_batches,
-    validation=held_out(SpeechValidation),
-)
+def training() -> Training:
+    return Training(
+        make_task=_make_task,
+        prepare=prepare_run,
+        keep=keep,
+        fingerprint=fingerprint_of,
+        batches=training_batches,
+        validation=held_out(SpeechValidation),
+    )

@@ -15,13 +15,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
 from flax_transformer.engine.devices.devices import jit_alone
+from flax_transformer.engine.runs.averaging import load_run
 
 from .batches import fill
 from .config import SpeechConfig
 from .ctc import decode, most_beam_size
 from .front_end import features_of
 from .model import SpeechModel
-from .run import load_run
+from .run import Run
 from .units import Units
 
 
@@ -189,7 +190,7 @@ class Transcriber:
         `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
         """
         use_compilation_cache()
-        return cls(*load_run(path, step=step))
+        return cls(*load_run(Run, path, step=step))
 
     @overload
     def __call__(self, recordings: Recorded, **options: Any) -> Transcript: ...

@@ -48,7 +48,6 @@ class Config(TaskConfig):
     """One translation experiment."""
 
     task: ClassVar[str] = 'translation'
-    recipe_module: ClassVar[str] = 'flax_transformer.tasks.translation.recipe'
 
     model: ModelConfig = section(TransformerConfig)
     tokenizer: TokenizerConfig = section(TokenizerConfig)

@@ -11,6 +11,7 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import check_examples, scored_set
 
 if TYPE_CHECKING:
@@ -21,27 +22,21 @@ if TYPE_CHECKING:
     from .inference.translator import Translation
     from .metrics import Scores, ScoreTokens
 
-DESCRIPTION = """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
-token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble."""
-
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class Options(EvaluateOptions):
     source: Path | None = None  # a text file to translate, one sentence per line
     # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
     reference: tuple[Path, ...] = ()
     output: Path | None = None  # a file for the translations
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
     examples: int = 5  # translations to print
-    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
-    json: bool = False  # print one JSON object instead
     data: DataConfig = field(default_factory=DataConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
+    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
 ) -> None:
     check_examples(options.examples)
     check_files(options.source, options.reference)
@@ -144,3 +139,11 @@ def _print_scores(
         f'{smoothed}negative log-likelihood {loss["nll"]:.4f} nats  '
         f'perplexity {loss["perplexity"]:.3f}  per target token of {loss["target_tokens"]:,.0f}'
     )
+
+
+EVALUATE = Command(
+    Options,
+    evaluate,
+    """Score a trained model: sacreBLEU, chrF, chrF++ and TER with their signatures, and the loss per target
+token. Without --source and --reference the test set of its config is used. Several RUNs form an ensemble.""",
+)

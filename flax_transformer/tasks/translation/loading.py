@@ -3,34 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import override
-from flax_transformer.engine.runs.averaging import load_named
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.engine.runs import averaging
 
-from .config import Config
-from .model import family_of
-from .run import Run
-
-
-class LoadedRun(NamedTuple):
-    config: Config
-    params: Any
-    tokenizer: Tokenizer
+from .run import LoadedRun, Run
 
 
 def load_run(reference: Path | str, *, step: int | None = None, **decoding: Any) -> LoadedRun:
-    """The config, parameters and tokenizer of a run; `load_named` chooses the checkpoint.
-
-    `decoding` overrides fields of the config's decoding section.
-    """
-    init = lambda config, key: family_of(config.model).init_params(config.model, key)
-    run, config, params, _ = load_named(Run, reference, init, step=step)
-    config = replace(config, decoding=override(config.decoding, decoding))
-    tokenizer = run.read_matching_tokenizer(config)
-    return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
+    """A trained run; `decoding` overrides fields of its config's decoding section."""
+    run = averaging.load_run(Run, reference, step=step)
+    config = replace(run.config, decoding=override(run.config.decoding, decoding))
+    return run._replace(config=config)
 
 
 def load_ensemble(references: Sequence[Path | str], *, step: int | None = None, **decoding: Any) -> list[LoadedRun]:

@@ -17,12 +17,11 @@ from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import open_training
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import content_suffix
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
-
-from .preparation import EvenSample
 
 HELD_OUT = 1000  # pairs, but at most one in ten
 LEAST = 10  # pairs
@@ -113,6 +112,8 @@ class Pieces(NamedTuple):
 
 def read_facts(source: Path, target: Path) -> Facts:
     """Reads both files once. Raises UserError if they are damaged, empty, or not aligned."""
+    from .preparation import EvenSample  # which leads to JAX
+
     sample = EvenSample(SAMPLE)
     characters = 0
     words = [0, 0]
@@ -290,3 +291,6 @@ def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out:
         'data.test': name(options.test_source, options.test_target),
         'data.root': str(root),
     }
+
+
+PROPOSE = Command(NewOptions, propose)

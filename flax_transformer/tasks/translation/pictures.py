@@ -83,14 +83,3 @@ def draw_lengths(*files: str) -> 'Figure':
         ylabel={'bleu': 'BLEU', 'chrf': 'chrF'}[scores[0]],
         unit=unit,
     )
-
-
-DRAW = {
-    'attention': draw_attention,
-    'heads': draw_heads,
-    'layers': draw_layers,
-    'alignment': draw_alignment,
-    'tree': draw_tree,
-    'quality': draw_quality,
-    'lengths': draw_lengths,
-}

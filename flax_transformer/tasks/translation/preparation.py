@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -25,10 +25,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 from .config import Config
 from .corpus_checks import check_corpora, files_of, refuse_changed_files
 from .metrics import SPACED, ScoreTokens, score_tokens
-from .run import Run, check_tokenizer
-
-if TYPE_CHECKING:  # preparing needs no model
-    from .loading import LoadedRun
+from .run import LoadedRun, Run, check_tokenizer
 
 
 class ValidationSet(NamedTuple):
@@ -81,7 +78,7 @@ class Prepared(NamedTuple):
     pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
 
 
-def prepare_run(config: Config, run: Run, start: 'LoadedRun | None' = None, *, processes: int = 1) -> Prepared:
+def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
     """Prepares the data of a run, and checks that of a new one."""
     is_new = not run.is_prepared()
     tokenizer = (start and start.tokenizer) if is_new else run.read_tokenizer()

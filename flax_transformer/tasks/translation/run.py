@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
@@ -23,6 +23,12 @@ from flax_transformer.text.tokenizer import Tokenizer, kind_of
 from .config import Config
 
 CACHE = 'data_cache'
+
+
+class LoadedRun(NamedTuple):
+    config: Config
+    params: Any
+    tokenizer: Tokenizer
 
 
 class Run(TokenizerRun[Config]):
@@ -64,6 +70,16 @@ class Run(TokenizerRun[Config]):
             with contextlib.suppress(OSError):  # not empty, or not there
                 self.path.rmdir()
             raise
+
+    @staticmethod
+    def init_params(config: Config, key: Any) -> Any:
+        from .model import family_of
+
+        return family_of(config.model).init_params(config.model, key)
+
+    def loaded(self, config: Config, params: Any, scores: Any) -> LoadedRun:
+        tokenizer = self.read_matching_tokenizer(config)
+        return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
 
     @staticmethod
     def load_tokenizer(folder: Path) -> Tokenizer:

@@ -98,13 +98,14 @@ def _fingerprint_of(config: Config, prepared: Prepared) -> str:
     return hashlib.sha256(fingerprints.encode()).hexdigest()
 
 
-TRAINING = Training(
-    make_task=_make_task,
-    prepare=prepare_run,
-    keep=keep,
-    finish=_calibrate,
-    fingerprint=_fingerprint_of,
-    batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
-    validation=held_out(TranslationValidation),
-    initial_params=_initial_params,
-)
+def training() -> Training:
+    return Training(
+        make_task=_make_task,
+        prepare=prepare_run,
+        keep=keep,
+        finish=_calibrate,
+        fingerprint=_fingerprint_of,
+        batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
+        validation=held_out(TranslationValidation),
+        initial_params=_initial_params,
+    )

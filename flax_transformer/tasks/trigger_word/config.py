@@ -126,7 +126,6 @@ class TriggerWordConfig(TaskConfig):
     """One trigger-word experiment."""
 
     task: ClassVar[str] = 'trigger_word'
-    recipe_module: ClassVar[str] = 'flax_transformer.tasks.trigger_word.recipe'
 
     features: FeatureConfig = section(FeatureConfig)
     model: DetectorConfig = section(DetectorConfig)

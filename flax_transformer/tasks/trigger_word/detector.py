@@ -14,12 +14,13 @@ from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.fields import check_numbers
 from flax_transformer.data.audio.reading import checked_samples
 from flax_transformer.engine.devices.devices import jit_alone
+from flax_transformer.engine.runs.averaging import load_run
 
 from . import hits
 from .config import DetectorConfig, HitConfig
 from .hits import Hit
 from .model import StreamState, TriggerWordModel
-from .run import load_run
+from .run import Run
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
 TAIL = 0.5  # seconds of silence after the end, so that a word at the very end is still heard
@@ -53,7 +54,7 @@ class Detector:
         `threshold` replaces hits.threshold.
         """
         use_compilation_cache()
-        config, params = load_run(path, step=step)
+        config, params = load_run(Run, path, step=step)
         rule = config.hits if threshold is None else replace(config.hits, threshold=threshold)
         return cls(params, config.model, config.features, rule)
 

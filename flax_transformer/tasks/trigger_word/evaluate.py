@@ -11,6 +11,7 @@ from flax_transformer.common.errors import UserError, visible
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
+from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import only_run
 
 from .config import TriggerWordDataConfig
@@ -18,25 +19,20 @@ from .config import TriggerWordDataConfig
 if TYPE_CHECKING:
     from .scoring import Scores
 
-DESCRIPTION = """Score a trained trigger word on the test recordings of its config, heard one after another as one
-stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
-validation scores the validation recordings instead, by which a threshold may be chosen."""
 
 _MOST_KINDS = 6  # texts of other recordings that are listed with their minutes
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class Options(EvaluateOptions):
     part: Literal['test', 'validation'] = 'test'  # the recordings to score on
     threshold: float | None = None  # least score of a hit; None: the run's
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
-    trust_data: bool = False  # read the recordings that the run names, though somebody else may have made the run
     json: bool = False  # print one JSON object instead, with the curve of false rejects against false accepts
     data: TriggerWordDataConfig = field(default_factory=TriggerWordDataConfig)
 
 
 def evaluate(
-    runs: list[str], options: EvaluateOptions, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
+    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
     from .clips import part_files, read_part, specs_of
     from .detector import Detector
@@ -114,3 +110,12 @@ def _delay(found: 'Scores') -> str:
 
 def _minutes(hours: float) -> str:
     return f'{hours:.1f} h' if hours >= 2 else f'{60 * hours:.1f} min'
+
+
+EVALUATE = Command(
+    Options,
+    evaluate,
+    """Score a trained trigger word on the test recordings of its config, heard one after another as one
+stream: false rejects and false accepts an hour with exact intervals, the delay, and what was heard wrongly. --part
+validation scores the validation recordings instead, by which a threshold may be chosen.""",
+)

@@ -7,6 +7,7 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audio.manifest import read_manifest
+from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
 
 from .clips import PARTS
@@ -39,3 +40,6 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     fields = data | {'data.trigger': options.word}
     fact = f'{options.data}: {own:,} recordings of {options.word!r}, {others:,} others{held_out}'
     return [fact], [Candidate.like('trigger_word', fields, STEPS, HEARD / own)]
+
+
+PROPOSE = Command(NewOptions, propose)

@@ -8,15 +8,24 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audio.reading import read_audio
 from flax_transformer.plots.speech import plot_detection_curve, plot_detections
-from flax_transformer.tasks.evaluation import binomial_interval
+from flax_transformer.tasks.evaluation import binomial_interval, printed_scores
+
+from .detector import Detector
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .detector import Detector
+
+def draw_recording(run: str, recording: str) -> 'Figure':
+    return plot_recording(Detector.from_run(run), recording)
 
 
-def plot_recording(detector: 'Detector', recording: Path | str | np.ndarray) -> 'Figure':
+def draw_scores(file: str) -> 'Figure':
+    with printed_scores(file, 'a trigger word') as scores:
+        return plot_scores(scores)
+
+
+def plot_recording(detector: Detector, recording: Path | str | np.ndarray) -> 'Figure':
     """Waveform, the probability of the trigger word over time, and the hits; samples [T] are at the detector's rate."""
     samples = recording
     if not isinstance(samples, np.ndarray):

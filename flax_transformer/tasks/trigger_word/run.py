@@ -1,7 +1,6 @@
 """The run directory of a trigger word: what every run has."""
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from flax_transformer.engine.runs.run_directory import RunDirectory
 
@@ -13,18 +12,8 @@ class Run(RunDirectory[TriggerWordConfig]):
     use = 'detect {} recording.wav'
     evaluate_on = '--data.test MANIFEST'
 
+    @staticmethod
+    def init_params(config: TriggerWordConfig, key: Any) -> Any:
+        from .model import init_params
 
-class LoadedRun(NamedTuple):
-    config: TriggerWordConfig
-    params: Any
-
-
-def load_run(reference: Path | str, *, step: int | None = None) -> LoadedRun:
-    """The config and parameters of a run; `load_named` chooses the checkpoint."""
-    from flax_transformer.engine.runs.averaging import load_named
-
-    from .model import init_params
-
-    init = lambda config, key: init_params(config.model, config.features, key)
-    _, config, params, _ = load_named(Run, reference, init, step=step)
-    return LoadedRun(config, params)
+        return init_params(config.model, config.features, key)

@@ -12,6 +12,7 @@ import optax
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.runs.run_directory import LoadedRun
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.engine.task_value import Training
 from flax_transformer.engine.trainer import Trainer
@@ -23,7 +24,7 @@ from .clips import PARTS, Clips, read_parts
 from .config import TriggerWordConfig
 from .corpus_checks import audit
 from .model import TriggerWordModel, init_params, with_statistics
-from .run import LoadedRun, Run
+from .run import Run
 from .scenes import Batch, Scenes, TrainingBatches, batch_of
 
 _SCENES_OF_STATISTICS = 32  # they give the mean and deviation of the features
@@ -164,11 +165,12 @@ class TriggerWordValidation(Validation):
         return {'false_rejects': misses / max(words, 1), 'false_accepts_per_hour': false_accepts / hours}
 
 
-TRAINING = Training(
-    make_task=lambda config, devices: TriggerWordTask(config),
-    prepare=prepare_run,
-    fingerprint=lambda config, prepared: prepared.train.fingerprint,
-    batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
-    validation=held_out(TriggerWordValidation),
-    initial_params=initial_params,
-)
+def training() -> Training:
+    return Training(
+        make_task=lambda config, devices: TriggerWordTask(config),
+        prepare=prepare_run,
+        fingerprint=lambda config, prepared: prepared.train.fingerprint,
+        batches=lambda config, prepared, trainer: TrainingBatches(config, prepared.train, trainer.own_rows),
+        validation=held_out(TriggerWordValidation),
+        initial_params=initial_params,
+    )

@@ -9,8 +9,9 @@ import pytest
 
 from flax_transformer import Classifier
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.api import load_run
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassifierConfig, VocabularyConfig
-from flax_transformer.tasks.classification.run import Run, load_run
+from flax_transformer.tasks.classification.run import Run
 from flax_transformer.tasks.classification.vocabulary import UNK_ID, Vocabulary, words_and_punctuation
 
 

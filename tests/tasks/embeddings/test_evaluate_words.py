@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings.evaluate import EvaluateOptions, evaluate
+from flax_transformer.tasks.embeddings.evaluate import Options, evaluate
 from flax_transformer.tasks.embeddings.vectors import WordVectors
 
 WORDS = {'man': [1, 0, 0], 'woman': [1, 1, 0], 'king': [1, 0, 1], 'queen': [1, 1, 1]}
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*runs: str, **options: object) -> None:
-    evaluate(list(runs), EvaluateOptions(**options), note=print, progress_bar=SimpleNamespace)
+    evaluate(list(runs), Options(**options), note=print, progress_bar=SimpleNamespace)
 
 
 def test_scores_are_shown_with_their_coverage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,11 @@ from flax_transformer import train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
-from flax_transformer.tasks.api import make_trainer
+from flax_transformer.tasks.api import load_run, make_trainer
 from flax_transformer.tasks.embeddings.blocks import Blocks
 from flax_transformer.tasks.embeddings.corpus_checks import report_of
 from flax_transformer.tasks.embeddings.preparation import prepare_run
-from flax_transformer.tasks.embeddings.run import Run, load_run
+from flax_transformer.tasks.embeddings.run import Run
 from flax_transformer.tasks.embeddings.word2vec import apply_updates, skip_gram
 
 

@@ -29,7 +29,7 @@ def config(copy_folder: Path, tmp_path: Path) -> Config:
 
 def test_pieces_of_the_source_start_from_vectors(config: Config, tmp_path: Path, capsys, monkeypatch) -> None:
     run = Run(tmp_path / 'run')
-    prepared = prepare(module.TRAINING, config, run, config)
+    prepared = prepare(module.training(), config, run, config)
     assert ' start at random (' in capsys.readouterr().err
     ids, rows = prepared.pretrained
     assert {prepared.tokenizer.source_piece(int(i)).removeprefix('▁') for i in ids} == {'a', 'b'}
