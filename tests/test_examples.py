@@ -47,7 +47,7 @@ def read(command: str) -> TrainOptions:
     """The options of a `flax-transformer train ...` at the end of a shell command."""
     argv = shlex.split(re.sub(r'.*flax-transformer train', '', command.replace('\\\n', ' '), flags=re.S))
     default = lambda name: train_options(name, argv)
-    options = parse('train', TrainOptions, argv, first='CONFIG', description='', default=default)
+    options = parse('train', TrainOptions, argv, first='CONFIG', default=default)
     assert options.workdir == Path('/shared/runs/big')
     return options
 

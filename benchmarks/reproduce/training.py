@@ -84,7 +84,7 @@ class Runs:
         """The config of all seeds, with the corpus that theirs is derived from."""
         argv = [self.experiment.config, *self.experiment.fields.split()]
         default = lambda name: train_options(name, argv)
-        return parse('train', TrainOptions, argv, first='CONFIG', description='', default=default).config
+        return parse('train', TrainOptions, argv, first='CONFIG', default=default).config
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:

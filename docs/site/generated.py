@@ -4,7 +4,6 @@ A line `<!-- commands -->` or `<!-- config -->` in a page is replaced by Markdow
 """
 
 import dataclasses
-import importlib
 import inspect
 import re
 import typing
@@ -15,8 +14,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from flax_transformer.cli import COMMANDS
-from flax_transformer.cli.completion import options_of_command
+from flax_transformer.cli import COMMANDS, function_of
+from flax_transformer.cli.completion import options_class, options_of_command
 from flax_transformer.cli.help import Option, options_of, texts_of
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.fields import marked
@@ -79,11 +78,10 @@ def commands() -> Iterator[str]:
 
 def _description(command: str) -> str:
     """What `--help` says of a command, as Markdown."""
-    module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
-    if not hasattr(module, 'DESCRIPTION'):  # each task has its own
+    if command == 'evaluate':  # each task has its own
         texts = {recipe.config.task: recipe.evaluate.description for recipe in package_recipes()}
         return '\n\n'.join(f'For {task}: {_escaped(" ".join(text.split()))}' for task, text in texts.items())
-    text = module.DESCRIPTION
+    text = inspect.getdoc(options_class(command) or function_of(command))
     if text.startswith('usage: '):  # printed as it is, with its lines
         return f'```text\n{text.partition(chr(10))[2].strip()}\n```'
     return _escaped(' '.join(text.split()))

@@ -1,7 +1,11 @@
-"""`flax-transformer COMMAND CONFIG|RUN [--field value ...]`: one small file per command."""
+"""`flax-transformer COMMAND CONFIG|RUN [--field value ...]`."""
 
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMANDS = {
     'new': 'new MY_CONFIG.py --source FILE --target FILE | DATA --task TASK: write a config of a fitting size',
@@ -36,6 +40,17 @@ COMMANDS = {
     'export-huggingface': "export-huggingface RUN FOLDER: write a trained model in Hugging Face's format",
     'completion': 'completion bash|zsh|fish: print a script that completes what is typed here',
     'help': 'help [COMMAND]: this list, or what a command can do',
+}
+# The files of commands that share one, each a function; the others are `main` in a file of their own.
+SHARED = {
+    'configs': 'shipped',
+    'models': 'shipped',
+    'neighbors': 'word_vectors',
+    'analogy': 'word_vectors',
+    'similarity': 'word_vectors',
+    'export': 'exchange',
+    'import-huggingface': 'exchange',
+    'export-huggingface': 'exchange',
 }
 # Other names of commands, which earlier versions had.
 ALIASES = {
@@ -104,17 +119,22 @@ def main(argv: list[str] | None = None) -> int:
         return _run(*argv)
 
 
-def _run(name: str, *rest: str) -> int:
+def function_of(command: str) -> 'Callable[[list[str]], int | None]':
+    """The function that carries out a command, imported now: a command imports only what it needs."""
     import importlib
 
+    module = importlib.import_module(f'flax_transformer.cli.{SHARED.get(command, command)}')
+    return getattr(module, command.replace('-', '_') if command in SHARED else 'main')
+
+
+def _run(name: str, *rest: str) -> int:
     from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
 
     name = ALIASES.get(name, name)
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        module = importlib.import_module(f'flax_transformer.cli.{name.replace("-", "_")}')
-        return module.main(list(rest)) or 0
+        return function_of(name)(list(rest)) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:

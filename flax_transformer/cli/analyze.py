@@ -1,4 +1,4 @@
-"""`flax-transformer analyze RUN [--source F --reference F] [--widths 1 4 16]`."""
+"""The command `analyze`."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -10,13 +10,16 @@ from flax_transformer.tasks.translation.evaluate import check_files, read_set, t
 
 from .options import ToTranslate, open_translator, parse, positional, progress_bar
 
-DESCRIPTION = """Tell faults of the search from faults of the model, over beam widths. For each line the model scores
-the reference and its own translation as the search does: if the reference scores higher, the search missed it; else
-the model prefers something wrong. Without --source and --reference: the run's test set."""
-
 
 @dataclass(frozen=True)
 class AnalyzeOptions(ToTranslate):
+    """Tell faults of the search from faults of the model, over beam widths.
+
+    For each line the model scores the reference and its own translation as the search does: if the reference scores
+    higher, the search missed it; else the model prefers something wrong. Without --source and --reference: the run's
+    test set.
+    """
+
     source: Path | None = None  # a text file, one sentence per line
     reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
@@ -27,7 +30,7 @@ class AnalyzeOptions(ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('analyze', AnalyzeOptions, argv, DESCRIPTION, task='translation', most=None)
+    options = parse('analyze', AnalyzeOptions, argv, task='translation', most=None)
     runs = positional(argv)
     check_files(options.source, options.reference)
     if len(options.reference) > 1:

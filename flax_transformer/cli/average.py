@@ -1,4 +1,4 @@
-"""`flax-transformer average RUN OUT --last N | --best N | --steps 1000,2000`."""
+"""The command `average`."""
 
 import shlex
 from dataclasses import dataclass
@@ -12,12 +12,14 @@ from flax_transformer.tasks.api import open_run
 from .options import parse, print_next, trainer_on_one_device
 from .train import evaluate_command
 
-DESCRIPTION = """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run. Like
-any other, it can be translated with, evaluated, exported, and used to start training from (--init-from)."""
-
 
 @dataclass(frozen=True)
 class AverageOptions:
+    """Make a run directory, OUT, whose parameters are the mean of several checkpoints of a run.
+
+    Like any other, it can be translated with, evaluated, exported, and used to start training from (--init-from).
+    """
+
     out: tyro.conf.Positional[Path | None] = None  # the run directory to make
     last: int = 0  # average this many of the newest checkpoints
     best: int = 0  # or this many of the best, by the run's training.best_by
@@ -26,7 +28,7 @@ class AverageOptions:
 
 
 def main(argv: list[str]) -> None:
-    options = parse('average', AverageOptions, argv, DESCRIPTION)
+    options = parse('average', AverageOptions, argv)
     if options.out is None:
         raise UserError(f'average: got {argv[0]} alone, expected RUN and OUT')
     steps = options.steps.split(',') if options.steps else []

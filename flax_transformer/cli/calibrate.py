@@ -1,4 +1,4 @@
-"""`flax-transformer calibrate RUN [--source F --reference F]`."""
+"""The command `calibrate`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,16 @@ from flax_transformer.tasks.translation.evaluate import check_files
 
 from .options import OfCheckpoint, ToTranslate, open_translator, parse, progress_bar
 
-DESCRIPTION = """Calibrate how sure a model is, on sentences with translations: from then on `quality` in the records of
-`translate --format jsonl` is the chrF to expect, from 0 to 1, and `word_quality` how probably each word is right.
-Without --source and --reference: the validation sets of the run. Training does this when it ends."""
-
 
 @dataclass(frozen=True)
 class CalibrateOptions(OfCheckpoint, ToTranslate):
+    """Calibrate how sure a model is, on sentences with translations.
+
+    From then on `quality` in the records of `translate --format jsonl` is the chrF to expect, from 0 to 1, and
+    `word_quality` how probably each word is right. Without --source and --reference: the validation sets of the run.
+    Training does this when it ends.
+    """
+
     source: Path | None = None  # a text file, one sentence per line; best none that the model was trained on
     reference: tuple[Path, ...] = ()  # its translations, line by line
     trust_data: bool = False  # read the validation sets that the run names, though somebody else may have made the run
@@ -24,7 +27,7 @@ class CalibrateOptions(OfCheckpoint, ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('calibrate', CalibrateOptions, argv, DESCRIPTION, task='translation')
+    options = parse('calibrate', CalibrateOptions, argv, task='translation')
     check_files(options.source, options.reference)
     if len(options.reference) > 1:
         raise UserError(f'--reference: got {len(options.reference)} files, expected one')

@@ -1,4 +1,4 @@
-"""`flax-transformer check CONFIG [--json] [--strict] [--workdir RUN] [--field value ...]`."""
+"""The command `check`."""
 
 import json
 import os
@@ -15,12 +15,14 @@ from flax_transformer.tasks.recipes import recipe_of
 
 from .options import C, parse, progress_bar, read_config_file
 
-DESCRIPTION = """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
-Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Generic[C]):
+    """Check the corpora of a config: what is damaged, where, what training does about it, and the remedy.
+
+    Exit code: 0; 1 for warnings with --strict; 2 for errors, which would stop training.
+    """
+
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # print one JSON object instead
     strict: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # exit with 1 if there are warnings
     workdir: Path | None = None  # a run directory, whose tokenizer decides what is too long or has no piece
@@ -29,7 +31,7 @@ class CheckOptions(Generic[C]):
 
 def main(argv: list[str]) -> int:
     default = lambda name: CheckOptions(config=read_config_file(name))
-    options = parse('check', CheckOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    options = parse('check', CheckOptions, argv, first='CONFIG', default=default)
     if options.workdir is not None:
         open_run(options.workdir, options.config.task)  # raises if it is no run, or another task's
     check = recipe_of(options.config).check

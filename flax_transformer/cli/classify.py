@@ -1,4 +1,4 @@
-"""`flax-transformer classify RUN < lines > labels`."""
+"""The command `classify`."""
 
 import contextlib
 import sys
@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from flax_transformer.common.errors import visible
 
-from .lines import LineWriter
+from .lines import LineWriter, Record, bar_of_lines, lines_from, read_records, write_record
 from .options import OfCheckpoint, note, parse
-from .records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.classification.classifier import Classification, Classifier
 
-DESCRIPTION = """Label standard input line by line: N lines in, N lines out, `label<TAB>probability`, in order.
-Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
-RUN@average."""
 
 FLAGS = {
     'empty': 'empty lines, given the shares of the labels in the training data',
@@ -31,6 +27,12 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class ClassifyOptions(OfCheckpoint):
+    """Label standard input line by line: N lines in, N lines out, `label<TAB>probability`, in order.
+
+    Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
+    RUN@average.
+    """
+
     input: Path | None = None  # a file to read instead of standard input
     output: Path | None = None  # a file to write instead of standard output
     resume: bool = False  # continue after the last whole line of --output
@@ -40,7 +42,7 @@ class ClassifyOptions(OfCheckpoint):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('classify', ClassifyOptions, argv, DESCRIPTION, task='classification')
+    options = parse('classify', ClassifyOptions, argv, task='classification')
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         from flax_transformer.tasks.classification.classifier import Classifier

@@ -1,4 +1,4 @@
-"""`flax-transformer clean CONFIG --output FOLDER [--field value ...]`."""
+"""The command `clean`."""
 
 import os
 import shlex
@@ -14,12 +14,14 @@ from flax_transformer.tasks.translation.config import Config
 
 from .options import note, parse, progress_bar, read_config_file
 
-DESCRIPTION = """Write the training pairs that pass the check as aligned files, and the others, each with its reason,
-to a file of their own. `check` shows beforehand what would be left out."""
-
 
 @dataclass(frozen=True)
 class CleanOptions:
+    """Write the training pairs that pass the check as aligned files.
+
+    The others go, each with its reason, to a file of their own. `check` shows beforehand what would be left out.
+    """
+
     output: Path | None = None  # the folder to write to
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # replace the files of an earlier clean
     spaces: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False  # make one plain space of any white space
@@ -29,7 +31,7 @@ class CleanOptions:
 
 def main(argv: list[str]) -> None:
     default = lambda name: CleanOptions(config=read_config_file(name, Config.task))
-    options = parse('clean', CleanOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    options = parse('clean', CleanOptions, argv, first='CONFIG', default=default)
     tokenizer = options.workdir and open_run(options.workdir, Config.task).read_tokenizer()
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')

@@ -1,4 +1,4 @@
-"""`flax-transformer compare RUN RUN [--source F --reference F ...]`, each a run or a file of translations."""
+"""The command `compare`."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.significance import ChangedLine, Comparison
 
 FIRST = 'RUN|FILE RUN|FILE'
-DESCRIPTION = """Is the second system better than the first? Each is a run directory, which translates with its own
-decoding fields, or a file of translations; two files need --reference alone. Prints the scores, their difference with
-its 95 % interval, how probable such a difference is if the two are equally good (paired bootstrap resampling and paired
-approximate randomization), a verdict by the latter, and the lines that changed most."""
 
 
 @dataclass(frozen=True)
 class CompareOptions:
+    """Is the second system better than the first?
+
+    Each is a run directory, which translates with its own decoding fields, or a file of translations; two files need
+    --reference alone. Prints the scores, their difference with its 95 % interval, how probable such a difference is if
+    the two are equally good (paired bootstrap resampling and paired approximate randomization), a verdict by the
+    latter, and the lines that changed most.
+    """
+
     source: Path | None = None  # a text file, one sentence per line
     # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
     reference: tuple[Path, ...] = ()
@@ -44,7 +48,7 @@ def main(argv: list[str]) -> None:
     def default(_: str) -> CompareOptions:
         return CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
 
-    options = parse('compare', CompareOptions, argv, DESCRIPTION, first=FIRST, default=default, most=None)
+    options = parse('compare', CompareOptions, argv, first=FIRST, default=default, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {FIRST}')
     for name, least in (('resamples', 1), ('trials', 1), ('examples', 0)):

@@ -1,25 +1,18 @@
-"""`flax-transformer completion bash|zsh|fish`: a script that completes commands, options, values and files."""
+"""The command `completion`."""
 
 import collections
-import importlib
+import inspect
 import itertools
 import shlex
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.recipes import package_recipes
 
-from . import COMMANDS
+from . import COMMANDS, function_of
 from .help import Option, options_of, wants_help
-
-DESCRIPTION = """usage: flax-transformer completion bash|zsh|fish
-
-Print a script that completes commands, options, their values and file names. It starts nothing at each tab. Install:
-  bash  flax-transformer completion bash > ~/.local/share/bash-completion/completions/flax-transformer
-  zsh   flax-transformer completion zsh > ~/.flax-transformer.zsh, and in ~/.zshrc after compinit: source that file
-  fish  flax-transformer completion fish > ~/.config/fish/completions/flax-transformer.fish"""
 
 COMMON = ('--help', '--help-all', '--quiet')
 _BASH = """\
@@ -38,9 +31,16 @@ complete -o filenames -F _flax_transformer flax-transformer
 
 
 def main(argv: list[str]) -> None:
+    """usage: flax-transformer completion bash|zsh|fish
+
+    Print a script that completes commands, options, their values and file names. A tab starts nothing. Install:
+      bash  flax-transformer completion bash > ~/.local/share/bash-completion/completions/flax-transformer
+      zsh   flax-transformer completion zsh > ~/.flax-transformer.zsh, and in ~/.zshrc after compinit: source that file
+      fish  flax-transformer completion fish > ~/.config/fish/completions/flax-transformer.fish
+    """
     scripts = {'bash': bash, 'zsh': zsh, 'fish': fish}
     if wants_help(argv):
-        print(DESCRIPTION)
+        print(inspect.getdoc(main))
         return
     if len(argv) != 1 or argv[0] not in scripts:
         got = repr(argv[0]) if argv else 'nothing'
@@ -48,20 +48,23 @@ def main(argv: list[str]) -> None:
     sys.stdout.write(scripts[argv[0]]())
 
 
-def options_of_command(command: str) -> list[Option]:
-    """The options of a command, for all tasks.
+def options_class(command: str) -> Any:
+    """The dataclass of a command's options, named after it; None: it has none, or one for each task."""
+    module = sys.modules[function_of(command).__module__]
+    return vars(module).get(f'{command.title().replace("-", "")}Options')
 
-    They are the first dataclass in its module named ...Options, unless each task has its own.
-    """
+
+def options_of_command(command: str) -> list[Option]:
+    """The options of a command, for all tasks."""
+    if command == 'help':  # the one without a function of its own
+        return []
     try:
-        module = importlib.import_module(f'flax_transformer.cli.{command.replace("-", "_")}')
+        options = options_class(command)
     except UserError:  # serve without the packages that it needs
         return []
-    options = next((value for name, value in vars(module).items() if name.endswith('Options')), None)
-    if hasattr(module, 'options_of_tasks'):
-        kinds = module.options_of_tasks()
-    elif options is None:
-        return []
+    if options is None:
+        of_tasks = getattr(sys.modules[function_of(command).__module__], 'options_of_tasks', list)
+        kinds = of_tasks()
     elif getattr(options, '__parameters__', ()):
         kinds = [options[recipe.config] for recipe in package_recipes()]
     else:

@@ -1,4 +1,4 @@
-"""`flax-transformer curves RUN RUN ... [--output FILE] [--watch]`."""
+"""The command `curves`."""
 
 import os
 import sys
@@ -13,20 +13,23 @@ from flax_transformer.tasks.api import open_run
 from .options import parse, positional
 from .plot import check_format, write_picture
 
-DESCRIPTION = """How training runs went, side by side: a table of steps, best scores, speed, and the fields in which
-they differ. --output draws their learning curves; --watch shows both again whenever there is something new. `compare`
-tests whether one run translates better than another."""
 POLL = 2.0  # seconds
 
 
 @dataclass(frozen=True)
 class CurvesOptions:
+    """How training runs went, side by side: steps, best scores, speed, and the fields in which they differ.
+
+    --output draws their learning curves; --watch shows both again whenever there is something new. `compare` tests
+    whether one run translates better than another.
+    """
+
     output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `plots`)
     watch: bool = False  # show them again whenever there is something new, until all runs are finished, or Ctrl-C
 
 
 def main(argv: list[str]) -> None:
-    options = parse('curves', CurvesOptions, argv, DESCRIPTION, most=None)
+    options = parse('curves', CurvesOptions, argv, most=None)
     if options.output is not None:
         check_format(options.output)
 

@@ -1,4 +1,4 @@
-"""`flax-transformer detect RUN recording.wav ...`, or `... | flax-transformer detect RUN -`."""
+"""The command `detect`."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,24 +16,27 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.trigger_word.detector import Detector
     from flax_transformer.tasks.trigger_word.hits import Hit
 
-DESCRIPTION = """Find a trigger word in recordings, or listen for it in a stream. One line for each hit, as soon as it
-is heard: `seconds<TAB>confidence`, with the file's name before if there are several. RUN is a run directory or one of
-its checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
-
-The file - is standard input: raw samples, mono, 16 bits (s16le), at the run's features.sample_rate, such as
-  arecord -q -t raw -f S16_LE -c 1 -r 8000 | flax-transformer detect RUN -"""
 
 _RIFF = np.frombuffer(b'RIFF', '<i2') / 32768  # the first two samples, if a WAV file is taken for raw ones
 
 
 @dataclass(frozen=True)
 class DetectOptions(OfCheckpoint):
+    """Find a trigger word in recordings, or listen for it in a stream.
+
+    One line for each hit, as soon as it is heard: `seconds<TAB>confidence`, with the file's name before if there are
+    several. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
+
+    The file - is standard input: raw samples, mono, 16 bits (s16le), at the run's features.sample_rate, such as
+      arecord -q -t raw -f S16_LE -c 1 -r 8000 | flax-transformer detect RUN -
+    """
+
     threshold: float | None = None  # least score of a hit, from 0 to 1; None: the run's hits.threshold
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: {"file": ..., "seconds": ..., "confidence": ...} for each hit
 
 
 def main(argv: list[str]) -> int:
-    options = parse('detect', DetectOptions, argv, DESCRIPTION, first='RUN FILE ...', task='trigger_word', most=None)
+    options = parse('detect', DetectOptions, argv, first='RUN FILE ...', task='trigger_word', most=None)
     run, *files = positional(argv)
     if not files or ('-' in files and len(files) > 1):
         got = ' '.join(files) or 'no recording'

@@ -1,18 +1,35 @@
-"""Lines into and out of the commands: whole and in order, whatever their bytes and whatever interrupts."""
+"""Lines into and out of the commands: whole and in order, whatever their bytes and whatever interrupts.
+
+They are text, JSON Lines, or what a person types.
+"""
 
 import codecs
+import contextlib
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from tqdm import tqdm
 
 from flax_transformer.common.chunks import CHUNK
 from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.data.lines import MOST_LINE, bounded_lines
+from flax_transformer.text.tokenizer import as_text
+
+from .options import note, progress_bar
+
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.documents.marked import Marked
 
 CHUNK_BYTES = 1 << 24  # a chunk ends after so many, however few its lines are
 KEPT = '. The lines written so far are kept'  # ends the message about a bad line
+EXPECTED = 'expected {"text": "..."}, optionally with "prefix": "...", "required": ["..."] and "protect": ["..."]'
+SLOW = 1.0  # seconds after which a wait is explained
 
 
 def chunks(
@@ -116,3 +133,178 @@ def without_line_breaks(text: str) -> str:
     for character in '' if text.isascii() else '\x85\u2028\u2029':
         text = text.replace(character, f'\\u{ord(character):04x}')
     return text
+
+
+class Record(NamedTuple):
+    """A line to translate."""
+
+    text: str
+    replaced: bool = False  # the line was not valid UTF-8, or its text not valid Unicode: U+FFFD stands for the invalid
+    prefix: str = ''  # what the translation begins with
+    source: str = ''  # the JSON object as it came in; '' for a line of text
+    required: tuple[str | tuple[str, ...], ...] = ()  # phrases, or alternatives, that the translation contains
+    protect: tuple[str, ...] = ()  # texts that are not translated
+    marked: 'Marked | None' = None  # the text of a document, with its tags
+
+
+def read_records(
+    chunks: Iterable[list[str | bytes]], form: str, done: int = 0, place: str = 'input line'
+) -> Iterator[list[Record]]:
+    """Yields the records of each chunk of lines; `done` lines come before the first.
+
+    A line is a text or, if the form is `jsonl`, a JSON object with a field `text`, a JSON string, or blank. Raises
+    BadInput, with `place` and the line's number, for any other, after the records before it.
+    """
+    for chunk in chunks:
+        records: list[Record] = []
+        for number, line in enumerate(chunk, start=done + 1):
+            try:
+                records.append(_json_record(line) if form == 'jsonl' else Record(*as_text(line)))
+            except ValueError as error:
+                yield records
+                raise BadInput(f'{place} {number} {error}{KEPT}') from None
+        done += len(chunk)
+        yield records
+
+
+def write_record(record: Record, fields: dict[str, Any]) -> str:
+    """The record's object as it came in, with more fields, on one line; they replace fields of the same name."""
+    source = record.source or json.dumps({'text': record.text}, ensure_ascii=False)
+    kept = [member for name, member in _members(source) if name not in fields]
+    return without_line_breaks('{' + ', '.join([*kept, to_json(fields)[1:]]))
+
+
+def _json_record(line: str | bytes) -> Record:
+    """Raises ValueError, which says what the line is instead."""
+    line, replaced = as_text(line)
+    if not line.strip():
+        return Record('')
+    try:
+        fields = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f'is not JSON ({error.msg}, character {error.pos + 1}); {EXPECTED}') from None
+    except RecursionError:
+        raise ValueError(f'is nested too deeply; {EXPECTED}') from None
+    if isinstance(fields, str):
+        fields = {'text': fields}
+        line = f'{{"text": {line.strip()}}}'
+    if not isinstance(fields, dict):
+        raise ValueError(f'is no record: got {_kind(fields)}; {EXPECTED}')
+    if 'text' not in fields:
+        raise ValueError(f'is no record: there is no field "text"; {EXPECTED}')
+    text = fields['text']
+    prefix = '' if fields.get('prefix') is None else fields['prefix']
+    for name, value in (('text', text), ('prefix', prefix)):
+        if not isinstance(value, str):
+            raise ValueError(f'is no record: got {_kind(value)} as "{name}"; {EXPECTED}')
+    text, is_text_replaced = as_text(text)
+    prefix, is_prefix_replaced = as_text(prefix)
+    return Record(
+        text,
+        replaced or is_text_replaced or is_prefix_replaced,
+        prefix,
+        line,
+        required=_phrases(fields, 'required'),
+        protect=_phrases(fields, 'protect'),
+    )
+
+
+def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
+    """The texts of a field; in `required`, each may be a list of alternatives. Raises ValueError for anything else."""
+    if (value := fields.get(name)) is None:
+        return ()
+    from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
+
+    if not are_phrases(value) or (name == 'protect' and not all(isinstance(phrase, str) for phrase in value)):
+        raise ValueError(f'is no record: "{name}" is no list of phrases; {EXPECTED}')
+    return tuple(tuple(phrase) if isinstance(phrase, list) else phrase for phrase in value)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: 'an object', list: 'a list', bool: 'true or false', type(None): 'null'}
+    return names.get(type(value), 'a number')
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f'is not JSON ({word}); {EXPECTED}')
+
+
+# Numbers are only copied, so their digits are not converted: 1e400 would become infinite, a long one be refused.
+_DECODER = json.JSONDecoder(parse_int=lambda digits: 0, parse_float=lambda digits: 0.0, parse_constant=_refuse)
+
+
+def _members(source: str) -> Iterator[tuple[str, str]]:
+    """The name and the text of each member of a JSON object that has been decoded before, so it is valid."""
+    begin = _skip(source, source.index('{') + 1)
+    while source[begin] != '}':
+        name, end = _DECODER.raw_decode(source, begin)
+        _, end = _DECODER.raw_decode(source, _skip(source, end))
+        yield name, source[begin:end]
+        begin = _skip(source, end)
+
+
+def _skip(source: str, begin: int) -> int:
+    """The place of the next name, value or bracket."""
+    return re.compile(r'[ \t\r\n,:]*').match(source, begin).end()
+
+
+def lines_from(
+    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], command: str
+) -> Iterator[list[str | bytes]]:
+    """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
+
+    The options have the fields `input` and `invalid`; the model is compiled before a person is asked.
+    """
+    if options.input is None and stream.isatty():
+        with explained_if_slow('compiling'):
+            model('a')
+        return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
+    lines = bounded_lines(stream, MOST_LINE)
+    return chunks(lines, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+
+
+def bar_of_lines(options: Any) -> tqdm:
+    """A bar, unless it would be drawn into the prompts, or into results on the same screen."""
+    is_screen = (options.input is None and sys.stdin.isatty()) or (options.output is None and sys.stdout.isatty())
+    return progress_bar(None, 'lines', is_shown=not is_screen)
+
+
+def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:
+    """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the command."""
+    with contextlib.suppress(ImportError):  # some systems lack it
+        if sys.stdout.isatty():
+            import readline  # noqa: F401 - from here on, input() has editing and a history
+    note(f'type a line to {command}; Ctrl-D ends')
+    try:
+        while (line := _ask(prompt)) is not None:
+            with explained_if_slow('compiling for lines of this length'):
+                yield from chunks([line or b'\n'], invalid='replace')
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # the message needs a line of its own
+        raise
+    print(file=sys.stderr)
+
+
+def _ask(prompt: str) -> bytes | None:
+    """A line; None at the end."""
+    if not sys.stdout.isatty():  # input() would write its prompt there
+        print(prompt, end='', file=sys.stderr, flush=True)
+        return sys.stdin.buffer.readline() or None
+    try:
+        return input(prompt).encode('utf-8', 'surrogateescape')
+    except EOFError:
+        return None
+    except UnicodeDecodeError as error:
+        return error.object
+
+
+@contextlib.contextmanager
+def explained_if_slow(reason: str) -> Iterator[None]:
+    """Says what the block does if it takes longer than a person expects."""
+    timer = threading.Timer(SLOW, note, [f'{reason} ...'])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,7 +1,8 @@
-"""`flax-transformer new MY_CONFIG.py --source FILE --target FILE`, or with --task any other task's data."""
+"""The command `new`."""
 
 import dataclasses
 import importlib
+import inspect
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,9 +22,6 @@ from .help import texts_of
 from .options import parse, value_of
 from .train import evaluate_command
 
-DESCRIPTION = """Look at the data of a task, and write a commented config of a fitting size for them: for translation,
-two aligned text files. Some examples are held out for validation, unless others are given. A few training steps are
-measured here, so that model and steps fit the time you have (--minutes, --hours)."""
 HOUR = 3600.0
 _WIDTH = 120
 _FIRST_SECTIONS = ('model', 'data')
@@ -31,12 +29,17 @@ _THIS_FOLDER = 'str(Path(__file__).resolve().parent)'
 
 
 def main(argv: list[str]) -> None:
+    """Look at the data of a task, and write a commented config of a fitting size for them.
+
+    For translation, the data are two aligned text files. Some examples are held out for validation, unless others are
+    given. A few training steps are measured here, so that model and steps fit the time you have (--minutes, --hours).
+    """
     task, command = _command(value_of('--task', argv) or FIRST_TASK)
 
     def default(_: Any) -> Any:
         return command.options(task=task)
 
-    options = parse('new', command.options, argv, DESCRIPTION, first='MY_CONFIG.py', default=default)
+    options = parse('new', command.options, argv, inspect.getdoc(main), first='MY_CONFIG.py', default=default)
     options = replace(options, task=task)
     file = Path(argv[0])
     _check(file, options)

@@ -1,6 +1,7 @@
 """Command-line options from dataclasses, by tyro; the first positional argument is the config or run."""
 
 import dataclasses
+import inspect
 import itertools
 import typing
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def parse(
     command: str,
     options: type[T],
     argv: list[str],
-    description: str,
+    description: str | None = None,
     *,
     first: str = 'RUN',
     task: str | None = None,
@@ -58,6 +59,7 @@ def parse(
 
     Args:
       options: a dataclass, perhaps generic in the class of its field `config`.
+      description: what the command does; None: as the dataclass's docstring says.
       first: what messages call the first argument.
       task: the task of the run that is the first argument; None: any.
       default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
@@ -68,6 +70,7 @@ def parse(
     prog = f'flax-transformer {command} {first}'
     given = positional(argv)
     asked = wants_help(argv)
+    description = (description or inspect.getdoc(options)).replace('\n\n', '\n', 1)  # the summary is part of the text
     values = None
     rest = []
     if given:

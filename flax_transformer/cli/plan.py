@@ -1,4 +1,4 @@
-"""`flax-transformer plan CONFIG [--topology v5e:4x4] [--field value ...]`."""
+"""The command `plan`."""
 
 import json
 from collections.abc import Iterator
@@ -12,12 +12,15 @@ from flax_transformer.tasks.api import make_trainer
 
 from .options import C, note, parse
 
-DESCRIPTION = """Compile the train step of a CONFIG or run, for this machine or for TPUs or GPUs that need not be here,
-and report what it costs: memory, work, communication, and an estimate of time. Needs neither corpus nor tokenizer."""
-
 
 @dataclass(frozen=True)
 class PlanOptions(Generic[C]):
+    """Compile the train step of a CONFIG or run, and report what it costs.
+
+    For this machine, or for TPUs or GPUs that need not be here: memory, work, communication, and an estimate of time.
+    Needs neither corpus nor tokenizer.
+    """
+
     config: Annotated[C, tyro.conf.arg(name='')]
     topology: str = 'local'  # TPUs as v5e:4x4, GPUs as h100:8; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
@@ -27,7 +30,7 @@ class PlanOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> int:
-    options = parse('plan', PlanOptions, argv, DESCRIPTION, first='CONFIG')
+    options = parse('plan', PlanOptions, argv, first='CONFIG')
     from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
     from flax_transformer.engine.devices.devices import prepare_devices
 

@@ -1,4 +1,4 @@
-"""`flax-transformer plot KIND NAME ... [--output FILE]`."""
+"""The command `plot`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,23 @@ from .options import parse, positional, read_config, trainer_on_one_device
 if TYPE_CHECKING:
     from flax_transformer.plots.look import Figure
 
-DESCRIPTION = """Draw a picture (needs matplotlib, extra `plots`). Of a translation run and a line in quotes: attention,
-the mean of the last decoder layer's heads; heads, each of them; layers, all heads of all layers; alignment, which word
-comes from which; tree, the n-best translations as branches; quality, how sure the model is of each word. Of a run and a
-recording: speech, what CTC hears in each frame; trigger, the probability of the trigger word and the hits. Of runs:
-curves. Of what `evaluate --json` printed: lengths, scores by the length of the source; confusion, spoken words taken
-for others; detection, false rejects against false accepts. Of configs or runs: schedule, the learning rate; positions,
-the table of sinusoids."""
-
 
 FORMATS = ('.png', '.svg', '.pdf')
 
 
 @dataclass(frozen=True)
 class PlotOptions:
+    """Draw a picture (needs matplotlib, extra `plots`).
+
+    Of a translation run and a line in quotes: attention, the mean of the last decoder layer's heads; heads, each of
+    them; layers, all heads of all layers; alignment, which word comes from which; tree, the n-best translations as
+    branches; quality, how sure the model is of each word. Of a run and a recording: speech, what CTC hears in each
+    frame; trigger, the probability of the trigger word and the hits. Of runs: curves. Of what `evaluate --json`
+    printed: lengths, scores by the length of the source; confusion, spoken words taken for others; detection, false
+    rejects against false accepts. Of configs or runs: schedule, the learning rate; positions, the table of
+    sinusoids.
+    """
+
     output: Path | None = None  # the picture: .png, .svg or .pdf; by default KIND.png
     translation: str | None = None  # a translation of the line, for attention, heads and layers; default: the run's own
 
@@ -42,7 +45,7 @@ def main(argv: list[str]) -> None:
         _picture(kind, names)  # raises if there is none
         return PlotOptions()
 
-    options = parse('plot', PlotOptions, argv, DESCRIPTION, first='KIND NAME ...', default=default, most=None)
+    options = parse('plot', PlotOptions, argv, first='KIND NAME ...', default=default, most=None)
     picture = _picture(kind, names)
     takes = picture.takes
     if not names or (not takes.endswith('...') and len(names) != len(takes.split())):

@@ -1,4 +1,4 @@
-"""`flax-transformer prepare CONFIG|CORPUS|tfds:NAME/CONFIG:SPLIT`: the data of a run before it trains."""
+"""The command `prepare`: the data of a run before it trains."""
 
 import os
 import re
@@ -9,28 +9,38 @@ from pathlib import Path
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import in_use
 
-from .options import note, parse, print_next, progress_bar
+from .options import C, note, parse, print_next, progress_bar
 from .train import TrainOptions, train_options
 
-DESCRIPTION = """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache,
-on all cores, without an accelerator. The same command resumes where it was stopped. `prepare multi30k`,
-`prepare tatoeba-en-de` and `prepare tfds:NAME/CONFIG:SPLIT`, the latter from TensorFlow Datasets, download a corpus."""
-
-TFDS_DESCRIPTION = """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
-
-CORPUS_DESCRIPTION = """Download a corpus, check it, unpack it, and say its license. multi30k: 29,000 image captions in
-English, German, French and Czech. tatoeba-en-de: everyday sentences, likewise tatoeba-fr-it and any other two
-languages. The same command continues where it was stopped. Proxies are those of the environment (https_proxy)."""
 TATOEBA = re.compile(r'tatoeba-([a-z]+)-([a-z]+)')
 
 
 @dataclass(frozen=True)
+class PrepareOptions(TrainOptions[C]):
+    """Do ahead of time what training does first: train the tokenizer and tokenize the corpora into the cache.
+
+    This takes all cores and no accelerator. The same command resumes where it was stopped. `prepare multi30k`,
+    `prepare tatoeba-en-de` and `prepare tfds:NAME/CONFIG:SPLIT`, the latter from TensorFlow Datasets, download a
+    corpus.
+    """
+
+
+@dataclass(frozen=True)
 class TfdsOptions:
+    """Download a corpus from TensorFlow Datasets and store it as array_record. Needs no TensorFlow."""
+
     root: Path = Path('data')  # the data root; files go into its folder tensorflow_datasets
 
 
 @dataclass(frozen=True)
 class CorpusOptions:
+    """Download a corpus, check it, unpack it, and say its license.
+
+    multi30k: 29,000 image captions in English, German, French and Czech. tatoeba-en-de: everyday sentences, likewise
+    tatoeba-fr-it and any other two languages. The same command continues where it was stopped. Proxies are those of the
+    environment (https_proxy).
+    """
+
     root: Path = Path('data')  # the data root; files go into a folder of it that is named after the corpus
     mirror: str | None = None  # an address that serves the same files instead of the original one
 
@@ -41,8 +51,8 @@ def main(argv: list[str]) -> None:
     is_public = argv[:1] == ['multi30k'] or ''.join(argv[:1]).startswith('tatoeba-')
     if is_public and not Path(argv[0]).exists():
         return _prepare_public(argv)
-    default = lambda name: train_options(name, argv, 'translation')
-    options = parse('prepare', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    default = lambda name: PrepareOptions(**vars(train_options(name, argv, 'translation')))
+    options = parse('prepare', PrepareOptions, argv, first='CONFIG', default=default)
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.engine.runs.run_directory import split_reference
@@ -65,7 +75,7 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.tfds_builders import prepare_tfds
 
     first, default = 'tfds:NAME/CONFIG:SPLIT', lambda _: TfdsOptions(data_root(None))
-    options = parse('prepare', TfdsOptions, argv, TFDS_DESCRIPTION, first=first, default=default)
+    options = parse('prepare', TfdsOptions, argv, first=first, default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
 
@@ -75,7 +85,7 @@ def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
 
     default = lambda _: CorpusOptions(data_root(None))
-    options = parse('prepare', CorpusOptions, argv, CORPUS_DESCRIPTION, first=argv[0], default=default)
+    options = parse('prepare', CorpusOptions, argv, first=argv[0], default=default)
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')

@@ -1,4 +1,4 @@
-"""`flax-transformer score RUN --source F --target F`."""
+"""The command `score`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +9,16 @@ from flax_transformer.common.errors import UserError
 from .lines import CHUNK, LineWriter, to_json
 from .options import ToTranslate, open_translator, parse, positional, progress_bar
 
-DESCRIPTION = """Score given translations with a model: a line each, `score log-probability tokens`, the score
-normalized as in a search with these fields. Several RUNs vote as an ensemble."""
-
 FIELDS = ('score', 'log_prob', 'num_tokens', 'tokens', 'token_log_probs', 'quality', 'word_quality')  # in JSON
 
 
 @dataclass(frozen=True)
 class ScoreOptions(ToTranslate):
+    """Score given translations with a model: a line each, `score log-probability tokens`.
+
+    The score is normalized as in a search with these fields. Several RUNs vote as an ensemble.
+    """
+
     source: Path | None = None  # a text file, one sentence per line
     target: Path | None = None  # its translations, line by line
     output: Path | None = None  # a file to write instead of standard output
@@ -25,7 +27,7 @@ class ScoreOptions(ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('score', ScoreOptions, argv, DESCRIPTION, task='translation', most=None)
+    options = parse('score', ScoreOptions, argv, task='translation', most=None)
     if options.source is None or options.target is None:
         raise UserError('score compares two files: give --source and --target')
 

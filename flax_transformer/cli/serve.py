@@ -1,4 +1,4 @@
-"""`flax-transformer serve [RUN ...]`."""
+"""The command `serve`."""
 
 import signal
 import socket
@@ -27,15 +27,17 @@ from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.translation.inference.directions import Directions, is_folder
 
-DESCRIPTION = """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
-RUN is a run directory, one of its checkpoints (RUN@12000), or a folder of Hugging Face's; several serve the
-languages of all. Without one, the model that comes with the package."""
-
 DEFAULT_RUN = 'everyday'
 
 
 @dataclass(frozen=True)
 class ServeOptions(ToTranslate):
+    """Serve translations over HTTP, by the APIs of LibreTranslate and DeepL, and with a page to type in.
+
+    RUN is a run directory, one of its checkpoints (RUN@12000), or a folder of Hugging Face's; several serve the
+    languages of all. Without one, the model that comes with the package.
+    """
+
     host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
     port: int = 5000  # port to listen on; 0: any free one
     keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
@@ -49,7 +51,7 @@ class ServeOptions(ToTranslate):
 def main(argv: list[str]) -> int:
     if not positional(argv) and not wants_help(argv):
         argv = [DEFAULT_RUN, *argv]
-    options = parse('serve', ServeOptions, argv, DESCRIPTION, default=lambda run: ServeOptions(), most=None)
+    options = parse('serve', ServeOptions, argv, default=lambda run: ServeOptions(), most=None)
     keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
     if options.keys is not None and not keys:
         raise UserError(f'{options.keys} has no keys; expected one a line')

@@ -1,4 +1,4 @@
-"""`flax-transformer show CONFIG [--field value ...]`."""
+"""The command `show`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic
@@ -13,18 +13,20 @@ from .plan import memory_lines
 if TYPE_CHECKING:
     from flax_transformer.engine.task import Task
 
-DESCRIPTION = """Show the parameters, FLOPs and schedule of a CONFIG or run, and the memory of a step on this machine's
-devices. Needs neither corpus nor tokenizer."""
-
 
 @dataclass(frozen=True)
 class ShowOptions(Generic[C]):
+    """Show the parameters, FLOPs and schedule of a CONFIG or run, and the memory of a step on these devices.
+
+    Needs neither corpus nor tokenizer.
+    """
+
     config: Annotated[C, tyro.conf.arg(name='')]
     compile: bool = True  # compile the train step to see how much memory it takes; minutes for a large model
 
 
 def main(argv: list[str]) -> None:
-    options = parse('show', ShowOptions, argv, DESCRIPTION, first='CONFIG')
+    options = parse('show', ShowOptions, argv, first='CONFIG')
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.config.parallel.least_devices)

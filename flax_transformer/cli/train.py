@@ -1,6 +1,7 @@
-"""`flax-transformer train CONFIG [--workdir RUN] [--init-from RUN] [--field value ...]`."""
+"""The command `train`."""
 
 import os
+import platform
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +19,18 @@ from flax_transformer.engine.runs.finished import finished
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.api import read_run_config, run_of, train
 
-from .huge_pages import huge_pages_hint
 from .options import C, note, parse, print_next, read_config_file, value_of
-
-DESCRIPTION = """Train a model. CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or
-the name of a shipped config. The same command resumes a run that was stopped. With --init-from, training starts from
-the parameters and tokenizer of another run, and model, tokenizer, tags of languages and decoding are that run's except
-for the fields given here."""
 
 
 @dataclass(frozen=True)
 class TrainOptions(Generic[C]):
+    """Train a model, or resume a run that was stopped.
+
+    CONFIG is a Python file with get_config(), a JSON or YAML file of the same fields, or the name of a shipped config.
+    With --init-from, training starts from the parameters and tokenizer of another run, and model, tokenizer, tags of
+    languages and decoding are that run's except for the fields given here.
+    """
+
     config: Annotated[C, tyro.conf.arg(name='')]
     workdir: Path = Path('runs/NAME')  # the run directory; by default runs/ and the name of the config
     init_from: Path | None = None  # a trained or imported run to start from: its parameters and tokenizer
@@ -36,7 +38,7 @@ class TrainOptions(Generic[C]):
 
 def main(argv: list[str]) -> None:
     default = lambda name: train_options(name, argv)
-    options = parse('train', TrainOptions, argv, DESCRIPTION, first='CONFIG', default=default)
+    options = parse('train', TrainOptions, argv, first='CONFIG', default=default)
     if (message := _finished(options)) is not None:
         say(message)
         _print_next(options.config, options.workdir)
@@ -123,3 +125,23 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
             theirs['data'] = replace(config.data, language_tags=True)
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
+
+
+_MODE = Path('/sys/kernel/mm/transparent_hugepage/enabled')
+_TUNABLE = 'glibc.malloc.hugetlb'
+
+
+def huge_pages_hint() -> str | None:
+    """Names the variable that would make training on CPUs faster; None if it is set, or would change nothing.
+
+    On CPUs XLA allocates the memory of every step anew, and page faults then cost a sixth of the time. The C library
+    reads its setting only when a process starts.
+    """
+    library, version = platform.libc_ver()
+    if _TUNABLE in os.environ.get('GLIBC_TUNABLES', '') or library != 'glibc' or version < '2.35':
+        return None
+    try:
+        is_on_request = '[madvise]' in _MODE.read_text()
+    except OSError:  # not Linux
+        return None
+    return f'GLIBC_TUNABLES={_TUNABLE}=1 in the environment makes training on CPUs faster' if is_on_request else None

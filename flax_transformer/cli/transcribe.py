@@ -1,4 +1,4 @@
-"""`flax-transformer transcribe RUN FILE ...`."""
+"""The command `transcribe`."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,10 +13,6 @@ from .options import OfCheckpoint, note, parse, positional, progress_bar
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.transcriber import Transcriber
 
-DESCRIPTION = """Write down what is said in recordings: N files in, N lines out, in order. WAV of any rate and channels;
-FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last,
-RUN@best, RUN@average. Options come last. A file that cannot be read gives an empty line, a message, and in the end the
-exit code 2."""
 
 CHUNK = 16  # files that are read, transcribed and written together
 NAMED = 3  # files with a remark; --format jsonl gives each one its own
@@ -24,13 +20,20 @@ NAMED = 3  # files with a remark; --format jsonl gives each one its own
 
 @dataclass(frozen=True)
 class TranscribeOptions(OfCheckpoint):
+    """Write down what is said in recordings: N files in, N lines out, in order.
+
+    WAV of any rate and channels; FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its
+    checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average. Options come last. A file that cannot be read gives an
+    empty line, a message, and in the end the exit code 2.
+    """
+
     output: Path | None = None  # a file to write instead of standard output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores and the times of each word
     beam_size: int = 1  # 1: the most probable unit of each frame; more: prefixes that a search keeps
 
 
 def main(argv: list[str]) -> int:
-    options = parse('transcribe', TranscribeOptions, argv, DESCRIPTION, task='speech', most=None)
+    options = parse('transcribe', TranscribeOptions, argv, task='speech', most=None)
     files = positional(argv)[1:]
     if not files:
         raise UserError(f'transcribe: got nothing after {argv[0]}, expected recordings: transcribe RUN FILE ...')

@@ -1,6 +1,7 @@
-"""`flax-transformer translate RUN [RUN ...] < lines > translations`."""
+"""The command `translate`."""
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -10,19 +11,30 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
+from flax_transformer.common.files import write_whole
+from flax_transformer.data.lines import read_lines
+from flax_transformer.tasks.translation.documents.formats import FORMATS, read_document
 
-from .lines import KEPT, LineWriter, chunks, to_json
+from .lines import (
+    CHUNK,
+    KEPT,
+    LineWriter,
+    Record,
+    bar_of_lines,
+    chunks,
+    lines_from,
+    read_records,
+    to_json,
+    write_record,
+)
 from .options import OfCheckpoint, ToTranslate, note, open_translator, parse, positional
-from .records import Record, bar_of_lines, lines_from, read_records, write_record
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-DESCRIPTION = """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
-Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
-RUN@average. Several of them vote as an ensemble."""
 
 FLAGS = {
     'truncated': 'translations cut at their longest permitted length (see --decoding.max-extra-tokens, max-tokens)',
@@ -35,6 +47,12 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class TranslateOptions(OfCheckpoint, ToTranslate):
+    """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
+
+    Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
+    RUN@average. Several of them vote as an ensemble.
+    """
+
     input: Path | None = None  # a file to read instead of standard input; for --shard a pattern: 'part-*.zst'
     output: Path | None = None  # a file to write instead of standard output; for --shard a folder
     shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
@@ -53,7 +71,7 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('translate', TranslateOptions, argv, DESCRIPTION, task='translation', most=None)
+    options = parse('translate', TranslateOptions, argv, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
     options = replace(options, input_format=_input_format(options))
@@ -63,22 +81,17 @@ def main(argv: list[str]) -> None:
         if Path(run).is_file():
             raise UserError(f'{run} is a file, not a run: to translate its lines, give --input {run}')
 
-    if options.input_format in ('text', 'jsonl'):
-        translate = _translate_stream if options.shard is None else _translate_shard
-        counts = translate(runs, options)
+    if options.input_format not in ('text', 'jsonl'):
+        translate = _translate_document
     else:
-        from .documents import translate_document
-
-        counts = translate_document(options, lambda: _load(runs, options), _translate)
-    for name, count in counts.items():
+        translate = _translate_stream if options.shard is None else _translate_shard
+    for name, count in translate(runs, options).items():
         note(f'{FLAGS[name]}: {count:,}')
 
 
 def _input_format(options: TranslateOptions) -> str:
     if options.input_format != 'auto':
         return options.input_format
-    from flax_transformer.tasks.translation.documents.formats import FORMATS
-
     name = None if options.input is None or options.shard is not None else options.input.suffix.lower()
     return FORMATS.get(name, 'text')
 
@@ -143,6 +156,47 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
             return _translate(translator, options, records, write, done=done, place=place)
 
         return work.run(translate)
+
+
+def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[str]:
+    """Translates a document; returns how many translations of its texts have each flag.
+
+    Until the document is whole, the translations are in a file of their own next to it, a line each.
+    """
+    is_unfit = options.format != 'text' or options.decoding.n_best > 1 or options.alignments or options.show_attention
+    if is_unfit or options.shard or (options.resume and not options.output):
+        raise UserError(
+            f'the input is a document ({options.input_format}): leave out --format, --n-best, --alignments, '
+            '--shard and --show-attention, which are for lines; give --resume with --output'
+        )
+    place = str(options.input or 'standard input')
+    output = options.output
+    content = options.input.read_bytes() if options.input else sys.stdin.buffer.read()
+    document = read_document(content, options.input_format, place)
+    for fault in document.faults:
+        note(fault)
+    records = [Record(line.text, marked=line) for line in document.lines]
+
+    def translate(done: int, write: Callable[[list[str]], None]) -> Counter[str]:
+        chunks = chunks_of(records[done:], CHUNK)
+        return _translate(_load(runs, options), options, chunks, write, done=done, place=f'{place}: text')
+
+    if output is None:
+        lines: list[str] = []
+        counts = translate(0, lines.extend)
+        sys.stdout.write(document.with_texts(list(map(json.loads, lines))))
+        return counts
+    if output.exists():
+        raise UserError(f'{output} is there already; give another --output')
+    partial = output.with_name(f'{output.name}.lines')
+    with LineWriter(partial, resume=options.resume) as writer:
+        counts = translate(writer.num_before, writer.write)
+    lines = read_lines(partial)
+    if len(lines) != len(records):
+        raise UserError(f'{partial} has {len(lines)} lines, {place} {len(records)} texts; delete {partial}')
+    write_whole(output, document.with_texts(list(map(json.loads, lines))))
+    partial.unlink()
+    return counts
 
 
 def _load(runs: list[str], options: TranslateOptions) -> 'Translator':

@@ -1,21 +1,21 @@
-"""`flax-transformer warmup RUN`."""
+"""The command `warmup`."""
 
 import time
 from dataclasses import dataclass
 
 from .options import ToTranslate, open_translator, parse, positional
 
-DESCRIPTION = """Compile every shape that `translate` uses and keep the programs in the cache folder, where later starts
-find them. Give the same RUN, --decoding and --parallel fields as to `translate`."""
-
 
 @dataclass(frozen=True)
 class WarmupOptions(ToTranslate):
-    """A search and devices alone."""
+    """Compile every shape that `translate` uses and keep the programs in the cache folder.
+
+    Later starts find them there. Give the same RUN, --decoding and --parallel fields as to `translate`.
+    """
 
 
 def main(argv: list[str]) -> None:
-    options = parse('warmup', WarmupOptions, argv, DESCRIPTION, task='translation', most=None)
+    options = parse('warmup', WarmupOptions, argv, task='translation', most=None)
     import jax
 
     translator = open_translator(positional(argv), options)

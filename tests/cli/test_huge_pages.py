@@ -2,8 +2,8 @@
 
 import pytest
 
-from flax_transformer.cli import huge_pages
-from flax_transformer.cli.huge_pages import huge_pages_hint
+from flax_transformer.cli import train
+from flax_transformer.cli.train import huge_pages_hint
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from flax_transformer.cli.huge_pages import huge_pages_hint
 )
 def test_the_variable_is_named_where_it_would_help(variable, mode, library, is_named, monkeypatch, tmp_path):
     monkeypatch.setenv('GLIBC_TUNABLES', variable)
-    monkeypatch.setattr(huge_pages.platform, 'libc_ver', lambda: library)
-    monkeypatch.setattr(huge_pages, '_MODE', tmp_path / 'enabled')
+    monkeypatch.setattr(train.platform, 'libc_ver', lambda: library)
+    monkeypatch.setattr(train, '_MODE', tmp_path / 'enabled')
     if mode is not None:
         (tmp_path / 'enabled').write_text(f'{mode}\n')
     hint = huge_pages_hint()

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from conftest import TESTS
 
+from flax_transformer.cli import lines as interactive
 from flax_transformer.cli import main, translate
-from flax_transformer.cli import records as interactive
 from flax_transformer.tasks.translation import inspection
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inspection import draw

@@ -10,7 +10,7 @@ from conftest import TESTS
 from random_records import check_record, random_bad_record, random_record
 
 from flax_transformer.cli import lines, translate
-from flax_transformer.cli.records import read_records
+from flax_transformer.cli.lines import read_records
 from flax_transformer.common.errors import BadInput, BadLine
 from flax_transformer.tasks.translation.inference.result import Translation
 

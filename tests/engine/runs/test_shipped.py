@@ -18,7 +18,7 @@ def model(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     assert main(['average', str(copy_run), str(folder), '--best', '1', '--int8']) == 0
     (folder / 'README.md').write_text('# everyday: copies letters\n\nLicence: any.\n', encoding='utf-8')
     monkeypatch.setattr(shipped, 'shipped_models', lambda: {'everyday': folder})
-    monkeypatch.setattr('flax_transformer.cli.models.shipped_models', lambda: {'everyday': folder})
+    monkeypatch.setattr('flax_transformer.cli.shipped.shipped_models', lambda: {'everyday': folder})
     monkeypatch.chdir(tmp_path)
     return folder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer import Translator
-from flax_transformer.cli import main, records
+from flax_transformer.cli import lines, main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
@@ -67,9 +67,9 @@ def test_the_command_takes_phrases_from_records_and_terms_from_a_file(
 def test_the_next_chunk_does_not_require_what_the_last_one_did(
     copy_run: Path, call_command: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, 'CHUNK', 1)
-    lines = '{"text": "a b", "required": ["g"]}\n{"text": "d e"}\n'
-    _, output, _ = call_command('-q', 'translate', copy_run, '--input-format', 'jsonl', text=lines)
+    monkeypatch.setattr(lines, 'CHUNK', 1)
+    given = '{"text": "a b", "required": ["g"]}\n{"text": "d e"}\n'
+    _, output, _ = call_command('-q', 'translate', copy_run, '--input-format', 'jsonl', text=given)
     assert ['g' in line for line in output.splitlines()] == [True, False]
 
 
