@@ -66,7 +66,9 @@ def _made_by(path: Path) -> Any:
         vars(module).update(runpy.run_path(str(path), run_name=module.__name__))
         sys.modules[module.__name__] = module
         if not hasattr(module, 'get_config'):
-            raise UserError('has no function get_config(); it should return a flax_transformer.config.Config')
+            raise UserError(
+                'has no function get_config(), which returns a config, such as flax_transformer.config.Config'
+            )
         return module.get_config()
     finally:
         sys.path[:] = before

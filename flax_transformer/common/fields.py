@@ -58,10 +58,14 @@ def check_numbers(*arrays: Any) -> None:
 
 
 _HUGE = 1e100  # a product of larger ones may overflow
+_STORABLE = (bool, int, float, str, tuple, dict, type(None))  # what config.json holds, besides sections
 
 
 def check_types(config: Any) -> None:
-    """Raises UserError unless every field has its declared type, floats are below _HUGE and integers below 2^63."""
+    """Raises UserError unless every field has its declared type, which a run can store, and numbers are not too large.
+
+    Floats are below _HUGE and integers below 2^63.
+    """
     for name, kind in typing.get_type_hints(type(config)).items():
         value = _python_numbers(getattr(config, name))
         object.__setattr__(config, name, value)  # the sections are frozen
@@ -72,6 +76,10 @@ def check_types(config: Any) -> None:
 
         expected = kind if typing.get_args(kind) else kind.__name__
         check(_is_instance(value, kind), f'{name}={value!r}: expected {expected}')
+        check(
+            isinstance(value, _STORABLE) or dataclasses.is_dataclass(value),
+            f'{name}={value!r}: expected a number, a string, or a tuple or dataclass of them; declare a path as str',
+        )
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float):
                 below = 1 << 63 if isinstance(number, int) else _HUGE  # JAX takes no larger int

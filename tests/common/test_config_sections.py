@@ -7,6 +7,7 @@ import math
 import re
 import types
 import typing
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -24,6 +25,7 @@ from flax_transformer.config import (
     TrainingConfig,
     TransformerConfig,
 )
+from flax_transformer.engine.config import TaskConfig
 
 SECTIONS = {
     field.name: section_classes(typing.get_type_hints(Config)[field.name]) for field in dataclasses.fields(Config)
@@ -271,6 +273,13 @@ def test_wrong_type_is_refused_by_name(field, value):
         from_json(json.dumps({'schema_version': 2, 'task': 'translation', section: {name: value}}), Config)
     with pytest.raises(UserError, match=f'{section}.*5'):
         from_json(json.dumps({'schema_version': 2, 'task': 'translation', section: 5}), Config)
+
+
+def test_what_a_run_cannot_store_is_refused_by_name():
+    kind = dataclasses.make_dataclass('Mine', [('text', Path)], bases=(TaskConfig,), frozen=True, kw_only=True)
+    kind.task = 'mine'
+    with pytest.raises(UserError, match=r'text=.*str'):
+        kind(text=Path('text.txt'))
 
 
 def test_whole_number_is_taken_for_a_real_one():
