@@ -1,6 +1,7 @@
 """What the `evaluate` commands of several tasks share."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, visible
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
@@ -20,7 +21,7 @@ RESAMPLES = 2000  # that the bootstrap draws
 
 
 def only_run(runs: Sequence[str], models: str) -> str:
-    """Returns the run to score. Raises UserError for several, as models of that name form no ensemble."""
+    """The run to score. Raises UserError for several."""
     if len(runs) > 1:
         raise UserError(f'got {len(runs)} runs, expected one: {models} form no ensemble')
     return runs[0]
@@ -35,10 +36,10 @@ def scored_set(
     trust: bool,
     remedy: str = '--test FILE',
 ) -> tuple[str, Any]:
-    """Returns the name of the set to score on, the user's or the run's, and the section `data` to read it with.
+    """The name of the set to score on, the user's or the run's, and the section `data` to read it with.
 
-    `paths` are the files that it is read from, `remedy` the option that names another. Raises UserError, unless
-    `trust`, for a test set outside the user's data folder that a stranger may have named.
+    `paths` lists the files that are read, `remedy` is the option that names others. Raises UserError, unless `trust`,
+    for a test set outside the user's data folder that a stranger may have named.
     """
     if test is not None:
         return test, replace(data, root=None if test.startswith('tfds:') else '.')
@@ -63,13 +64,17 @@ def printed_scores(file: str, what: str) -> Iterator[Any]:
         raise UserError(f'{file}: {expected}') from None
 
 
+def print_scores(scores: dict[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
+    print(json.dumps(scores, ensure_ascii=False) if as_json else visible('\n'.join(lines)))
+
+
 def check_examples(count: int) -> None:
     if count < 0:
         raise UserError(f'--examples {count}: expected at least 0')
 
 
 def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) -> tuple[float, float]:
-    """Returns the interval with 95 % of the rates of samples drawn from N texts with replacement (Efron 1979).
+    """The interval with 95 % of the rates of samples drawn from N texts with replacement (Efron 1979).
 
     A rate is the sum of counts [N] by the sum of lengths [N]; None: each is 1.
     """
@@ -84,7 +89,7 @@ def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) ->
 
 
 def binomial_interval(count: int, total: int) -> tuple[float, float]:
-    """Returns the exact 95 % interval of `count / total` (Clopper and Pearson 1934); 0 of 22: 0 to 0.154."""
+    """The exact 95 % interval of `count / total` (Clopper and Pearson 1934); 0 of 22: 0 to 0.154."""
     from scipy import stats  # which takes half a second to import
 
     found = stats.binomtest(count, total).proportion_ci() if total else (0.0, 1.0)
@@ -92,7 +97,7 @@ def binomial_interval(count: int, total: int) -> tuple[float, float]:
 
 
 def poisson_interval(count: int, amount: float) -> tuple[float, float]:
-    """Returns the 95 % interval of a rate, `count` events in an amount (Garwood 1936); 0 in 2 hours: 0 to 1.84."""
+    """The 95 % interval of a rate, `count` events in an amount (Garwood 1936); 0 in 2 hours: 0 to 1.84."""
     from scipy import stats
 
     if not amount:

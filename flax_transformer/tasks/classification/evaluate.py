@@ -1,16 +1,14 @@
 """What `flax-transformer evaluate RUN [--test FILE]` does for classification."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.common.errors import visible
 from flax_transformer.common.quiet import aligned
 from flax_transformer.engine.task_value import Command, EvaluateOptions
-from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
 from .config import ClassificationDataConfig
 from .metrics import BINS, Scores, most_wrong, scores
@@ -36,7 +34,8 @@ def evaluate(
 ) -> None:
     run = only_run(runs, 'classifiers')
     check_examples(options.examples)
-    name, examples = read_set(run, options.test, options.data, trust=options.trust_data)
+    name, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
+    examples = read_examples(name, data)
 
     from .classifier import Classifier
 
@@ -45,16 +44,8 @@ def evaluate(
         found, given = evaluate_classifier(classifier, examples, progress=bar.update)
     wrong = _most_wrong(found, given, examples, options.examples)
     flags = {flag: sum(flag in each.flags for each in given) for flag in ('empty', 'truncated', 'unknown')}
-    if options.json:
-        print(json.dumps({'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}, ensure_ascii=False))
-    else:
-        print(visible('\n'.join(_lines(name, found, flags, wrong))))
-
-
-def read_set(run: str, test: str | None, data: ClassificationDataConfig, *, trust: bool) -> tuple[str, Examples]:
-    """The name of the set to score on, and its examples; see `evaluation.scored_set`."""
-    name, data = scored_set(run, test, data, test_files, trust=trust)
-    return name, read_examples(name, data)
+    result = {'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}
+    print_scores(result, _lines(name, found, flags, wrong), as_json=options.json)
 
 
 def evaluate_classifier(
@@ -94,11 +85,9 @@ def _most_wrong(
 
 def _lines(name: str, found: Scores, flags: dict[str, int], wrong: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for one in wrong:
-        lines += [
-            f'{one["place"]}: {one["label"]}, got {one["given"]} with {one["probability"]:.3f}',
-            f'  {one["text"]}',
-        ]
+    for text in wrong:
+        lines.append(f'{text["place"]}: {text["label"]}, got {text["given"]} with {text["probability"]:.3f}')
+        lines.append(f'  {text["text"]}')
     lines += [
         *([''] if wrong else []),
         f'{name}: {found.num_texts:,} texts',
@@ -110,27 +99,26 @@ def _lines(name: str, found: Scores, flags: dict[str, int], wrong: list[dict[str
         '',
         *_confusion(found),
     ]
-    for flag, text in (
-        ('truncated', "cut at the run's data.max_length"),
-        ('empty', 'without a token, given the shares of the labels in the training data'),
-        ('unknown', 'without a word of the training data'),
-    ):
-        lines += [f'{text}: {flags[flag]:,}'] if flags[flag] else []
-    return lines
+    texts = {
+        'truncated': "cut at the run's data.max_length",
+        'empty': 'without a token, given the shares of the labels in the training data',
+        'unknown': 'without a word of the training data',
+    }
+    return lines + [f'{text}: {flags[flag]:,}' for flag, text in texts.items() if flags[flag]]
 
 
 def _confusion(found: Scores) -> list[str]:
     if len(found.labels) > _MOST_LABELS:
         pairs = [
-            (count, found.labels[i], found.labels[j])
-            for i, row in enumerate(found.confusion)
-            for j, count in enumerate(row)
-            if i != j and count
+            (-count, true, given)
+            for true, row in zip(found.labels, found.confusion, strict=True)
+            for given, count in zip(found.labels, row, strict=True)
+            if true != given and count
         ]
-        shown = sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))[:10]
-        return ['most often taken for another:', *(f'{count:7,}  {true} as {given}' for count, true, given in shown)]
+        shown = [f'{-count:7,}  {true} as {given}' for count, true, given in sorted(pairs)[:10]]
+        return ['most often taken for another:', *shown]
     names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in found.labels]
-    rows = [[name, *(f'{count:,}' for count in row)] for name, row in zip(names, found.confusion, strict=True)]
+    rows = [[name, *map('{:,}'.format, row)] for name, row in zip(names, found.confusion, strict=True)]
     return [*aligned([['true', *names], *rows]), '(rows: the true label; columns: the label given)']
 
 

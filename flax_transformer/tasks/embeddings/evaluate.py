@@ -5,19 +5,19 @@ similarity. Capitals make no difference: `Athens` stands for the first word of t
 letters.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError, visible
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
-from flax_transformer.engine.task_value import Command, EvaluateOptions
-from flax_transformer.tasks.evaluation import only_run
+from flax_transformer.engine.task_value import Command
+from flax_transformer.tasks.evaluation import only_run, print_scores
 
 if TYPE_CHECKING:
     from .vectors import WordVectors
@@ -35,7 +35,7 @@ class SectionScore(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """Of those asked; NaN for none."""
+        """The share of right answers to what is asked; NaN if nothing is."""
         return self.right / self.asked if self.asked else float('nan')
 
 
@@ -110,12 +110,11 @@ def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = A
     rows = np.array([row for asked in known.values() for row in asked], np.int32).reshape(-1, 4)
     given = vectors.answers(rows[:, :3], among=among)
     is_right = [vectors.words[i].upper() == vectors.words[j].upper() for i, j in zip(given, rows[:, 3], strict=True)]
-    found, start = [], 0
-    for name, asked in known.items():
-        stop = start + len(asked)
-        found.append(SectionScore(name, sum(is_right[start:stop]), len(asked), len(sections[name])))
-        start = stop
-    return found
+    answers = iter(is_right)
+    return [
+        SectionScore(name, sum(islice(answers, len(asked))), len(asked), len(sections[name]))
+        for name, asked in known.items()
+    ]
 
 
 def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScore:
@@ -131,9 +130,9 @@ def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     pairs = read_pairs(file)
     rows = [(spelled.get(first.upper()), spelled.get(second.upper()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
-    first, second, judged = (np.array(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     correlation = float('nan')
     if len(rows) > 1:
+        first, second, judged = map(np.array, zip(*rows, strict=True))
         cosines = (vectors.units[first].astype(np.float64) * vectors.units[second]).sum(axis=1)
         if len(set(cosines.tolist())) > 1 and len(set(judged.tolist())) > 1:  # else scipy warns
             correlation = float(spearmanr(judged, cosines).statistic)
@@ -150,10 +149,12 @@ ANALOGIES, PAIRS = 'questions-words.txt', ('wordsim353.tsv', 'simlex999.tsv')
 
 
 @dataclass(frozen=True)
-class Options(EvaluateOptions):
+class Options:
     analogies: Path | None = None  # a file of `: section` lines and lines of four words
     pairs: tuple[Path, ...] = ()  # files of word<TAB>word<TAB>judgment
     among: int = AMONG  # analogies: only about the first so many words of the vocabulary
+    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    json: bool = False  # print one JSON object instead
 
 
 def evaluate(
@@ -172,25 +173,35 @@ def evaluate(
 
     vectors = WordVectors.open(run, step=options.step)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)
-    if options.json:
-        print(json.dumps(_object(vectors, sections, correlations), ensure_ascii=False))
-    else:
-        print(visible('\n'.join(lines_of(vectors, sections, correlations, options.among))))
+    shown = [*sections, total_of(sections)] if sections else []
+    result = {
+        'words': len(vectors),
+        'width': vectors.matrix.shape[1],
+        'analogies': {each.name: {**each._asdict(), 'accuracy': _or_none(each.accuracy)} for each in shown},
+        'pairs': {each.name: {**each._asdict(), 'spearman': _or_none(each.spearman)} for each in correlations},
+    }
+    print_scores(result, lines_of(vectors, sections, correlations, options.among), as_json=options.json)
+
+
+def _or_none(score: float) -> float | None:
+    """JSON has no NaN."""
+    return None if np.isnan(score) else score
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """Returns the files to score on: those given, else those of the usual names. Raises UserError if there are none."""
+    """The files to score on: those given, else those of the usual names. Raises UserError if there are none."""
     if analogies is not None or pairs:
         return analogies, pairs
     folder = data_root(None) / FOLDER
     usual = folder / ANALOGIES
-    found = usual if usual.is_file() else None, tuple(folder / name for name in PAIRS if (folder / name).is_file())
-    if found == (None, ()):
+    analogies = usual if usual.is_file() else None
+    pairs = tuple(folder / name for name in PAIRS if (folder / name).is_file())
+    if analogies is None and not pairs:
         raise UserError(
             f'{folder} has none of {ANALOGIES}, {", ".join(PAIRS)}; set ${ROOT_VARIABLE}, or give --analogies FILE or '
             '--pairs FILE'
         )
-    return found
+    return analogies, pairs
 
 
 def score(
@@ -224,22 +235,6 @@ def lines_of(
             for each in correlations
         ]
     return lines
-
-
-def _object(vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore]) -> dict[str, Any]:
-    """The scores as JSON; null where there were no questions."""
-    return {
-        'words': len(vectors),
-        'width': vectors.matrix.shape[1],
-        'analogies': {
-            each.name: {**each._asdict(), 'accuracy': each.accuracy if each.asked else None}
-            for each in ([*sections, total_of(sections)] if sections else [])
-        },
-        'pairs': {
-            each.name: {**each._asdict(), 'spearman': each.spearman if each.spearman == each.spearman else None}
-            for each in correlations
-        },
-    }
 
 
 EVALUATE = Command(

@@ -1,6 +1,5 @@
 """What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError, visible
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import aligned
 from flax_transformer.engine.task_value import Command, EvaluateOptions
-from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, scored_set
+from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
 from .config import SpeechDataConfig, StringsConfig
 from .metrics import confusion, errors, jiwer, scores
@@ -63,8 +62,7 @@ def evaluate(
     references = [transcriber.units.normalized(each.text) for each in recordings]
     result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
-    text = visible('\n'.join(_lines(name, result)))
-    print(json.dumps({'set': name, **result}, ensure_ascii=False) if options.json else text)
+    print_scores({'set': name, **result}, _lines(name, result), as_json=options.json)
 
 
 def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
@@ -94,10 +92,9 @@ def scores_of(
         own = [i for i, speaker in enumerate(speakers) if speaker == name]
         if not any(references[i] for i in own):
             continue  # an error rate has no meaning
-        found = scores([references[i] for i in own], [heard[i] for i in own])
-        by_speaker[name] = {
-            key: getattr(found, key) for key in ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
-        }
+        found = asdict(scores([references[i] for i in own], [heard[i] for i in own]))
+        shown_scores = ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
+        by_speaker[name] = {key: found[key] for key in shown_scores}
     result = {**asdict(scores(references, heard)), 'by_speaker': by_speaker}
     if all(len(reference.split()) == 1 for reference in references):
         result['confusion'] = _confusions(references, heard, speakers)

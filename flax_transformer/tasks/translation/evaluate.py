@@ -1,26 +1,24 @@
 """What `flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...]` does for translation."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flax_transformer.common.errors import UserError, visible
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.task_value import Command, EvaluateOptions
-from flax_transformer.tasks.evaluation import check_examples, scored_set
+from flax_transformer.tasks.evaluation import check_examples, print_scores, scored_set
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from flax_transformer.data.bitext.corpus import Pairs
 
-    from .inference.translator import Translation
-    from .metrics import Scores, ScoreTokens
+    from .metrics import ScoreTokens
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,7 @@ def evaluate(
 
     prepare_devices(options.parallel.num_devices)
 
-    from .evaluation import (
-        evaluate_ensemble_loss,
-        evaluate_loss,
-        evaluate_translation,
-    )
+    from .evaluation import evaluate_ensemble_loss, evaluate_loss, evaluate_translation
     from .inference.translator import Translator
     from .run import Run
 
@@ -79,12 +73,11 @@ def evaluate(
         from .calibration import correlations
 
         sure = correlations(translations, [pairs.targets, *pairs.references])
-    if options.json:
-        print(json.dumps({'set': name, **asdict(scores), **loss, **sure}, ensure_ascii=False))
-    else:
-        _print_scores(name, options, pairs, scores, translations, loss)
-        for one, value in sure.items():
-            print(f'{one.replace("_", " of ", 1)} and sentence chrF: {value:.3f}')
+    shown = list(zip(pairs.sources, pairs.targets, translations, strict=True))[: options.examples]
+    lines = [f'source       {one}\nreference    {two}\ntranslation  {three.text}\n' for one, two, three in shown]
+    lines += [f'{name}, beam {options.decoding.beam_width}', f'{scores}', _loss_line(loss)]
+    lines += [f'{kind.replace("_", " of ", 1)} and sentence chrF: {value:.3f}' for kind, value in sure.items()]
+    print_scores({'set': name, **asdict(scores), **loss, **sure}, lines, as_json=options.json)
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')
@@ -120,22 +113,9 @@ def read_set(
     return name, read_corpus(name, data)
 
 
-def _print_scores(
-    name: str,
-    options: EvaluateOptions,
-    pairs: 'Pairs',
-    scores: 'Scores',
-    translations: 'list[Translation]',
-    loss: dict[str, float],
-) -> None:
-    for source, reference, translation in list(zip(pairs.sources, pairs.targets, translations, strict=True))[
-        : options.examples
-    ]:
-        print(visible(f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n'))
-    print(f'{name}, beam {options.decoding.beam_width}')
-    print(scores)
+def _loss_line(loss: dict[str, float]) -> str:
     smoothed = f'loss {loss["loss"]:.4f} (with label smoothing)  ' if 'loss' in loss else ''
-    print(
+    return (
         f'{smoothed}negative log-likelihood {loss["nll"]:.4f} nats  '
         f'perplexity {loss["perplexity"]:.3f}  per target token of {loss["target_tokens"]:,.0f}'
     )

@@ -1,18 +1,17 @@
 """What `flax-transformer evaluate RUN` does for a trigger word."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from flax_transformer.common.errors import UserError, visible
+from flax_transformer.common.errors import UserError
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
 from flax_transformer.engine.task_value import Command, EvaluateOptions
-from flax_transformer.tasks.evaluation import only_run
+from flax_transformer.tasks.evaluation import only_run, print_scores
 
 from .config import TriggerWordDataConfig
 
@@ -56,8 +55,7 @@ def evaluate(
     detector = Detector.from_run(name, step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:
         found = score(detector, clips, progress=bar.update)
-    text = visible('\n'.join(_lines(options.part, found)))
-    print(json.dumps(asdict(found), ensure_ascii=False) if options.json else text)
+    print_scores(asdict(found), _lines(options.part, found), as_json=options.json)
 
 
 def _lines(part: str, found: 'Scores') -> list[str]:
