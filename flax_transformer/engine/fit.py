@@ -21,12 +21,13 @@ _FEWEST = 20  # batches that are counted
 
 
 def as_begun(config: TaskConfig, run: RunDirectory) -> tuple[TaskConfig, bool]:
-    """The config with the steps that its run was given when it began; and whether steps are to be fitted now."""
-    asked = lambda config: (config.training.epochs, config.training.minutes)
-    known = run.read_config() if any(asked(config)) and run.exists() and steps_of(run.checkpoints) else None
-    if known is None or asked(known) != asked(config):
-        return config, any(asked(config))
-    return _with_steps(config, known.training.steps), False
+    """The config with the steps that its run has been given; and whether steps are to be fitted now."""
+    asked = config.training.epochs, config.training.minutes
+    if any(asked) and run.exists() and steps_of(run.checkpoints):
+        known = run.read_config().training
+        if (known.epochs, known.minutes) == asked:
+            return _with_steps(config, known.steps), False
+    return config, any(asked)
 
 
 def fitted(

@@ -22,7 +22,7 @@ Scores = dict[str, Any]
 
 
 class NotFinite(Exception):
-    """Raised after too many non-finite steps in a row; carries the last of them."""
+    """Carries the last of too many non-finite steps in a row."""
 
     def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
         super().__init__(f'step {step} is not finite')
@@ -82,19 +82,18 @@ class Loop:
         stop: Stop,
         profiler: Profiler,
     ) -> None:
-        """`batches`, which are endless and those of `data`, and `progress` are where the first state is.
+        """`batches`, which are those of `data`, and `progress` are where the first state is.
 
-        Args:
-          save: `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not
-            evaluated) and the loop's progress, JSON; called every checkpoint_every steps, after the last one, and when
-            asked to stop.
-          validate: returns a state's scores; called every evaluate_every steps and after the last one. One that is cut
-            short is called again at the next start, before the next step.
+        `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not evaluated)
+        and the loop's progress, JSON. `validate` returns a state's scores; one that is cut short is called again at the
+        next start.
         """
-        self._trainer, self._batches, self._save, self._reporter = trainer, batches, save, reporter
-        self._validate_state, self._data, self._profiler, self._stop = validate, data, profiler, stop
-        self._config, self._progress, self._is_compiled = trainer.config.training, progress, False
-        self._window, self._early_stopping = progress.window, progress.early_stopping
+        self._trainer, self._config = trainer, trainer.config.training
+        self._batches, self._data = batches, data
+        self._progress, self._window, self._early_stopping = progress, progress.window, progress.early_stopping
+        self._save, self._validate_state = save, validate
+        self._reporter, self._profiler, self._stop = reporter, profiler, stop
+        self._is_compiled = False
         self._pending: _Pending | None = None
 
     def run(self, state: TrainState) -> TrainState:
@@ -126,7 +125,7 @@ class Loop:
 
     def _train(self, state: TrainState, step: int) -> TrainState:
         """Dispatches one step, then reads the metrics of the previous one."""
-        is_first = not self._is_compiled
+        is_first, self._is_compiled = not self._is_compiled, True
         if is_first:  # an evaluation that was owed may have come before
             self._reporter.phase('compiling')
         # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
@@ -136,7 +135,6 @@ class Loop:
         self._profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self._trainer.step(state, batch)
-        self._is_compiled = True
         self._profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
@@ -210,19 +208,18 @@ class Loop:
     def _save_evaluated(self, state: TrainState, step: int, scores: Scores) -> None:
         # A checkpoint that is there only because of a request to stop must not become the best one.
         is_scored = self._is_due(step, self._config.checkpoint_every) or self._early_stopping.is_over
-        metrics = checkpoint_metrics(scores) if is_scored else {}
-        self._reporter.phase('saving')
-        with self._window.pause():
-            self._save(state, metrics, self._progress.to_json(), is_last=self._is_last(step))
+        self._save_state(state, step, checkpoint_metrics(scores) if is_scored else {})
 
     def _save_unevaluated(self, state: TrainState, step: int) -> None:
         if not self._progress.owes_evaluation:  # else the checkpoint that training resumed from says so already
             self._progress.owes_evaluation = True
-            self._reporter.phase('saving')
-            self._save(state, {}, self._progress.to_json(), is_last=self._is_last(step))
+            self._save_state(state, step, {})
 
-    def _is_last(self, step: int) -> bool:
-        return bool(self._stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps
+    def _save_state(self, state: TrainState, step: int, metrics: dict[str, float]) -> None:
+        is_last = bool(self._stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps
+        self._reporter.phase('saving')
+        with self._window.pause():
+            self._save(state, metrics, self._progress.to_json(), is_last=is_last)
 
     def _stopped(self, step: int) -> Interrupted:
         reason = self._stop.after(step)

@@ -39,7 +39,7 @@ def cross_entropy(
 
 def symmetric_divergence(logits: jax.Array, others: jax.Array) -> jax.Array:
     """(KL(p || q) + KL(q || p)) / 2 of each token from two [..., V] logits; nats (Liang et al. 2021, eq. 2)."""
-    log_p, log_q = (jax.nn.log_softmax(each.astype(jnp.float32), axis=-1) for each in (logits, others))
+    log_p, log_q = (jax.nn.log_softmax(x.astype(jnp.float32), axis=-1) for x in (logits, others))
     return 0.5 * ((jnp.exp(log_p) - jnp.exp(log_q)) * (log_p - log_q)).sum(axis=-1)
 
 
@@ -69,8 +69,7 @@ def _summed(sums_of: SumsOf, count: int, params: Any, hidden: Any, data: Any) ->
     def add(total: Any, chunk: Any) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, sums_of(params, *chunk)), None
 
-    chunks = jax.tree.map(lambda x: cut(x, count), (hidden, data))
-    zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks))
+    chunks, zeros = _chunks(sums_of, count, params, hidden, data)
     return jax.lax.scan(add, zeros, chunks)[0]
 
 
@@ -84,9 +83,9 @@ def _summed_forward(sums_of: SumsOf, count: int, params: Any, hidden: Any, data:
         sums, (grads, hidden_grads) = compute(params, *chunk)
         return jax.tree.map(jnp.add, total, (sums, grads)), hidden_grads
 
-    chunks = jax.tree.map(lambda x: cut(x, count), (hidden, data))
-    zeros = _zeros(sums_of, params, *jax.tree.map(lambda x: x[0], chunks)), jax.tree.map(jnp.zeros_like, params)
-    (sums, grads), hidden_grads = jax.lax.scan(add, zeros, chunks)
+    chunks, zeros = _chunks(sums_of, count, params, hidden, data)
+    first = zeros, jax.tree.map(jnp.zeros_like, params)
+    (sums, grads), hidden_grads = jax.lax.scan(add, first, chunks)
     return sums, (grads, jax.tree.map(_join, hidden_grads, hidden))
 
 
@@ -98,8 +97,11 @@ def _summed_backward(sums_of: SumsOf, count: int, gradients: Any, cotangents: An
 _summed.defvjp(_summed_forward, _summed_backward)
 
 
-def _zeros(sums_of: SumsOf, *arguments: Any) -> Any:
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(sums_of, *arguments))
+def _chunks(sums_of: SumsOf, count: int, params: Any, *data: Any) -> tuple[Any, Any]:
+    """The data cut into chunks, and zeros that their sums are added to."""
+    chunks = jax.tree.map(lambda x: cut(x, count), data)
+    shapes = jax.eval_shape(sums_of, params, *jax.tree.map(lambda x: x[0], chunks))
+    return chunks, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:

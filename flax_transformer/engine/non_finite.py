@@ -15,10 +15,7 @@ from .task import Batch
 
 
 def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
-    """The error that names the first tensor that is not finite; writes the batch to `folder`.
-
-    The step's gradients and sums are computed again; a task that updates its parameters itself has no gradients.
-    """
+    """The error that names the first tensor that is not finite; writes the batch to `folder`."""
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
     file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
     return UserError(
@@ -32,12 +29,9 @@ def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, s
 
 
 def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
-    """The path of the first tensor that is not finite, and how many of its values are not.
-
-    Checks parameters, loss and gradients in this order: a NaN loss has NaN gradients.
-    """
-    trees = {'parameters': params, 'loss': sums, 'gradients': gradients}
-    for name, tree in trees.items():
+    """The path of the first tensor that is not finite, and how many of its values are not."""
+    # In this order, since a NaN loss has NaN gradients.
+    for name, tree in {'parameters': params, 'loss': sums, 'gradients': gradients}.items():
         for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)
             if not np.isfinite(values).all():

@@ -62,18 +62,18 @@ def make_optimizer(
     betas = {'b1': config.beta1, 'b2': config.beta2}
     matrices = lambda params: jax.tree.map(lambda x: x.ndim >= 2, params)  # biases and norms do not decay
     decay = {'weight_decay': config.weight_decay, 'mask': matrices}
+    adamw = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
     if config.name == 'adam':
         update = optax.adam(rate, **betas, eps=config.epsilon)
     elif config.name == 'adamw':
-        update = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
+        update = adamw
     elif config.name == 'lion':
         update = optax.lion(rate, **betas, **decay)
     elif config.name == 'muon':
         # Its author recommends Muon for matrices within the layers, Adam for embeddings and the output table. Updates
         # are scaled to the size of Adam's (Liu et al. 2025, eq. 4), so that Adam's learning rate suits both.
         settings = {'beta': config.beta1, 'consistent_rms': 0.2, 'weight_decay': config.weight_decay}
-        adam = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
-        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **settings), 'adam': adam}, _muon_or_adam)
+        update = optax.multi_transform({'muon': optax.contrib.muon(rate, **settings), 'adam': adamw}, _muon_or_adam)
     else:
         update = optax.adafactor(rate)
     if config.clip_norm:

@@ -16,13 +16,9 @@ _MOMENT = 0.05  # seconds
 
 def interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
     """The interruption that a library turned into this error; None if the error has another cause."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
-            return error
-        seen.add(id(error))
+    while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return None
+    return error
 
 
 class Stop:
@@ -61,8 +57,7 @@ class Stop:
             warn(f'\n{self.requested}: saving after this step; another Ctrl-C stops at once\n')
         elif number == signal.SIGINT:
             if self._exits_at_second:
-                hint = 'the same command goes on from the last checkpoint'
-                end_process(128 + number, f'\nstopped at once; {hint}\n')
+                end_process(128 + number, '\nstopped at once; the same command goes on from the last checkpoint\n')
             raise KeyboardInterrupt
 
 
@@ -70,8 +65,8 @@ class Stop:
 def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
     """Turns SIGTERM and Ctrl-C into a Stop; restores the handlers afterwards.
 
-    Does nothing outside the main thread, where Python allows no handlers, and leaves ignored signals alone, as in a
-    background job of the shell. At a second Ctrl-C, ends the process with `exit_at_second`; else raises
+    Does nothing outside the main thread, where Python allows no handlers, and leaves ignored signals alone, as a
+    background job of the shell has them. At a second Ctrl-C, ends the process with `exit_at_second`; else raises
     KeyboardInterrupt, as notebooks need.
     """
     stop = Stop(exit_at_second=exit_at_second)

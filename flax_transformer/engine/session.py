@@ -36,12 +36,10 @@ Validate = Callable[[TrainState, Reporter], Scores]
 def training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
     """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step.
 
-    A mesh that the caller has set does not count.
-
     Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
     """
     lock = in_use(run.path, say=multihost.say) if multihost.is_first() else contextlib.nullcontext()
-    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock, jax.set_mesh(NO_MESH):
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock, jax.set_mesh(NO_MESH):  # not the caller's
         if multihost.count() > 1:
             stop.shared = multihost.SharedStop()
         yield stop
@@ -63,40 +61,34 @@ def run_session(
 
     Args:
       fingerprint: a hash of all examples and their order; a position means nothing in other data.
-      validate: returns the scores of a state, {} without validation data; may show samples through the reporter.
       initial_params: returns those of a new run; None: fresh ones.
-      peak_flops: FLOP/s of all devices together, for utilization; None: unknown.
+      peak_flops: FLOP/s of all devices together; None: unknown.
       before: the config that the run had so far.
 
-    Raises UserError if the run's data has changed (before the first step) or its numbers are not finite; Interrupted,
-    after saving, if asked to stop.
+    Raises UserError if the run's data has changed or its numbers are not finite; Interrupted, after saving, if asked to
+    stop.
     """
     use_compilation_cache()
     config = trainer.config.training
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', fingerprint)
     multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
-    checkpoints = Checkpoints(
-        run.checkpoints,
-        keep_last=config.keep_last,
-        keep_best=config.keep_best,
-        best_by=config.best_by,
-        say=multihost.say,
-    )
+    kept = {name: getattr(config, name) for name in ('keep_last', 'keep_best', 'best_by')}
+    checkpoints = Checkpoints(run.checkpoints, **kept, say=multihost.say)
     try:
         with preparing():
             if checkpoints.latest() is None:
                 state, saved = trainer.init_state(initial_params()), {}
             else:
                 state, saved = _resume(trainer, batches, checkpoints, data.name, fingerprint, run)
-        progress = Progress(config, saved)
+        step, progress = int(state.step), Progress(config, saved)
         owes = progress.owes_evaluation
-        if message := nothing_left(run, config, int(state.step), progress.early_stopping, owes_evaluation=owes):
+        if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)
             return
         report_start(trainer, state, before)
         with (
-            _open_reporter(trainer, run, int(state.step), progress, peak_flops) as reporter,
+            _open_reporter(trainer, run, step, progress, peak_flops) as reporter,
             contextlib.closing(Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)) as profiler,
             stop.deferred(),
         ):
@@ -127,9 +119,11 @@ def preparing() -> contextlib.AbstractContextManager[None]:
 def _saver(
     checkpoints: Checkpoints, trainer: Trainer, batches: grain.DatasetIterator, fingerprint: str
 ) -> Callable[..., None]:
-    """Returns `save`, which on a full disk does what training.on_full_disk says."""
+    """`save`, which on a full disk does what training.on_full_disk says."""
     is_tolerant = trainer.config.training.on_full_disk == 'go_on'
-    tolerance = lambda applies: tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
+
+    def tolerance(applies: bool) -> contextlib.AbstractContextManager[None]:
+        return tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
 
     def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
         position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
@@ -178,7 +172,7 @@ def _open_reporter(
 
 
 def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
-    """Computes the step again, for an error that names the first tensor that is not finite."""
+    """The error that names the first tensor that is not finite when the step is computed again."""
     before = found.state._replace(step=found.state.step - 1)
     if trainer.task.update is None:
         gradients, sums = trainer.gradients(before, found.batch)

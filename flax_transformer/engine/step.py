@@ -1,7 +1,8 @@
-"""One training step as a pure function: its passes, what is frozen; and a step of an evaluation."""
+"""One training step, and one of an evaluation, as pure functions."""
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,23 +23,18 @@ def frozen_by(patterns: Sequence[str], params: Any) -> Any:
     Raises UserError, which lists all paths, if a pattern matches none or if everything is frozen.
     """
     paths = [path for path, _ in named_leaves(params)]
-    unmatched = [pattern for pattern in patterns if not any(re.fullmatch(pattern, path) for path in paths)]
-    found = [any(re.fullmatch(pattern, path) for pattern in patterns) for path in paths]
-    if unmatched or all(found):
-        names = ', '.join(map(repr, unmatched))
-        problem = f'{names} matches no parameter' if unmatched else 'nothing is left to be trained'
-        raise UserError(f'optimizer.freeze: {problem}. There are\n' + '\n'.join(f'  {path}' for path in paths))
-    return jax.tree.unflatten(jax.tree.structure(params), found)
+    matches = {pattern: [re.fullmatch(pattern, path) is not None for path in paths] for pattern in patterns}
+    unmatched = [repr(pattern) for pattern in patterns if not any(matches[pattern])]
+    is_frozen = [any(column) for column in zip(*matches.values(), strict=True)]
+    if unmatched or all(is_frozen):
+        problem = f'{", ".join(unmatched)} matches no parameter' if unmatched else 'nothing is left to be trained'
+        raise UserError('\n  '.join([f'optimizer.freeze: {problem}. There are', *paths]))
+    return jax.tree.unflatten(jax.tree.structure(params), is_frozen)
 
 
 def stop_gradients(params: Any, is_frozen: Any) -> Any:
     """The parameters, with no gradients through the frozen ones."""
     return jax.tree.map(lambda frozen, x: jax.lax.stop_gradient(x) if frozen else x, is_frozen, params)
-
-
-def keep_frozen(old: Any, new: Any, is_frozen: Any) -> Any:
-    """`new`, with frozen parameters from `old`: adding zeros, or averaging equal numbers, may change bits."""
-    return jax.tree.map(lambda frozen, old, new: old if frozen else new, is_frozen, old, new)
 
 
 class Passes(NamedTuple):
@@ -92,23 +88,19 @@ def train_step(
     batch: Batch,
     key: jax.Array,
     *,
-    loss: Loss,
-    weight: str,
     tx: optax.GradientTransformation,
     ema_decay: float = 0.0,
     is_frozen: Any = None,
-    passes: Passes | None = None,
-    sum_in: str = 'float32',
-    axis_name: str | None = None,
+    **how: Any,
 ) -> tuple[TrainState, Sums]:
     """The state after one update, and metrics: the sums over the batch, `grad_norm`, and whether it was `skipped`.
 
     If the loss or the gradient norm is not finite, the update is skipped: parameters, moments, their counts (which
     drive the learning rate) and the moving average keep their bits. The step still advances, and with it the position
     in the data and the random numbers. Parameters that `is_frozen` (a tree of bools) marks keep their bits, too.
+    `how` are the options of `gradients`.
     """
-    options = {'loss': loss, 'weight': weight, 'passes': passes, 'sum_in': sum_in, 'axis_name': axis_name}
-    grads, sums = gradients(state, batch, key, **options)
+    grads, sums = gradients(state, batch, key, **how)
     norm = optax.tree.norm(grads)
     is_finite = jnp.isfinite(norm) & jnp.isfinite(sums['loss'])
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
@@ -116,8 +108,10 @@ def train_step(
     step = state.step + 1
     ema = None if state.ema is None else _moving_average(state.ema, params, step, ema_decay)
     if is_frozen is not None:
-        params = keep_frozen(state.params, params, is_frozen)
-        ema = None if ema is None else keep_frozen(state.ema, ema, is_frozen)
+        # Adding zeros, or averaging equal numbers, may change bits.
+        keep = partial(jax.tree.map, lambda is_frozen, old, new: old if is_frozen else new, is_frozen)
+        params = keep(state.params, params)
+        ema = None if ema is None else keep(state.ema, ema)
     new = TrainState(step, params, opt_state, ema)
     # Elementwise rather than lax.cond: it fuses with the update and costs no extra pass over memory.
     state = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), new, state)._replace(step=step)

@@ -66,12 +66,11 @@ class Task(Protocol):
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         """The loss summed over the batch, and other sums, including those of `counts`; no dropout without a key."""
 
+    # update(params, memory, batch, key, *, learning_rate, share) -> params, memory, sums
     # Optional, instead of gradients and an optimizer: the task updates its parameters itself, such as the few rows of a
-    # large table that a batch names. All devices hold the same parameters and must apply the same update: `share`
-    # collects what they computed from their rows of the batch. The sums include the loss as 'loss'. If an update is not
-    # finite, parameters and memory must stay as they are, and the loss must not be finite either.
-    #
-    #     def update(self, params, memory, batch, key, *, learning_rate, share) -> tuple[Params, Any, Sums]
+    # large table that a batch names. All devices must apply the same update: `share` collects what they computed from
+    # their rows. The sums include 'loss'. If an update is not finite, neither may the loss be; parameters and memory
+    # stay as they are.
     update: Callable[..., tuple[Params, Any, Sums]] | None = None
 
     def init_memory(self, params: Params) -> Any:
@@ -102,7 +101,7 @@ class TrainState(NamedTuple):
 def init_state(
     init: Callable[[jax.Array], Any], key: jax.Array, tx: Any, *, has_ema: bool = False, params: Any = None
 ) -> TrainState:
-    """The state before the first step, from `params` if given, else from `init(key)`; `tx` as optax has them."""
+    """The state before the first step, from `params` if given, else from `init(key)`."""
     params = jax.jit(init)(key) if params is None else params  # one jit: starts faster than op by op
     # A copy: the step donates its input, and a buffer cannot be donated twice.
     ema = jax.tree.map(jnp.copy, params) if has_ema else None

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from flax_transformer.common.errors import UserError
 
@@ -30,14 +29,14 @@ class OwnUpdate:
 
     def __init__(self, task: Task, config: EngineConfig, rate: Schedule) -> None:
         """Raises UserError for settings that need gradients."""
-        for name, is_set in {
-            'optimizer.freeze': bool(config.optimizer.freeze),
-            'optimizer.ema_decay': config.optimizer.ema_decay > 0,
-            'parallel.max_tokens_per_device': config.parallel.max_tokens_per_device > 0,
+        is_set = {
+            'optimizer.freeze': config.optimizer.freeze,
+            'optimizer.ema_decay': config.optimizer.ema_decay,
+            'parallel.max_tokens_per_device': config.parallel.max_tokens_per_device,
             'parallel.sum_gradients_in': config.parallel.sum_gradients_in != 'float32',
-        }.items():
-            if is_set:
-                raise UserError(f'{name} has no effect with {type(task).__name__}, which updates its parameters itself')
+        }
+        if name := next(filter(is_set.get, is_set), None):
+            raise UserError(f'{name} has no effect with {type(task).__name__}, which updates its parameters itself')
         self._task, self._rate = task, rate
 
     def init(self, params: Params) -> Memory:
@@ -46,10 +45,8 @@ class OwnUpdate:
     def step(
         self, state: TrainState, batch: Batch, key: jax.Array, *, axis_name: str | None = None
     ) -> tuple[TrainState, Sums]:
-        """The state after one step, and metrics: the task's sums, and whether the step was `skipped`.
-
-        The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
-        """
+        """The state after one step, and metrics: the task's sums, and whether the step was `skipped`."""
+        # The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
         memory: Memory = state.opt_state
         key, share = jax.random.fold_in(key, state.step), lambda rows: rows
         if axis_name:
@@ -110,8 +107,9 @@ class Trainer:
 
     def reschedule(self, config: EngineConfig) -> None:
         """Takes a config with another number of steps; only the train step, which has the learning rate, changes."""
-        is_same = config.fitted_optimizer == self.config.fitted_optimizer
-        is_same &= config.optimizer.schedule not in ('linear', 'cosine') or config.optimizer.schedule_steps is not None
+        optimizer = config.optimizer
+        ends = optimizer.schedule in ('linear', 'cosine') and optimizer.schedule_steps is None
+        is_same = config.fitted_optimizer == self.config.fitted_optimizer and not ends
         self.config = config
         if not is_same:
             self._make_optimizer()
@@ -136,7 +134,7 @@ class Trainer:
         return init_state(self.task.init, key, self.tx, has_ema=has_ema, params=params)
 
     def init_state(self, params: Params = None) -> TrainState:
-        """The state before the first step, on its devices, from `params` if given (donated)."""
+        """The state before the first step, on its devices, from `params` (donated) if given."""
         if params is None and (self.devices.strategy == 'mesh' or multihost.count() > 1):
             return jax.jit(self._fresh_state, out_shardings=self.shardings)()  # no device ever holds the whole state
         return self.devices.put(self._fresh_state(params), self.shardings)
@@ -159,7 +157,7 @@ class Trainer:
     def _split(self, batch: Batch) -> Batch:
         """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
         own = len(self.own_rows)
-        rows = {np.shape(x)[0] for x in jax.tree.leaves(batch)}
+        rows = {len(x) for x in jax.tree.leaves(batch)}
         if rows != {own}:
             raise ValueError(
                 f'a batch has {", ".join(map(str, sorted(rows)))} rows; expected {own}, from '
@@ -176,9 +174,7 @@ class Trainer:
         """The train step, ready to compile for devices that need not be present."""
         batch = self.task.batch_shapes()
         if batch is None:
-            raise UserError(
-                f'{type(self.task).__name__} has no batch_shapes, without which its step is not compiled ahead'
-            )
+            raise UserError(f'{type(self.task).__name__} has no batch_shapes, needed to compile its step ahead')
         return self.compiled_step.lower(self.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))
 
 

@@ -41,11 +41,8 @@ def held_out(validation: Callable[[Any, Any, Trainer], Validate]) -> Callable[..
     """The validation of a recipe, or none where `prepared.validation` is None or has no rows."""
 
     def validate(config: Any, prepared: Any, trainer: Trainer) -> Validate | None:
-        return validation(config, prepared, trainer) if has_rows(prepared.validation) else None
+        data = prepared.validation
+        is_empty = data is None or (hasattr(data, '__len__') and not len(data))
+        return None if is_empty else validation(config, prepared, trainer)
 
     return validate
-
-
-def has_rows(data: Any) -> bool:
-    """Whether there are data, in an array too, which has no truth."""
-    return data is not None and (not hasattr(data, '__len__') or len(data) > 0)
