@@ -1,7 +1,4 @@
-"""Vocabularies: words or characters by id, or SentencePiece's pieces.
-
-Learned from the training texts of a run and kept in its folder `tokenizer`.
-"""
+"""Vocabularies: words, characters or SentencePiece's pieces by id, kept in a run's folder `tokenizer`."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -45,8 +42,8 @@ class TokenizerRun(RunDirectory[C]):
 class Vocabulary:
     """Units by id. A task's subclass encodes texts.
 
-    It has `hashed()`, the units as the digest has them, `written()`, as the file has them, and `read(text)`, the units
-    that were written, which raises ValueError or TypeError for a damaged text.
+    It has `hashed()`, the units as the digest has them, `written()`, as the file has them, and the class method
+    `read(text)`, which raises ValueError or TypeError for a damaged file.
     """
 
     first_id: ClassVar[int]  # the first unit's; smaller ids are special
@@ -56,7 +53,6 @@ class Vocabulary:
     def __init__(
         self, source: 'Sequence[str] | SentencePieceTokenizer', *, kind: str | None = None, lower_case: bool
     ) -> None:
-        """`kind`: of the units, one of `kinds`; None: the first."""
         self.pieces = None if isinstance(source, Sequence) else source
         self.units = () if self.pieces else tuple(source)
         self.kind, self.lower_case = kind or self.kinds[0], lower_case
@@ -74,7 +70,6 @@ class Vocabulary:
         return hashlib.sha256(f'{self.lower_case}\n{content}'.encode()).hexdigest()
 
     def check_fits(self, vocab_size: int) -> None:
-        """Raises UserError if a model of this vocab_size has no row for an id."""
         check_fits(self.size, vocab_size, 'tokens')
 
     def save(self, folder: Path) -> None:
@@ -88,7 +83,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The vocabulary that `save` wrote. Raises UserError if a file is missing or damaged."""
+        """The vocabulary that `save` wrote."""
         kind = kind_of(folder)
         with naming_damage(folder):
             lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True
@@ -97,14 +92,14 @@ class Vocabulary:
 
                 return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
             units = cls.read(read_limited(folder / cls.file, MOST_WORDS).decode('utf-8'))
-            found = cls(units, kind=kind, lower_case=lower_case)
-            if found.digest != parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
+            vocabulary = cls(units, kind=kind, lower_case=lower_case)
+            if vocabulary.digest != parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
                 raise ValueError('its checksum differs')
-            return found
+            return vocabulary
 
 
 def check_fits(size: int, vocab_size: int, what: str) -> None:
-    """Raises UserError if a model of this vocab_size has no row for one of `size` words or tokens, as `what` says."""
+    """Raises UserError if a model of this vocab_size has no row for one of `size` ids of `what`."""
     if size > vocab_size:
         raise UserError(
             f'model.vocab_size={vocab_size}, but the vocabulary has {size} {what}; set --model.vocab-size {size}'

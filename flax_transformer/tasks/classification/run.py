@@ -1,9 +1,4 @@
-"""The run directory of a classifier: what every run has, its vocabulary and its labels.
-
-tokenizer/         the vocabulary: words, or a SentencePiece model
-tokenizer.sha256   its digest when the run began; older runs have none
-labels.json        the labels, and how many training examples have each
-"""
+"""The run directory of a classifier, with its vocabulary and its labels."""
 
 import json
 import math
@@ -54,8 +49,8 @@ class Run(TokenizerRun[ClassificationConfig]):
     def read_labels(self) -> Labels:
         file = self.path / LABELS_FILE
         with naming_damage(file):
-            found = parse_json(read_limited(file))
-            labels = Labels(tuple(map(str, found['names'])), tuple(map(int, found['counts'])))
+            content = parse_json(read_limited(file))
+            labels = Labels(tuple(map(str, content['names'])), tuple(map(int, content['counts'])))
             if len(labels.names) != len(labels.counts) or min(labels.counts) < 1:
                 raise ValueError('expected names, and as many counts of at least 1')
             return labels
@@ -79,6 +74,7 @@ class Run(TokenizerRun[ClassificationConfig]):
 
 def _temperature(scores: Sequence[dict[str, Any]]) -> float:
     """The checkpoint's, or the geometric mean of those that were averaged; 1 if one lacks it."""
-    found = [each.get(f'validation_{TEMPERATURE}') for each in scores if isinstance(each, dict)]
-    is_known = found and all(isinstance(each, float) and 0 < each < math.inf for each in found)
-    return math.exp(sum(map(math.log, found)) / len(found)) if is_known else 1.0
+    known = [each.get(f'validation_{TEMPERATURE}') for each in scores if isinstance(each, dict)]
+    if not known or not all(isinstance(value, float) and 0 < value < math.inf for value in known):
+        return 1.0
+    return math.exp(sum(map(math.log, known)) / len(known))

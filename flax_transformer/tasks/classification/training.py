@@ -55,19 +55,16 @@ class ClassificationTask(Task):
         return (smoothed * batch.weight).sum(), sums
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        weight, examples = max(sums['weighted_examples'], 1e-9), max(sums['examples'], 1.0)
-        return {
-            'loss': sums['loss'] / weight,
-            'nll': sums['nll'] / weight,
-            'accuracy': sums['right'] / examples,
-            'examples': sums['examples'],
-        }
+        weight, examples = max(sums['weighted_examples'], 1e-9), sums['examples']
+        means = {name: sums[name] / weight for name in ('loss', 'nll')}
+        return means | {'accuracy': sums['right'] / max(examples, 1.0), 'examples': examples}
 
     def batch_shapes(self) -> Batch:
-        rows, slots = self.rows_per_step, self.slots_per_row
+        rows = self.rows_per_step
+        tokens = jax.ShapeDtypeStruct((rows, self.slots_per_row), jnp.int32)
         labels = jax.ShapeDtypeStruct((rows,), jnp.int32)
         weight = jax.ShapeDtypeStruct((rows,), jnp.float32)
-        return Batch(jax.ShapeDtypeStruct((rows, slots), jnp.int32), labels, weight)
+        return Batch(tokens, labels, weight)
 
 
 class ClassificationValidation(Validation):

@@ -1,9 +1,4 @@
-"""The run directory of word vectors: what every run has, its vocabulary, and the text as ids.
-
-vocabulary.txt     `word count`, the most frequent first
-corpus.ids, .json  the text, see `corpus`; resuming reads them
-corpus.counts      how often words occur together, see `glove`
-"""
+"""The run directory of word vectors, with the vocabulary and the text as ids (`corpus`)."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +48,6 @@ class Run(RunDirectory[EmbeddingsConfig]):
         vocabulary.save(self.path / VOCABULARY_FILE)
 
     def read_vocabulary(self) -> Vocabulary:
-        """The run's words. Raises UserError if the file is missing or damaged."""
         return Vocabulary.load(self.path / VOCABULARY_FILE)
 
     @staticmethod

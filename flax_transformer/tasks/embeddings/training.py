@@ -57,14 +57,7 @@ class Word2VecTask(_TaskOfBlocks):
         return word2vec.init_tables(self._config, key)
 
     def update(
-        self,
-        params: Params,
-        memory: Any,
-        batch: TextBlocks,
-        key: jax.Array,
-        *,
-        learning_rate: jax.Array,
-        share: Share,
+        self, params: Params, memory: Any, batch: TextBlocks, key: jax.Array, *, learning_rate: jax.Array, share: Share
     ) -> tuple[Params, Any, Sums]:
         def one_block(params: Params, block: TextBlocks) -> tuple[Params, Sums]:
             updates, sums = self._updates(params, block, learning_rate)
@@ -77,8 +70,8 @@ class Word2VecTask(_TaskOfBlocks):
         return self._updates(params, block, 1.0)[1]
 
     def batch_shapes(self) -> TextBlocks:
-        rows, size = self.rows_per_step, self.slots_per_row
-        shape = lambda dtype, *columns: jax.ShapeDtypeStruct((rows, *columns), dtype)
+        size = self.slots_per_row
+        shape = lambda dtype, *columns: jax.ShapeDtypeStruct((self.rows_per_step, *columns), dtype)
         words, reach = shape(jnp.int32, size + 2 * self._config.window), shape(jnp.int8, size)
         if self._config.output == 'negative_sampling':
             return Blocks(words, reach, reach, shape(jnp.int32, size))

@@ -1,8 +1,4 @@
-"""The run directory of a speech-to-text model: what every run has, and its units.
-
-tokenizer/         the units: words, characters, or a SentencePiece model
-tokenizer.sha256   their digest when the run began
-"""
+"""The run directory of a speech-to-text model, with its units."""
 
 from typing import Any, NamedTuple
 

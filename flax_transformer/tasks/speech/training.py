@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
+    """Reads the data of a run, and checks that of a new one."""
     if config.has_validation:
         jiwer()  # raises if it is missing
     corpora = read_corpora(config, CORPORA[:2] if run.is_prepared() else CORPORA, say=say)
@@ -54,10 +54,7 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
     units.check_fits(config.model.vocab_size)
     kept = {name: usable(corpora[name], config, units) for name in CORPORA[:2] if name in corpora}
     seeds = {'train': config.seed, 'validation': 0}  # always the same validation strings
-    examples = {
-        name: examples_of(corpus, config, seed=seeds[name], is_training=name == 'train')
-        for name, corpus in kept.items()
-    }
+    examples = {name: examples_of(kept[name], config, name, seed=seeds[name]) for name in kept}
     longest = max(len(units.encode(each.text)) for each in kept['train'].recordings)
     clips = max(config.strings.most, 1)
     most_labels = max(clips * longest + clips - 1, 1)  # a space separates two
@@ -69,25 +66,19 @@ def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
         run.write_tokenizer(prepared.units)
 
 
-def examples_of(corpus: Corpus, config: SpeechConfig, *, seed: int, is_training: bool = False) -> Examples:
+def examples_of(corpus: Corpus, config: SpeechConfig, name: str, *, seed: int) -> Examples:
     """The recordings of a corpus, by themselves or in strings."""
     if not config.strings.most:
         return corpus
-    return Strings(
-        corpus,
-        config.strings,
-        rate=config.features.sample_rate,
-        most_samples=config.most_samples,
-        seed=seed,
-        is_training=is_training,
-    )
+    sizes = {'rate': config.features.sample_rate, 'most_samples': config.most_samples}
+    return Strings(corpus, config.strings, **sizes, seed=seed, is_training=name == 'train')
 
 
 class SpeechTask(Task):
     """The config's model and the CTC cost of transcripts.
 
-    A batch's rows are as long as one of a few lengths; `slots_per_row` and `batch_shapes` are those of the longest,
-    with as many labels as could fit.
+    Batches have a few lengths; `slots_per_row` and `batch_shapes` are those of the longest, with as many labels as
+    could fit.
     """
 
     slot_name = 'frame_slots'
@@ -104,43 +95,36 @@ class SpeechTask(Task):
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         config, rngs = self._config, {}
+        sounds = batch.samples, batch.num_samples, config.features
         if key is None:
-            features, num_frames = features_of(batch.samples, batch.num_samples, config.features)
+            features, num_frames = features_of(*sounds)
         else:
             perturbing, dropout = jax.random.split(key)
             rngs = {'dropout': drawn_once(dropout)}
-            features, num_frames = training_features(
-                perturbing, batch.samples, batch.num_samples, config.features, config.perturbation
-            )
+            features, num_frames = training_features(perturbing, *sounds, config.perturbation)
         logits, num_frames = self._model.apply(
             {'params': params}, features, num_frames, deterministic=key is None, rngs=rngs
         )
         cost, fits = ctc_cost(logits, num_frames, batch.labels, batch.num_labels)
         is_utterance = batch.num_samples > 0
-        counts = is_utterance & fits
+        weighs = is_utterance & fits
         sums = {
-            'labels': jnp.where(counts, batch.num_labels, 0).sum(),
-            'utterances': counts.sum(),
+            'labels': jnp.where(weighs, batch.num_labels, 0).sum(),
+            'utterances': weighs.sum(),
             'too_short': (is_utterance & ~fits).sum(),  # their labels need more frames
         }
-        return jnp.where(counts, cost, 0.0).sum(), sums
+        return jnp.where(weighs, cost, 0.0).sum(), sums
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        return {
-            'loss': sums['loss'] / max(sums['labels'], 1.0),
-            'utterances': sums['utterances'],
-            'too_short': sums['too_short'],
-        }
+        counts = {name: sums[name] for name in ('utterances', 'too_short')}
+        return {'loss': sums['loss'] / max(sums['labels'], 1.0), **counts}
 
     def batch_shapes(self) -> Batch:
         config, rows = self._config, self.rows_per_step
-        integers = jax.ShapeDtypeStruct((rows,), jnp.int32)
-        return Batch(
-            jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32),
-            integers,
-            jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32),
-            integers,
-        )
+        samples = jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32)
+        labels = jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32)
+        lengths = jax.ShapeDtypeStruct((rows,), jnp.int32)
+        return Batch(samples, lengths, labels, lengths)
 
 
 SHOWN = 2  # transcripts that are reported
@@ -157,13 +141,10 @@ class SpeechValidation(Validation):
         self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        """Loss, in nats a label, and word and character error rate; shows some transcripts.
-
-        As in training, recordings that are too short for their labels are counted, and weigh nothing in the loss.
-        """
+        """Loss, in nats a label, and word and character error rate; shows some transcripts."""
         log_probs = self._predictor(params, self._waveforms)
         transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
-        for reference, transcript in list(zip(self._references, transcripts, strict=True))[:SHOWN]:
+        for reference, transcript in zip(self._references[:SHOWN], transcripts, strict=False):
             reporter.say(f'  {reference!r} is heard as {transcript!r}')
         words = errors(self._references, transcripts)
         characters = errors(self._references, transcripts, unit='characters')
@@ -184,7 +165,7 @@ def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
 
 
 def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    """The batches of a run; with several processes, this one's rows of them. Reports their lengths."""
+    """The batches of a run; reports their lengths."""
     batches = TrainingBatches(config, prepared, trainer.own_rows)
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
     say(

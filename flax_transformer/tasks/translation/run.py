@@ -1,10 +1,4 @@
-"""The run directory of a translation model: what every run has, its tokenizer, and what it was trained on.
-
-tokenizer/         the tokenizer
-tokenizer.sha256   its digest when the run began; older runs have none
-data_files.json    sizes and checksums of the training and validation files when the run began
-data_cache/        the training corpora as ids; may be deleted, and is rebuilt when needed
-"""
+"""The run directory of a translation model, with its tokenizer and what it was trained on."""
 
 import contextlib
 import json

@@ -37,7 +37,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the recordings, and checks those of a new run. Raises UserError for anything the user can fix."""
+    """Reads the recordings, and checks those of a new run."""
     is_new = not run.exists()
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
@@ -48,7 +48,7 @@ def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = N
 
 
 def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
-    """Fresh parameters, with the mean and the deviation that the features of training scenes have."""
+    """Fresh parameters, with the mean and the deviation of the features of training scenes."""
     params = init_params(config.model, config.features, jax.random.key(config.seed))
     samples = np.stack([prepared.train.scene(number).samples for number in range(_SCENES_OF_STATISTICS)])
     return with_statistics(params, samples, config.features)
@@ -119,10 +119,9 @@ class TriggerWordTask(Task):
 
 
 def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
-    """Normalized frames [B, F, M] as another microphone hears them.
+    """Normalized frames [B, F, M] as another microphone hears them: each scene's spectrum is tilted and bent at random.
 
-    Each scene's spectrum is tilted and bent at random. Up to 8 neighboring bands are masked with 0, their mean, as in
-    SpecAugment (Park et al. 2019).
+    Some neighboring bands are masked with 0, their mean, as in SpecAugment (Park et al. 2019).
     """
     color_key, first_key, count_key = jax.random.split(key, 3)
     scenes, _, bands = frames.shape
