@@ -46,7 +46,6 @@ def main(argv: list[str]) -> None:
 
 
 def _watch(names: Sequence[str], output: Path | None) -> None:
-    """Shows the table, and draws the picture, whenever they change, until all runs are finished."""
     from flax_transformer.engine.runs.finished import seems_finished
     from flax_transformer.engine.runs.learning_curves import table
 

@@ -86,9 +86,9 @@ def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
 
 
 def options_of(kind: Any, values: Any = None, *, every_class: bool = False) -> Iterator[Option]:
-    """Yields every field of a dataclass and its sections as an option, with the values of an instance, if given.
+    """Every field of a dataclass and its sections as an option, with the values of an instance, if given.
 
-    With `every_class`, also the fields of the other classes that a section may have; a name may come twice.
+    With `every_class`, also those of the other classes that a section may have; a name may come twice.
     """
     made = kind if values is None else type(values)
     made = typing.get_origin(made) or made
@@ -167,7 +167,6 @@ def short_help(prog: str, description: str, options: Any, values: Any = None) ->
 
 
 def _lines(option: Option, width: int) -> list[str]:
-    """An option, the first clause of its text, and its value."""
     text = option.text
     if not option.choices:
         text = text.partition('; ')[0]  # what follows is about special values
@@ -187,7 +186,7 @@ def _lines(option: Option, width: int) -> list[str]:
 
 
 def _positionals(options: Any) -> Iterator[tuple[str, str]]:
-    """Name and text of the arguments that have no name on the command line, after the first."""
+    """Name and text of the arguments after the first that have no name on the command line."""
     made = typing.get_origin(options) or options
     hints = typing.get_type_hints(made, include_extras=True)
     yield from ((name, text) for name, text in texts_of(made).items() if _is_positional(hints[name]))

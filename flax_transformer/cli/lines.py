@@ -59,8 +59,8 @@ def chunks(
                 yield chunk
                 got = error.object[error.start]
                 raise BadInput(
-                    f'{place} {number}: byte 0x{got:02x} is not valid UTF-8; expected UTF-8, for example '
-                    f'from `iconv -f LATIN1 -t UTF-8`; or give --invalid replace{KEPT}'
+                    f'{place} {number}: byte 0x{got:02x} is not valid UTF-8; convert it, as by '
+                    f'`iconv -f LATIN1 -t UTF-8`, or give --invalid replace{KEPT}'
                 ) from None
             chunk.append(line)
         num_bytes += len(raw)
@@ -73,12 +73,10 @@ def chunks(
 
 
 class LineWriter:
-    """Writes whole lines to a file or to standard output; with `resume`, after those already in the file.
-
-    Raises UserError if the file is not empty and `resume` is not set. None is for commands that cannot resume.
-    """
+    """Writes whole lines to a new file or to standard output; with `resume`, after those already in the file."""
 
     def __init__(self, path: Path | None, *, resume: bool | None = None) -> None:
+        """`resume`: None: the command cannot."""
         self.num_before = 0  # lines already in the file
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
@@ -105,7 +103,6 @@ class LineWriter:
             self._file.close()
 
     def write(self, lines: list[str]) -> None:
-        """Writes whole lines, so that a reader has them before the next are made."""
         # A file's name may have bytes that are not UTF-8.
         self._file.write(''.join(line + '\n' for line in lines).encode('utf-8', 'backslashreplace'))
         self._file.flush()
@@ -123,12 +120,11 @@ def _whole_lines(file: BinaryIO) -> tuple[int, int]:
 
 
 def to_json(record: dict[str, Any]) -> str:
-    """The record as JSON on one line, whatever a reader takes for a line end."""
     return without_line_breaks(json.dumps(record, ensure_ascii=False))
 
 
 def without_line_breaks(text: str) -> str:
-    """The same JSON without characters that some reader takes for a line end."""
+    """The same JSON on one line, whatever a reader takes for a line end."""
     text = text.replace('\r', ' ')  # stands between values: within a string JSON has it escaped
     for character in '' if text.isascii() else '\x85\u2028\u2029':
         text = text.replace(character, f'\\u{ord(character):04x}')
@@ -150,10 +146,10 @@ class Record(NamedTuple):
 def read_records(
     chunks: Iterable[list[str | bytes]], form: str, done: int = 0, place: str = 'input line'
 ) -> Iterator[list[Record]]:
-    """Yields the records of each chunk of lines; `done` lines come before the first.
+    """Yields the records of each chunk of lines, which `done` others precede.
 
-    A line is a text or, if the form is `jsonl`, a JSON object with a field `text`, a JSON string, or blank. Raises
-    BadInput, with `place` and the line's number, for any other, after the records before it.
+    A line is a text or, if the form is `jsonl`, a JSON object with a field `text`, a JSON string, or blank. Any other
+    raises BadInput, with `place` and its number, after the records before it.
     """
     for chunk in chunks:
         records: list[Record] = []
@@ -234,7 +230,7 @@ _DECODER = json.JSONDecoder(parse_int=lambda digits: 0, parse_float=lambda digit
 
 
 def _members(source: str) -> Iterator[tuple[str, str]]:
-    """The name and the text of each member of a JSON object that has been decoded before, so it is valid."""
+    """The name and the text of each member of a valid JSON object."""
     begin = _skip(source, source.index('{') + 1)
     while source[begin] != '}':
         name, end = _DECODER.raw_decode(source, begin)
@@ -251,13 +247,10 @@ def _skip(source: str, begin: int) -> int:
 def lines_from(
     stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], command: str
 ) -> Iterator[list[str | bytes]]:
-    """The lines of a command's input after the first `done`: chunks of the stream, or what a person types.
-
-    The options have the fields `input` and `invalid`; the model is compiled before a person is asked.
-    """
+    """The lines of a command's input after the first `done`: chunks of the stream, or what a person types."""
     if options.input is None and stream.isatty():
         with explained_if_slow('compiling'):
-            model('a')
+            model('a')  # compiles before a person is asked
         return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
     lines = bounded_lines(stream, MOST_LINE)
     return chunks(lines, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
@@ -270,7 +263,7 @@ def bar_of_lines(options: Any) -> tqdm:
 
 
 def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | bytes]]:
-    """Each line that is typed, as a list of one, until Ctrl-D. Bytes that are not UTF-8 are left to the command."""
+    """Each line that is typed, as a list of one, until Ctrl-D."""
     with contextlib.suppress(ImportError):  # some systems lack it
         if sys.stdout.isatty():
             import readline  # noqa: F401 - from here on, input() has editing and a history
@@ -300,7 +293,6 @@ def _ask(prompt: str) -> bytes | None:
 
 @contextlib.contextmanager
 def explained_if_slow(reason: str) -> Iterator[None]:
-    """Says what the block does if it takes longer than a person expects."""
     timer = threading.Timer(SLOW, note, [f'{reason} ...'])
     timer.daemon = True
     timer.start()

@@ -66,7 +66,6 @@ def main(argv: list[str]) -> None:
 
 
 def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
-    """What fits into the time that was given, and into a day."""
     from flax_transformer.common.compilation_cache import use_compilation_cache
     from flax_transformer.engine.devices.devices import prepare_devices
 
@@ -77,7 +76,6 @@ def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
 
 
 def _command(name: str) -> tuple[str, Command]:
-    """The task of that name, and what it does here."""
     recipe = recipe_named(name)
     task = recipe.config.task
     if recipe.propose is None:
@@ -111,7 +109,6 @@ def _passes(fitted: Candidate) -> str:
 
 
 def _described(fitted: Candidate) -> str:
-    """How long a model is trained and, if it was measured, its size and the time."""
     text = f'{fitted.steps:,} steps, {_passes(fitted)}'
     if fitted.seconds is None:
         return text
@@ -148,7 +145,6 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
 
 
 def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -> Iterator[str]:
-    """The lines of a section's fields; `prefix` is its name and a dot, '' for the whole config."""
     texts = texts_of(type(section))
     fields = list(dataclasses.fields(section))
     if not prefix:

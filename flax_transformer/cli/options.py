@@ -55,17 +55,15 @@ def parse(
     default: Callable[[str], T] | None = None,
     most: int | None = 1,
 ) -> T:
-    """The options of a command, parsed from its first argument and the fields that follow.
+    """The options of a command, parsed from its positional arguments, at most `most`, and the fields that follow.
 
     Args:
       options: a dataclass, perhaps generic in the class of its field `config`.
-      description: what the command does; None: as the dataclass's docstring says.
+      description: None: the dataclass's docstring.
       first: what messages call the first argument.
       task: the task of the run that is the first argument; None: any.
       default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
-        None: the config, of options that have one, is that of the first argument, a run or a config; other options have
-        the data and decoding of the run that is the first argument.
-      most: the maximum number of positional arguments; None: any number.
+        None: they have the config of the first argument, a run or a config, or the data and decoding of that run.
     """
     prog = f'flax-transformer {command} {first}'
     given = positional(argv)
@@ -93,7 +91,7 @@ def parse(
 
 
 def _defaults(options: type[T], first: str, task: str | None) -> T:
-    """The options with a config, or with a run's sections, but for its devices: this may be another machine."""
+    """The options with a config, or with a run's sections except for its devices: this may be another machine."""
     names = {field.name for field in dataclasses.fields(options)}
     if 'config' in names:
         return options(config=read_config(first, task))
@@ -107,7 +105,7 @@ def positional(argv: list[str]) -> list[str]:
 
 
 def value_of(option: str, argv: list[str]) -> str | None:
-    """The value of an option that is needed before parsing, because it decides what others there are."""
+    """The value of an option that decides which others there are."""
     for given, value in itertools.pairwise([*argv, '']):
         name, _, here = given.partition('=')
         if name.replace('_', '-') == option:
@@ -134,10 +132,7 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
-    """The translator of runs, with a command's fields of decoding and parallel, and its step, if it has one.
-
-    Notes a GPU that JAX does not use.
-    """
+    """The translator of runs, with a command's `decoding`, `parallel` and, if it has one, `step`."""
     from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
 
     prepare_devices(options.parallel.num_devices)

@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def _speed(config: Any) -> float:
-    """FLOP/s of training on the devices here, measured with few layers and rows, as `new` does."""
+    """FLOP/s of training on the devices here, measured with few layers and rows."""
     from flax_transformer.cost.step_cost import step_seconds
 
     most = {'model': {'num_encoder_layers': 1, 'num_decoder_layers': 1}, 'training': {'tokens_per_step': 2048}}
@@ -79,7 +79,6 @@ def _speed(config: Any) -> float:
 def as_json(
     cost: StepCost, nearest: tuple[dict[str, Any], StepCost] | None, speed: float | None = None
 ) -> dict[str, Any]:
-    """The cost and what follows from it, in bytes, seconds and FLOPs; `speed` in FLOP/s was measured."""
     times = cost.times and {'least': cost.times.least, 'most': cost.times.most}
     return asdict(cost) | {
         'collectives': cost.collectives and [exchange._asdict() for exchange in cost.collectives],
@@ -93,7 +92,7 @@ def as_json(
 
 
 def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
-    """The cost as text; `speed` in FLOP/s, if it was measured here."""
+    """The cost as text; `speed` in FLOP/s, if it was measured."""
     passes = f' in {cost.passes} passes' if cost.passes > 1 else ''
     yield f'  parameters      {cost.parameters:,}'
     yield f'  batch           {cost.rows_per_step} rows, {cost.tokens_per_step:,} target slots'

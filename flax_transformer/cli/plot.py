@@ -73,7 +73,7 @@ def pictures() -> dict[str, Picture]:
 
 
 def _picture(kind: str, names: Sequence[str]) -> Picture:
-    """The picture of a kind; a task of one's own may have kinds that are drawn of its runs alone."""
+    """The picture of a kind, which may be one of the task of the run that is named."""
     known = pictures()
     if kind not in known and names and Path(names[0]).is_dir():
         known |= recipe_of_run(Path(names[0])).pictures
@@ -119,16 +119,12 @@ def _positions(*names: str) -> 'Figure':
 
 
 def check_format(output: Path) -> None:
-    """Raises UserError for a name of another format."""
     if output.suffix not in FORMATS:
         raise UserError(f'--output {output}: expected a file name ending in {", ".join(FORMATS)}')
 
 
 def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> None:
-    """Draws into a file that is whole at any time, for viewers that read it again.
-
-    Raises UserError without matplotlib, saying that `what` needs it.
-    """
+    """Draws into a file that is whole at any time, for viewers that read it again; `what` needs matplotlib."""
     try:
         figure = draw()
     except ImportError as error:

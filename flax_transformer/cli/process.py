@@ -14,12 +14,8 @@ _LATE = ('Event loop is closed', 'Encountered error while reading array index') 
 
 
 def run(main: Callable[[], int], *, is_training: bool = False) -> None:
-    """Runs a command and exits with its code; with 130, and without a traceback, where Ctrl-C interrupts it.
-
-    As long as training has no handlers of its own, nothing can be lost: SIGTERM and Ctrl-C end it with 75.
-    """
-    # Kept alive with the frames that they left: an XLA thread that is still compiling reads a program that one of them
-    # owns, and would crash if it were freed.
+    """Runs a command and exits with its code: 130 after Ctrl-C; 75 in training that has no own handlers yet."""
+    # They keep the frames that they left: an XLA thread that is still compiling reads a program that one of them owns.
     interrupts: list[KeyboardInterrupt] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -53,10 +49,7 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
 
 def drop_late_errors() -> None:
-    """Prints no traceback, from now on, for each file that is being read or written when another fails.
-
-    Orbax raises the first error and closes its event loop, which the threads of the other files then find closed.
-    """
+    """Prints no traceback for the files that Orbax reads or writes when another fails: it closes their event loop."""
     print_uncaught, print_unraisable = sys.excepthook, sys.unraisablehook
     sys.excepthook = lambda kind, error, where: str(error).startswith(_LATE) or print_uncaught(kind, error, where)
     sys.unraisablehook = lambda failed: str(failed.exc_value).startswith(_LATE) or print_unraisable(failed)

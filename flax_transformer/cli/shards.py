@@ -31,7 +31,6 @@ class ShardOfFiles:
     """The pieces of the input files that are one shard's, and the folder of their outputs."""
 
     def __init__(self, shard: str, pattern: Path, folder: Path) -> None:
-        """Raises UserError for a shard that does not exist, a pattern without files, and an unfit folder."""
         self.shard = Shard.parse(shard)
         self.files = find_input(str(pattern))
         self.folder = folder
@@ -45,10 +44,7 @@ class ShardOfFiles:
                 raise UserError(f'--output {folder} holds the input file {file.path}; give another folder')
 
     def agree(self, options: dict[str, Any], decoding: DecodingConfig, params: Any) -> None:
-        """Writes down what makes the outputs, unless another shard has.
-
-        Raises UserError if the outputs there were made with another model, other options or other input.
-        """
+        """Writes down what makes the outputs, unless another shard has; raises UserError if that one had others."""
         fields = {f'decoding.{name}': value for name, value in asdict(decoding).items() if name != 'batch_tokens'}
         record = {'parameters': _checksum(params), **options, **fields, 'lines_per_output': shards.PIECE}
         for file in self.files:
@@ -76,14 +72,14 @@ class ShardOfFiles:
             changed = [f'{name}: {there.get(name, "absent")} there, {ours.get(name, "absent")} here' for name in names]
             raise UserError(
                 f'{self.folder} holds translations by another model, with other options or of other input:\n'
-                f'{format_faults(changed)}\nGive another --output, or use what is there. If input files were repaired, '
-                f'remove their outputs and {file}, then start all shards again'
+                f'{format_faults(changed)}\nGive another --output; or, if input files were repaired, remove their '
+                f'outputs and {file}, then start all shards again'
             )
 
     def run(self, translate: Translate) -> Counter[str]:
         """Translates the pieces whose outputs are missing; returns how many translations have each flag.
 
-        Goes on with the next file where one cannot be read to its end, and raises UserError at the end.
+        Raises UserError at the end if a file could not be read to its end.
         """
         unread = []
         divided = zip(self.files, shares([file.size for file in self.files], self.shard.count), strict=True)

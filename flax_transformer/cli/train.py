@@ -75,7 +75,7 @@ def main(argv: list[str]) -> None:
 
 
 def _finished(options: TrainOptions) -> str | None:
-    """Says that a run is finished; None to start, which also reports a change to the config."""
+    """Says that a run is finished; None to start."""
     if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)
@@ -102,7 +102,7 @@ def evaluate_command(config: Any, run: Path) -> str:
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:
-    """The facts that all processes of a run must share: code, config, run directory."""
+    """What all processes of a run must share."""
     fields = flat_fields(options.config)
     for name in ('coordinator', 'num_processes', 'process_id'):
         del fields[f'parallel.{name}']
@@ -134,8 +134,8 @@ _TUNABLE = 'glibc.malloc.hugetlb'
 def huge_pages_hint() -> str | None:
     """Names the variable that would make training on CPUs faster; None if it is set, or would change nothing.
 
-    On CPUs XLA allocates the memory of every step anew, and page faults then cost a sixth of the time. The C library
-    reads its setting only when a process starts.
+    XLA allocates the memory of every step anew, and page faults cost a sixth of the time. The C library reads its
+    setting only when a process starts.
     """
     library, version = platform.libc_ver()
     if _TUNABLE in os.environ.get('GLIBC_TUNABLES', '') or library != 'glibc' or version < '2.35':

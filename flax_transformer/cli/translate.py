@@ -124,7 +124,6 @@ def _check(options: TranslateOptions) -> None:
 
 
 def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str]:
-    """Translates one input to one output; returns how many translations have each flag."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
         if options.show_attention and not (options.input is None and stream.isatty()):
@@ -139,7 +138,6 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
 
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
-    """Translates a shard of the input files to numbered outputs; returns how many translations have each flag."""
     from flax_transformer.engine.preemption import stop_on_signals
 
     from .shards import ShardOfFiles
@@ -159,10 +157,7 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
 
 
 def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[str]:
-    """Translates a document; returns how many translations of its texts have each flag.
-
-    Until the document is whole, the translations are in a file of their own next to it, a line each.
-    """
+    """Translates a document. Until it is whole, the translations are in a file next to it, a line each."""
     is_unfit = options.format != 'text' or options.decoding.n_best > 1 or options.alignments or options.show_attention
     if is_unfit or options.shard or (options.resume and not options.output):
         raise UserError(
@@ -218,9 +213,9 @@ def _translate(
     links: TextIO | None = None,
     place: str = 'input line',
 ) -> Counter[str]:
-    """Translates chunk by chunk; returns how many translations have each flag.
+    """Translates chunk by chunk, after `done` lines; returns how many translations have each flag.
 
-    `done` lines come before the first; word alignments go to `links`; messages put `place` before a line's number.
+    Word alignments go to `links`; messages put `place` before a line's number.
     """
     from flax_transformer.tasks.translation.documents.literals import with_literals
     from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
@@ -233,7 +228,6 @@ def _translate(
         terms = {'glossary': Glossary.from_file(options.glossary)}
 
     def finish(records: list[Record], first: int) -> None:
-        """Translates and writes records before which there are `first` lines."""
         prefixes = [record.prefix for record in records]
         required = [record.required for record in records]
         wanted = {**terms, 'required': required} if any(required) else terms
@@ -274,7 +268,6 @@ def _translate(
 
 
 def _write(translation: 'Translation', record: Record, options: TranslateOptions, number: int) -> list[str]:
-    """The output lines for one input line."""
     n_best = options.decoding.n_best
     if record.marked:
         return [to_json(translation.text)]
@@ -287,7 +280,6 @@ def _write(translation: 'Translation', record: Record, options: TranslateOptions
 
 
 def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
-    """A translation's fields for JSON, the alignment in Pharaoh's notation."""
     fields = {'translation' if key == 'text' else key: value for key, value in asdict(translation).items()}
     fields.pop('n_best')
     alignment = fields.pop('alignment')

@@ -1,4 +1,4 @@
-"""Streams in chunks, so that what is endless is never in memory as a whole."""
+"""Streams in chunks: what is endless is never in memory as a whole."""
 
 import asyncio
 import itertools
@@ -30,7 +30,7 @@ class Streams:
 
 
 def chunks_of(stream: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yields a stream's items, `size` at a time. Raises UserError for a size below 1."""
+    """Yields a stream's items, `size` at a time."""
     _check(size)
     stream = iter(stream)
     while chunk := list(itertools.islice(stream, size)):

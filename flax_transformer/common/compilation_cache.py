@@ -9,10 +9,7 @@ import jax
 
 
 def cache_folder() -> Path:
-    """This machine's cache, below $XDG_CACHE_HOME or ~/.cache.
-
-    Each kind of processor has its own: machines may share a home folder, but not compiled programs.
-    """
+    """This kind of processor's cache: machines may share a home folder, but not compiled programs."""
     root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     try:
         lines = Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines()
@@ -24,10 +21,7 @@ def cache_folder() -> Path:
 
 
 def use_compilation_cache() -> None:
-    """Turns on JAX's compilation cache, if its folder is writable and the user has not configured one.
-
-    JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE=false take precedence.
-    """
+    """Turns on JAX's compilation cache, if its folder is writable and the user has not configured one."""
     if jax.config.jax_compilation_cache_dir is not None or not jax.config.jax_enable_compilation_cache:
         return
     try:

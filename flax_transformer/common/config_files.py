@@ -17,7 +17,7 @@ SUFFIXES = ('.json', '.yaml', '.yml')  # files that hold tables
 
 
 def shipped_configs() -> dict[str, Path]:
-    """The configs that come with the package (inside it when installed, next to it in a checkout), by name."""
+    """The configs that come with the package, by name; inside it when installed, next to it in a checkout."""
     package = Path(__file__).parents[1]
     folder = next(f for f in (package / 'configs', package.parent / 'configs', package) if f.is_dir())
     return {file.stem: file for file in sorted(folder.glob('*.py'))} if folder != package else {}
@@ -55,10 +55,7 @@ def _path_of(name: str) -> Path:
 
 
 def _made_by(path: Path) -> Any:
-    """What the `get_config()` of a config file returns; it can import modules next to the file.
-
-    The file is run as a module, so that a config's class leads to the task defined next to it.
-    """
+    """What the `get_config()` of a file returns, run as a module, so that a config's class leads to a task there."""
     module = types.ModuleType(f'config_file_{path.stem}')
     before = list(sys.path)
     sys.path.append(str(path.parent.absolute()))  # last: what is installed comes first
@@ -94,17 +91,12 @@ class Table(NamedTuple):
     lines: dict[str, int]  # {'model.d_model': 3, ...}, from 1
 
     def line_of(self, message: str) -> int | None:
-        """The line of the first field that an error message names; None if it names none of this file."""
+        """The line of the first field that an error message names; None if it names none."""
         words = re.findall(r'\w+(?:\.\w+)*', message)
-        for word in words:
-            if word in self.lines:
-                return self.lines[word]
-
         by_last_part = {name.rpartition('.')[2]: line for name, line in reversed(self.lines.items())}
-        for word in words:
-            if (last_part := word.rpartition('.')[2]) in by_last_part:
-                return by_last_part[last_part]
-        return None
+        lines = [self.lines.get(word) for word in words]
+        lines += [by_last_part.get(word.rpartition('.')[2]) for word in words]
+        return next(filter(None, lines), None)
 
 
 def read_table(path: Path) -> Table:

@@ -26,13 +26,13 @@ class Header(NamedTuple):
 
 
 def to_json(config: Any, *, module: str | None = None) -> str:
-    """The config as JSON text, with its schema version, its task and the `module` that declares it, if any."""
+    """The config as JSON text."""
     header = {'schema_version': SCHEMA_VERSION, 'task': config.task} | ({'module': module} if module else {})
     return json.dumps(header | _as_table(config), indent=2) + '\n'
 
 
 def header_of(text: str) -> Header:
-    """The task named in what `to_json` wrote. Raises UserError for another schema or other JSON."""
+    """What `to_json` wrote of the task. Raises UserError for another schema or other JSON."""
     return _read(text)[0]
 
 
@@ -45,10 +45,7 @@ def from_json(text: str, config_class: type[T]) -> T:
 
 
 def split_header(values: dict[str, Any]) -> tuple[Header, dict[str, Any]]:
-    """What a table of fields says of its task, and its fields without schema version, task and module.
-
-    Raises UserError for another schema.
-    """
+    """What a table says of its task, and its other fields. Raises UserError for another schema."""
     values = dict(values)
     version = values.pop('schema_version', None)
     if type(version) is not int or version != SCHEMA_VERSION:
@@ -88,10 +85,10 @@ def _elsewhere(name: str, hints: dict[str, Any]) -> str:
 
 
 def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, ...] = ()) -> T:
-    """The config of a table of fields; the rest have their defaults. Raises UserError as `from_json`.
+    """The config, or the section at this path, of a table of fields; raises UserError as `from_json`.
 
-    `classes` are those that the section at this path may have; at the path '' is the config itself. A field that only
-    earlier versions had, in FORMER of the class with its default, is passed over.
+    `classes` are those that the section may have. A field that only earlier versions had, in FORMER of the class with
+    its default, is passed over.
     """
     if not isinstance(values, dict):
         raise UserError(f'{path or "config"}: got {values!r}, expected a table of fields')
@@ -103,10 +100,7 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
         former = getattr(cls, 'FORMER', {})
         if name in former and name not in hints:
             if value != former[name]:
-                raise UserError(
-                    f'{where}={value!r}: this field of an earlier version is no longer there; leave it out and train '
-                    'again, or use that version'
-                )
+                raise UserError(f'{where}={value!r}: a field of an earlier version; train again, or use that version')
             continue
         if name not in hints:
             if others := [kind.__name__ for kind in classes if name in kind.__dataclass_fields__]:
@@ -128,13 +122,12 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
 
 
 def section_classes(hint: Any) -> tuple[type, ...]:
-    """The classes that a section may have, by the type of its field; () for a field that is no section."""
+    """The classes that a section may have, by its field's type; () for a field that is no section."""
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return tuple(kinds) if all(map(dataclasses.is_dataclass, kinds)) else ()
 
 
 def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
-    """A section, of the class that its table names; of the first if it names none."""
     if len(classes) == 1 or not isinstance(values, dict) or 'class' not in values:
         return from_table(values, classes[0], path, classes)
     known = {kind.__name__: kind for kind in classes}
@@ -145,7 +138,7 @@ def _section(classes: tuple[type, ...], values: Any, path: str) -> Any:
 
 
 def _as_table(config: Any) -> dict[str, Any]:
-    """The fields of a config and its sections as plain values, with the classes that cannot be known otherwise."""
+    """The fields of a config as plain values, with the classes of sections that are not of their first."""
     table = dataclasses.asdict(config)
     hints = typing.get_type_hints(type(config))
     for name, values in table.items():
@@ -181,7 +174,7 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
-    """The fields in which ours may not differ from theirs but does: those without the mark. A line each."""
+    """The fields without the mark in which ours differs from theirs, a line each."""
     allowed = marked(ours, mark)
     return '\n'.join(
         f'  {name}: {there!r} there, {here!r} here'

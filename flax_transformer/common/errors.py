@@ -14,8 +14,7 @@ class Interrupted(KeyboardInterrupt):
 class UserError(ValueError):
     """A mistake of the user: its message says what was found, what was expected, and what to do.
 
-    Commands print the message without a traceback and exit with code 2. Any other exception that escapes a command is
-    a bug of ours and keeps its traceback.
+    Commands print it and exit with code 2. Any other exception that escapes a command is a bug of ours.
     """
 
 

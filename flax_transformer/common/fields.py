@@ -1,4 +1,4 @@
-"""Marks on the fields of a config, and checks; each error names the value found and the one expected."""
+"""Marks on the fields of a config, and checks."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ def setting(default: Any, *marks: Mark, **options: Any) -> Any:
 
 
 def section(kind: type, *marks: Mark) -> Any:
-    """A dataclass field that holds a section, by default `kind()`; its marks apply to all fields of the section."""
+    """A dataclass field that holds a section; its marks apply to all fields of the section."""
     return dataclasses.field(default_factory=kind, metadata={'marks': marks})
 
 
@@ -47,7 +47,7 @@ def check(condition: bool, message: str) -> None:
 
 
 def check_numbers(*arrays: Any) -> None:
-    """Raises UserError unless all that a model computed, arrays of NumPy, is finite."""
+    """Raises UserError unless all that a model computed is finite."""
     import numpy as np
 
     check(
@@ -87,7 +87,7 @@ def check_types(config: Any) -> None:
 
 
 def _python_numbers(value: Any) -> Any:
-    """The value with numbers of Python, which JSON holds, in place of NumPy's."""
+    """The value with Python's numbers, which JSON holds, in place of NumPy's."""
     if type(value) is tuple:
         return tuple(map(_python_numbers, value))
     return value.item() if getattr(value, 'shape', None) == () else value
@@ -112,7 +112,7 @@ _BOUNDS = {
 
 
 def check_range(config: Any, *names: str, **bounds: float) -> None:
-    """Raises UserError unless the fields, numbers or None, are within bounds: `least`, `above`, `most` and `below`."""
+    """Raises UserError unless the fields, numbers or None, are within bounds, such as `least=1`."""
     for name, (bound, limit) in itertools.product(names, bounds.items()):
         value = getattr(config, name)
         words, holds = _BOUNDS[bound]
@@ -125,7 +125,7 @@ check_positive = functools.partial(check_range, least=1)
 
 
 def check_vocabularies(config: Any) -> None:
-    """Raises UserError unless the special ids of a translation model's config are in both of its vocabularies."""
+    """Raises UserError unless the special ids of a translation model are in both of its vocabularies."""
     check(
         config.target_vocab_size is None or config.tie_embeddings != 'all',
         f"target_vocab_size={config.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",

@@ -32,14 +32,14 @@ _MOST_SPARSE = 1 << 29  # bytes
 def open_regular(file: Path) -> BinaryIO:
     """The file, opened for reading. Raises UserError unless it is a regular file, or a link to one.
 
-    Opening a FIFO would wait for ever, reading a device may never end, and opening one may have effects.
+    Opening a FIFO would wait for ever, and reading a device may never end.
     """
     check_regular(file)
     return file.open('rb')
 
 
 def check_regular(file: Path) -> None:
-    """Raises UserError as `open_regular` does: for files that a library opens."""
+    """Raises UserError as `open_regular` does."""
     status = os.stat(file)
     if not stat.S_ISREG(status.st_mode):
         raise UserError(f'{file} is a {file_type(status.st_mode)}, expected a regular file')
@@ -56,7 +56,7 @@ def file_type(mode: int) -> str:
 
 
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
-    """The content of a regular file. Raises UserError for any other file, and for one of more than `most` bytes."""
+    """The content of a regular file. Raises UserError if it has more than `most` bytes."""
     with open_regular(file) as opened:
         content = read_at_most(opened, most + 1)
     if len(content) > most:
@@ -65,7 +65,7 @@ def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
 
 
 def read_at_most(opened: BinaryIO, most: int) -> bytes:
-    """The next bytes, up to `most`. Takes the memory of what is there, where `read` takes that of what is asked for."""
+    """The next bytes, up to `most`, in the memory of those that are there."""
     content = io.BytesIO()
     while most > 0 and (piece := opened.read(min(most, _PIECE))):
         most -= content.write(piece)
@@ -74,7 +74,7 @@ def read_at_most(opened: BinaryIO, most: int) -> bytes:
 
 @contextlib.contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Gives an OSError the file's name: a failed write, as on a full disk, has none."""
+    """Gives an OSError the file's name, which that of a full disk lacks."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def naming_damage(file: Path, remedy: str = 'copy it from the run again') -> Ite
 def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]:
     """A binary file to write to, which gets its name when the block ends; if the block raises, nothing is left.
 
-    `partial` is its path until then; `own_partial` makes one if several processes may write the file at once.
+    `partial` is its path until then: one by `own_partial` if several processes may write the file at once.
     """
     partial = partial or file.with_name(file.name + '.partial')
     try:
@@ -115,17 +115,17 @@ def written_whole(file: Path, partial: Path | None = None) -> Iterator[BinaryIO]
 
 
 def own_partial(file: Path) -> Path:
-    """A path for writing the file that no other process has; hidden, so that NAME.* does not match it."""
+    """A path for writing the file that no other process has, and NAME.* does not match."""
     return file.with_name(f'.{file.name}.{uuid.uuid4().hex[:12]}.partial')
 
 
 def partials_of(file: Path) -> list[Path]:
-    """The paths by `own_partial` at which processes write the file, or were killed while they did."""
+    """The paths by `own_partial` at which processes write the file, or were killed."""
     return list(file.parent.glob(f'.{glob.escape(file.name)}.*.partial'))
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Writes the file, text as UTF-8, so that a reader sees the old content or the new, never a part."""
+    """Writes the file so that a reader sees the old content or the new, never a part."""
     with written_whole(file) as opened:
         opened.write(content.encode() if isinstance(content, str) else content)
 
@@ -138,7 +138,7 @@ def sha256_of(file: Path) -> str:
 
 @contextlib.contextmanager
 def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
-    """Locks the folder, which is made if it is missing, and removed if it is still empty at the end.
+    """Locks the folder, which is made first, and removed if it is empty at the end.
 
     Raises UserError, naming the process, if another one holds the lock.
     """
@@ -170,8 +170,7 @@ def holder(folder: Path) -> str:
 def lock(opened: int, *, is_patient: bool = False) -> None:
     """Locks an open file until it is closed, or its process ends.
 
-    Raises BlockingIOError if another process holds the lock (with `is_patient`, waits), another OSError where the
-    system or the file system has no locks.
+    Raises BlockingIOError if another process holds the lock (with `is_patient`, waits), OSError where there are none.
     """
     if fcntl is None:
         raise OSError(errno.ENOLCK, 'this system has no flock')

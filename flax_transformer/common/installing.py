@@ -13,9 +13,9 @@ PACKAGE = 'flax-transformer'
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra of this package, such as `pip install -e '.[plots]'` in a clone of it.
+    """The command that installs an extra of this package, such as `pip install -e '.[plots]'` in a clone.
 
-    The package is on no index: outside of a clone, the command names the packages of the extra.
+    Elsewhere it names the packages of the extra, as this one is on no index.
     """
     clone = Path(__file__).resolve().parents[2]
     if (clone / 'pyproject.toml').is_file():
@@ -34,5 +34,4 @@ def imported(module: str, extra: str, what: str) -> Any:
 
 
 def pip_install(*what: str) -> str:
-    """The command for given packages or options, quoted for a shell."""
     return f'pip install {shlex.join(what)}'

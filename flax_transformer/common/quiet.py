@@ -24,7 +24,7 @@ def shows_progress() -> bool:
 
 
 def say(text: str, *, is_error: bool = False) -> None:
-    """Prints a note, or an error even if quiet, on standard error above any progress bar; ignores failure to print."""
+    """Prints a note, or an error even if quiet, on standard error above any progress bar."""
     if is_error or not is_quiet():
         with contextlib.suppress(OSError):  # a log on a full disk, or its reader is gone
             tqdm.write(visible(text), file=sys.stderr)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Makes what is started inside ignore Ctrl-C and SIGTERM, which terminals and schedulers send to all processes."""
+    """What is started inside ignores Ctrl-C and SIGTERM, which terminals and schedulers send to all processes."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -42,8 +42,7 @@ def warn(text: str) -> None:
 def end_process(code: int, text: str = '') -> NoReturn:
     """Ends the process at once, without Python's teardown.
 
-    Threads outlive an interruption: XLA's still compile, and would crash when what they read is freed; Orbax's wait for
-    saves that go on no more, and Python would wait for them.
+    XLA's threads still compile, and would crash when what they read is freed; Orbax's wait for saves that have ended.
     """
     for stream in (sys.stdout, sys.stderr):
         # Its reader is gone, it is closed, or the signal came while it was being written to.

@@ -1,7 +1,7 @@
 """Trees of arrays: the names of their leaves, and the tree that a model and a search exchange while decoding."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -36,13 +36,6 @@ def shapes_on_one_device(tree: Any) -> Any:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
 
 
-class Slots(Protocol):
-    """Entries of W hypotheses at L positions, such as keys and values; a tree of arrays."""
-
-    def with_room(self, slots: int) -> 'Slots':
-        """The same with L * W = `slots`, more than before."""
-
-
 class DecodeState(NamedTuple):
     """The state that a model carries from one token to the next.
 
@@ -52,7 +45,8 @@ class DecodeState(NamedTuple):
     cache: Any  # a tree of [N, ...]: one entry per hypothesis, reordered with the beams
     shared: Any  # a tree of [B, ...]: one entry per sentence, read by all of its hypotheses, never copied
     position: jax.Array  # number of tokens decoded so far, a scalar
-    # A tree of `Slots`, which are never reordered: a model starts without slots, and the search adds room in stages.
+    # Trees of arrays with entries of W hypotheses at L positions, never reordered. A model starts without room; the
+    # search adds some in stages: `with_room(slots)` gives the same with L * W = slots, more than before.
     slots: Any = ()
     # [B, W, L]: the hypothesis whose slot each hypothesis reads at each earlier position. None: its own.
     ancestry: jax.Array | None = None

@@ -15,7 +15,7 @@ _DIGITS = r'\d+(_\d+)*'
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads the plain values of YAML 1.2: `no` is a language, 1e-9 a number, and dates are text."""
+    """Reads plain values as YAML 1.2 does: `no` is a language, 1e-9 a number, and dates are text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 (yaml's own way)
     yaml_constructors = {f'{_TAG}{tag}': yaml.SafeLoader.yaml_constructors[f'{_TAG}{tag}'] for tag in _TAGS} | {

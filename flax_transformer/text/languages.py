@@ -24,7 +24,7 @@ def two_letters(language: str) -> str:
 def known_language(name: str, language: str | None, codes: Collection[str]) -> str:
     """The one of `codes` that is meant by a language, such as `deu_Latn` by `de`, `de-AT` or `deu`.
 
-    Raises UserError, which begins with the `name` of the setting and lists the codes, if there is none or several.
+    Raises UserError, which begins with the `name` of the setting, if there is none or several.
     """
     first, *rest = _parts(language or '')
     same = [code for code in codes if _parts(code) == [first, *rest]]

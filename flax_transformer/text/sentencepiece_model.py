@@ -20,15 +20,12 @@ def read_model(file: Path) -> bytes:
 
 
 def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """The processor of a model. Raises ValueError for bytes that are none, or whose pieces are not valid UTF-8.
-
-    SentencePiece opens an empty file as a model without pieces, and raises on invalid text only when it is met.
-    """
+    """The processor of a model. Raises ValueError for bytes that are none, or whose pieces are not valid UTF-8."""
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         token_ids = list(range(processor.vocab_size()))
         for token_id in token_ids:
-            processor.id_to_piece(token_id)
+            processor.id_to_piece(token_id)  # only now raises on invalid text
         processor.decode(token_ids)
     except Exception as error:  # a damaged model can raise anything
         raise ValueError(f'is not a SentencePiece model ({type(error).__name__})') from None
@@ -50,11 +47,10 @@ def train_sentencepiece(
     unk_id: int = 2,
     languages: Iterable[str] = (),
 ) -> bytes:
-    """A SentencePiece model of exactly `vocab_size` pieces, special and byte ones included, learned from lines.
+    """A SentencePiece model of `vocab_size` pieces, special, byte ones and tags of `languages` included.
 
-    Each of `languages` gets a tag. Raises UserError, with the limit, if the lines have too little text for the
-    vocabulary, or the vocabulary too few pieces for their characters. BPE's pieces do not depend on the number of
-    threads.
+    Raises UserError, with the limit, if the lines have too little text for the vocabulary, or the vocabulary too few
+    pieces for their characters.
     """
     for name, value in (('pad_id', pad_id), ('eos_id', eos_id), ('unk_id', unk_id)):
         if not 0 <= value < vocab_size:
@@ -76,7 +72,7 @@ def train_sentencepiece(
             bos_id=-1,
             control_symbols=[f'<2{language}>' for language in languages],
             max_sentence_length=1_000_000,  # bytes; a longer line would be skipped silently
-            num_threads=os.cpu_count() or 1,
+            num_threads=os.cpu_count() or 1,  # changes nothing in BPE
             minloglevel=2,
         )
     except RuntimeError as error:

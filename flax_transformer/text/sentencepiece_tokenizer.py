@@ -42,12 +42,11 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], **settings: Any) -> 'SentencePieceTokenizer':
-        """A tokenizer learned from lines of text; settings as of `train_sentencepiece`."""
         return cls(train_sentencepiece(lines, **settings))
 
     @classmethod
     def load(cls, folder: Path) -> 'SentencePieceTokenizer':
-        """The tokenizer that `save` wrote. Raises UserError if a file is missing or is not a model."""
+        """The tokenizer that `save` wrote."""
         file = folder / MODEL_FILE
         description = folder / DESCRIPTION_FILE
         with naming_damage(description):
@@ -125,7 +124,6 @@ class SentencePieceTokenizer(Tokenizer):
         return [[tag, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of all lines end to end, and their lengths; computed on all cores."""
         texts = [line.encode('utf-8', 'replace') for line in lines]
         return flat(self._processor.encode(texts, add_eos=True, num_threads=os.cpu_count() or 1))
 
@@ -136,7 +134,7 @@ class SentencePieceTokenizer(Tokenizer):
         return np.insert(ids, np.cumsum(lengths), self.eos_id), lengths + 1
 
     def has_piece_for(self, character: str) -> bool:
-        """True if a character becomes pieces, neither bytes nor unk. One that normalization removes needs none."""
+        """True if a character becomes neither bytes nor unk; one that normalization removes does not."""
         ids = self._processor.encode(character)
         return not any(i == self.unk_id or self._processor.is_byte(i) for i in ids)
 
@@ -144,5 +142,4 @@ class SentencePieceTokenizer(Tokenizer):
         return self.encode(lines)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """One line of valid UTF-8; bytes that form no character become U+FFFD."""
         return self._processor.decode([int(i) for i in ids]).replace('\n', ' ')

@@ -1,8 +1,7 @@
 """Random segmentations from a SentencePiece model, the same for a seed in every process.
 
-SentencePiece's own sampling differs between processes: a resumed run would see other segmentations than an
-uninterrupted one. Pieces never span a space, so each word is sampled by itself, and since few words make up most of a
-text, what becomes of a word is remembered.
+By SentencePiece's own sampling a resumed run would see other segmentations. Pieces never span a space, so each word is
+sampled by itself, and since few words make up most of a text, what becomes of a word is remembered.
 """
 
 import math
@@ -83,7 +82,7 @@ class Segmenter:
     def _merged(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[tuple[int, ...]]:
         """BPE: the ids of each word, each merge dropped at a rate of alpha.
 
-        What is drawn is how many merges are kept until the next one is dropped: for most words nothing else.
+        What is drawn is how many merges are kept until the next one is dropped.
         """
         most = 3 * max(map(len, words), default=0)  # n characters have n pairs at first, and 2 more after each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
@@ -129,10 +128,7 @@ class Segmenter:
         return [self._unk]
 
     def _merged_word(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """BPE: a word's ids, and how many merges were considered.
-
-        Of all adjacent pairs the best is merged, again and again, unless its number is among `dropped`.
-        """
+        """BPE: a word's ids, merging the best pair again and again except merges `dropped`, and how many there were."""
         pieces = [self._ranks.get(character, character) for character in word]
         merged = self._pairs.get
         none = len(self._ranks)

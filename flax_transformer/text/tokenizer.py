@@ -32,9 +32,8 @@ class Portable(NamedTuple):
 class Tokenizer(Protocol):
     """Text to ids and back; source and target may have vocabularies of their own.
 
-    A model that translates into several languages has a tag for each, a piece that the source's ids begin with
-    (Johnson et al. 2017, section 3), or the target's. Lone surrogates, which UTF-8 cannot hold, are encoded as question
-    marks.
+    For several target languages there is a tag each, a piece that the source's ids begin with (Johnson et al. 2017,
+    section 3), or the target's. Lone surrogates, which UTF-8 cannot hold, become question marks.
     """
 
     vocab_size: int  # pieces of the source side
@@ -84,10 +83,10 @@ class Tokenizer(Protocol):
         return flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """A random segmentation of each line, as `encode_flat`: a pure function of it and its seed, uint64.
+        """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
 
-        For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, how strongly likelier
-        segmentations are preferred, 0 not at all (Kudo 2018, section 3.2).
+        For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, the power of the
+        segmentations' probabilities (Kudo 2018, section 3.2).
         """
         raise UserError(
             'data.bpe_dropout and unigram_alpha are not for the tokenizer of an imported model; set them to 0'
