@@ -1,5 +1,8 @@
-"""The command `plot`."""
+"""The commands `plot` and `curves`."""
 
+import os
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +41,7 @@ class PlotOptions:
     translation: str | None = None  # a translation of the line, for attention, heads and layers; default: the run's own
 
 
-def main(argv: list[str]) -> None:
+def plot(argv: list[str]) -> None:
     kind, *names = positional(argv) or ['']
 
     def default(kind: str) -> PlotOptions:
@@ -57,8 +60,8 @@ def main(argv: list[str]) -> None:
         kinds = [kind for kind, other in pictures().items() if 'translation' in other.options]
         raise UserError(f'plot {kind}: --translation has no effect; it is for {", ".join(kinds)}')
     output = options.output or Path(f'{kind}.png')
-    check_format(output)
-    write_picture(output, lambda: picture.draw(*names, **given), what='plot')
+    _check_format(output)
+    _write_picture(output, lambda: picture.draw(*names, **given), what='plot')
     print(f'the picture is in {output}')
 
 
@@ -66,7 +69,7 @@ def pictures() -> dict[str, Picture]:
     """What each kind draws: of any run or config, and of a run of one task."""
     of_tasks = {kind: picture for recipe in package_recipes() for kind, picture in recipe.pictures.items()}
     return of_tasks | {
-        'curves': Picture('RUN RUN ...', _curves),
+        'curves': Picture('RUN RUN ...', _learning_curves),
         'schedule': Picture('CONFIG|RUN ...', _schedule),
         'positions': Picture('CONFIG|RUN ...', _positions),
     }
@@ -82,7 +85,7 @@ def _picture(kind: str, names: Sequence[str]) -> Picture:
     return known[kind]
 
 
-def _curves(*names: str) -> 'Figure':
+def _learning_curves(*names: str) -> 'Figure':
     from flax_transformer.engine.runs.learning_curves import plot_curves
 
     return plot_curves([open_run(name).path for name in names])
@@ -118,12 +121,12 @@ def _positions(*names: str) -> 'Figure':
     return plot_positions(tables)
 
 
-def check_format(output: Path) -> None:
+def _check_format(output: Path) -> None:
     if output.suffix not in FORMATS:
         raise UserError(f'--output {output}: expected a file name ending in {", ".join(FORMATS)}')
 
 
-def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> None:
+def _write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> None:
     """Draws into a file that is whole at any time, for viewers that read it again; `what` needs matplotlib."""
     try:
         figure = draw()
@@ -133,3 +136,76 @@ def write_picture(output: Path, draw: 'Callable[[], Figure]', *, what: str) -> N
         raise UserError(f'{what} needs matplotlib: {install_command("plots")}') from None
     with written_whole(output) as opened:
         figure.savefig(opened, format=output.suffix[1:], dpi=150)
+
+
+POLL = 2.0  # seconds
+
+
+@dataclass(frozen=True)
+class CurvesOptions:
+    """How training runs went, side by side: steps, best scores, speed, and the fields in which they differ.
+
+    --output draws their learning curves; --watch shows both again whenever there is something new. `compare` tests
+    whether one run translates better than another.
+    """
+
+    output: Path | None = None  # a picture of the curves: .png, .svg or .pdf; needs matplotlib (extra `plots`)
+    watch: bool = False  # show them again whenever there is something new, until all runs are finished, or Ctrl-C
+
+
+def curves(argv: list[str]) -> None:
+    options = parse('curves', CurvesOptions, argv, most=None)
+    if options.output is not None:
+        _check_format(options.output)
+
+    from flax_transformer.engine.runs.learning_curves import table
+
+    names = positional(argv)
+    if options.watch:
+        _watch(names, options.output)
+        return
+    print(table([open_run(name) for name in names]))
+    if options.output is not None:
+        _draw(names, options.output)
+        print(f'the curves are in {options.output}')
+
+
+def _watch(names: Sequence[str], output: Path | None) -> None:
+    from flax_transformer.engine.runs.finished import seems_finished
+    from flax_transformer.engine.runs.learning_curves import table
+
+    shown = ''
+    try:
+        while True:
+            runs = [open_run(name) for name in names]
+            # Asked before the table, which then has all that a finished run wrote.
+            is_over = all(seems_finished(run, run.read_config().training) for run in runs)
+            try:
+                text = table(runs)
+            except UserError as error:  # no records yet
+                text = str(error)
+                if is_over:
+                    raise
+            else:
+                if text != shown and output is not None:
+                    _draw(names, output)
+            if text != shown:
+                _show(text, shown)
+                shown = text
+            if is_over:
+                return
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        return
+
+
+def _show(text: str, shown: str) -> None:
+    """Prints the text; in a terminal, instead of what was shown before."""
+    is_screen = sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
+    print(('\x1b[H\x1b[J' if is_screen else '\n') * bool(shown) + text, flush=True)
+
+
+def _draw(names: Sequence[str], output: Path) -> None:
+    from flax_transformer.engine.runs.learning_curves import plot_curves
+
+    _write_picture(output, lambda: plot_curves(names), what='curves: --output')

@@ -1,10 +1,11 @@
-"""The command `translate`."""
+"""The commands `translate` and `warmup`."""
 
 import contextlib
 import json
 import os
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -305,3 +306,22 @@ def _pharaoh(translation: 'Translation') -> str:
     from flax_transformer.tasks.translation.inference.result import pharaoh
 
     return pharaoh(translation.alignment or ())
+
+
+@dataclass(frozen=True)
+class WarmupOptions(ToTranslate):
+    """Compile every shape that `translate` uses and keep the programs in the cache folder.
+
+    Later starts find them there. Give the same RUN, --decoding and --parallel fields as to `translate`.
+    """
+
+
+def warmup(argv: list[str]) -> None:
+    options = parse('warmup', WarmupOptions, argv, task='translation', most=None)
+    import jax
+
+    translator = open_translator(positional(argv), options)
+    started = time.perf_counter()
+    count = translator.warm_up()
+    folder = jax.config.jax_compilation_cache_dir or 'memory alone: the compilation cache is off'
+    print(f'{count} shapes in {time.perf_counter() - started:.1f} s, kept in {folder}')

@@ -8,8 +8,7 @@ import pytest
 
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.help import texts_of as comments_of
-from flax_transformer.cli.plan import PlanOptions
-from flax_transformer.cli.show import ShowOptions
+from flax_transformer.cli.plan import PlanOptions, ShowOptions
 from flax_transformer.cli.train import TrainOptions
 from flax_transformer.common.config_files import load_config
 from flax_transformer.config import Config

@@ -73,7 +73,7 @@ def compile_in_a_thread(_):
     with {handlers} as stop:
         interrupt()
 
-sys.modules['flax_transformer.cli.show'] = types.SimpleNamespace(main=compile_in_a_thread)
+sys.modules['flax_transformer.cli.plan'] = types.SimpleNamespace(show=compile_in_a_thread)
 return flax_transformer(['show'])"""
 
 

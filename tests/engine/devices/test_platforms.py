@@ -65,7 +65,7 @@ def test_every_command_says_it_in_place_of_a_traceback(machine, monkeypatch, cap
     def fail(argv: list[str]) -> None:
         raise AssertionError
 
-    monkeypatch.setattr('flax_transformer.cli.curves.main', fail)
+    monkeypatch.setattr('flax_transformer.cli.plot.curves', fail)
     monkeypatch.setenv('JAX_PLATFORMS', 'cuda')
     machine('cuda')
     assert cli.main(['curves']) == 2
