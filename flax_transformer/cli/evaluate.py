@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.engine.runs.shipped import find_run
+from flax_transformer.engine.runs.run_directory import find_run, split_reference
 from flax_transformer.tasks.recipes import FIRST_TASK, package_recipes, recipe_named, recipe_of_run
 
 from .options import note, parse, positional, progress_bar, read_run_config

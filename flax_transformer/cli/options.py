@@ -133,7 +133,7 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
     """The translator of runs, with a command's `decoding`, `parallel` and, if it has one, `step`."""
-    from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)
 
@@ -141,10 +141,7 @@ def open_translator(runs: list[str], options: Any) -> 'Translator':
 
     step = getattr(options, 'step', None)
     decoding = dataclasses.asdict(options.decoding)
-    translator = Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
-    if (unused := unused_gpu()) is not None:
-        note(unused)
-    return translator
+    return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)
 
 
 def trainer_on_one_device(config: Any) -> 'Trainer':

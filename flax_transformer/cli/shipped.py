@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.engine.runs.shipped import shipped_models
+from flax_transformer.engine.runs.run_directory import shipped_models
 
 from .help import wants_help
 

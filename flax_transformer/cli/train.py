@@ -47,14 +47,13 @@ def main(argv: list[str]) -> None:
     import jax
 
     from flax_transformer.engine.devices import multihost, process_group
-    from flax_transformer.engine.devices.devices import prepare_devices, unused_gpu
+    from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
     process_group.start(parallel, lambda: _facts(options))
-    if multihost.is_first() and jax.default_backend() == 'cpu':
-        for hint in filter(None, (unused_gpu(), huge_pages_hint())):
-            note(hint)
+    if multihost.is_first() and jax.default_backend() == 'cpu' and (hint := huge_pages_hint()):
+        note(hint)
 
     from absl import logging
 

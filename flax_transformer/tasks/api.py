@@ -8,8 +8,7 @@ from flax_transformer.common.config_files import SUFFIXES, read_table
 from flax_transformer.common.config_json import SCHEMA_VERSION, from_table, split_header
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import TaskConfig
-from flax_transformer.engine.runs.run_directory import RunDirectory, split_reference
-from flax_transformer.engine.runs.shipped import find_run
+from flax_transformer.engine.runs.run_directory import RunDirectory, find_run, split_reference
 
 from .recipes import FIRST_TASK, recipe_named, recipe_of, recipe_of_run
 

@@ -1,14 +1,12 @@
 """One pure step on many devices: by jit of shard_map (strategy pmap), or by jit over a mesh (strategy mesh).
 
-The state is never stacked, so checkpoints fit both. A step is `step(state, batch, *rest, axis_name=None)`. It sums over
-its part of the batch and, given axis_name, adds the sums of all devices with psum. Batches are trees of [rows, ...];
-rows are split over the devices.
+The state is never stacked, so checkpoints fit both. A step is `step(state, batch, *rest, axis_name=None)`: it sums over
+its part of the batch, a tree of [rows, ...], and, given axis_name, adds the sums of all devices with psum.
 """
 
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -37,11 +35,9 @@ NO_MESH = Mesh(np.empty((), object), ())
 
 
 def prepare_devices(num_devices: int) -> None:
-    """Has JAX simulate `num_devices` CPU devices in this process; only possible before it initializes its back end."""
+    """Has JAX simulate CPU devices in this process; only possible before it initializes its back end."""
     if num_devices > 1:
-        # No effect if the default back end is an accelerator. If the back end is already up it is too late, which
-        # `get_devices` reports.
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError):  # too late, which `get_devices` reports
             jax.config.update('jax_num_cpu_devices', num_devices)
 
 
@@ -65,7 +61,7 @@ def get_devices(config: ParallelConfig) -> list[jax.Device]:
 
 
 def jit_alone(function: Callable) -> Callable:
-    """The function of positional arguments, compiled, whatever mesh and promotion of types the caller has set."""
+    """The function, compiled, whatever mesh and promotion of types the caller has set."""
     compiled = jax.jit(jax.numpy_dtype_promotion('standard')(function))
 
     def call(*args: Any) -> Any:
@@ -79,7 +75,7 @@ class Devices:
     """Places data on the devices of a config and compiles steps for them."""
 
     def __init__(self, config: ParallelConfig, devices: Sequence[jax.Device] | None = None) -> None:
-        """Uses `devices`, which need not be present to compile for them; None: those that the config asks for."""
+        """Uses `devices`, which need not be present; None: those that the config asks for."""
         self.strategy = config.strategy
         self.devices = get_devices(config) if devices is None else list(devices)
         shape = _mesh_shape(config, len(self.devices))
@@ -98,10 +94,12 @@ class Devices:
     def __str__(self) -> str:
         by = 'jit(shard_map)' if self.strategy == 'pmap' else 'jit over a mesh'
         name = f'{len(self)} {self.devices[0].platform} device{"s" * (len(self) > 1)} by {by}'
-        data, fsdp, tensor = self.mesh.shape.values()
         if multihost.count() > 1:
             name += f' in {multihost.count()} processes'
-        return f'{name} (data {data}, fsdp {fsdp}, tensor {tensor})' if fsdp * tensor > 1 else name
+        data, fsdp, tensor = self.mesh.shape.values()
+        if fsdp * tensor > 1:
+            name += f' (data {data}, fsdp {fsdp}, tensor {tensor})'
+        return name
 
     @property
     def num_row_parts(self) -> int:
@@ -128,7 +126,7 @@ class Devices:
         return state_shardings(state, state.params, self.mesh, rules)
 
     def own_rows(self, rows: int) -> np.ndarray:
-        """The numbers, in ascending order, of a batch's rows on this process's devices: all, if it is the only process.
+        """The numbers, ascending, of a batch's rows on this process's devices.
 
         They need not be consecutive; processes that share a tensor group hold the same rows.
         """
@@ -139,7 +137,7 @@ class Devices:
         return rows_of_process(self.mesh.devices, jax.process_index(), rows)
 
     def put(self, tree: Any, shardings: Any) -> Any:
-        """The tree on the devices, by `shardings`; with several processes, each must pass the whole tree."""
+        """The tree on the devices, by `shardings`; each process must pass the whole tree."""
         if multihost.count() == 1:
             return jax.device_put(tree, shardings)
         if isinstance(shardings, NamedSharding):
@@ -158,17 +156,13 @@ class Devices:
         return jax.tree.map(lambda x: x.addressable_data(0), whole)
 
     def split(self, batch: Any, rows: int | None = None) -> Any:
-        """The batch with its rows split over the devices.
-
-        Each process passes the whole batch or, if `rows` gives the total number of rows, only its `own_rows`.
-        """
+        """The batch over the devices: each process passes all of it or, of a total of `rows`, only its `own_rows`."""
         if rows is None or multihost.count() == 1:
             return self.put(batch, self.by_rows)
         own = self.own_rows(rows)
 
         def cut(x: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
-            """A device's rows, which are consecutive among this process's as they are in the whole batch."""
-            first, end, _ = index[0].indices(rows)
+            first, end, _ = index[0].indices(rows)  # a device's rows are consecutive among this process's, too
             begin = int(np.searchsorted(own, first))
             return x[begin : begin + end - first]
 
@@ -178,10 +172,7 @@ class Devices:
         return jax.tree.map(put, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
-        """`step(state, batch, key)` over all devices; `donate_state` reuses the old state's memory.
-
-        `state` and `result` are shardings; None: a whole copy on every device.
-        """
+        """`step(state, batch, key)` over all devices; `state` and `result` are shardings, None: whole copies."""
         step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
         settings = {
             'in_shardings': (self.replicated if state is None else state, self.by_rows, self.replicated),
@@ -215,7 +206,7 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
 
 
 def missing_platform() -> str | None:
-    """Says what is wrong with JAX_PLATFORMS, and what to do, if JAX cannot start with it; else None."""
+    """What is wrong with JAX_PLATFORMS, and what to do, if JAX cannot start with it; else None."""
     asked = jax.config.jax_platforms
     if not asked:
         return None
@@ -224,27 +215,12 @@ def missing_platform() -> str | None:
         return None
     except Exception:  # JAX's errors differ by platform
         names = [name for name in asked.split(',') if name and name != 'cpu']
-    unknown = [name for name in names if name not in _KNOWN]
-    if unknown:
-        hint = nearest(unknown[0], _KNOWN)
-        return f'JAX_PLATFORMS={asked}: expected {", ".join(_KNOWN)}, or several of them with commas.{hint}'
-    return f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or {_remedy(names)}'
-
-
-def _remedy(names: list[str]) -> str:
+    for name in names:
+        if name not in _KNOWN:
+            hint = nearest(name, _KNOWN)
+            return f'JAX_PLATFORMS={asked}: expected {", ".join(_KNOWN)}, or several of them with commas.{hint}'
     extra = next((_EXTRAS[name] for name in names if name in _EXTRAS), None)
-    if extra is None:
-        return "install that platform's plugin for JAX"
-    return f'see to its driver, or install what JAX needs: {install_command(extra)}'
-
-
-def unused_gpu() -> str | None:
-    """Says that JAX does not use the NVIDIA GPU that is here, and the remedy; None if it does, or the user chose."""
-    if jax.config.jax_platforms or jax.default_backend() != 'cpu':
-        return None
-    if not any(Path('/dev').glob('nvidia[0-9]*')):
-        return None
-    return (
-        f'this machine has an NVIDIA GPU, but JAX {jax.__version__} runs on the CPU: {_remedy(["cuda"])} '
-        '(JAX_PLATFORMS=cpu chooses the CPU)'
-    )
+    remedy = "install that platform's plugin for JAX"
+    if extra is not None:
+        remedy = f'see to its driver, or install what JAX needs: {install_command(extra)}'
+    return f'JAX_PLATFORMS={asked}: JAX finds no such device here; unset it, or {remedy}'

@@ -1,7 +1,5 @@
 """Values shared between a run's processes through JAX's key-value store, served by process 0.
 
-With one process there is nothing to exchange. `process_group` starts and ends the processes.
-
 JAX has no public name for the store or for its search for a cluster (Orbax reaches the store likewise), so
 pyproject.toml bounds jax by the versions that these private names were tried with.
 """
@@ -32,9 +30,8 @@ def store() -> Any:
     return global_state.client
 
 
-# Takes coordinator, number of processes, this one's number, its devices, a method and seconds. Returns the first four;
-# asks SLURM and the like for those that are None, and leaves None what nobody knows. Raises RuntimeError, ValueError or
-# KeyError.
+# Takes coordinator, number of processes, this one's number, its devices, a method and seconds. Returns the first four,
+# asking SLURM and the like for those that are None. Raises RuntimeError, ValueError or KeyError.
 find_cluster = ClusterEnv.auto_detect_unset_distributed_params
 
 
@@ -74,8 +71,7 @@ def agree(name: str, value: str) -> None:
 class SharedStop:
     """A request to stop that any process received, which all obey after the same step."""
 
-    def __init__(self) -> None:
-        self._step: int | None = None
+    _is_known = False
 
     def __call__(self, step: int, requested: str | None) -> str | None:
         """The signal to stop for after `step`, if any; every process must call it in every step.
@@ -83,16 +79,16 @@ class SharedStop:
         A process reads the metrics of step n - 1 after dispatching step n, so none is more than a step ahead of the
         others: they all see what one asks for after step n by step n + 2.
         """
-        if requested and self._step is None:
+        if requested and not self._is_known:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # another process asked first
                 store().key_value_set('stop', f'{step + 2} {requested}')
         asked = lookup('stop')
         if asked is None:
             return None
 
+        self._is_known = True
         last, _, name = asked.partition(' ')
-        self._step = int(last)
-        return name if step >= self._step else None
+        return name if step >= int(last) else None
 
 
 def lookup(key: str) -> str | None:

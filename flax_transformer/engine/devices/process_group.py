@@ -1,7 +1,4 @@
-"""Processes that train together: how they start, and how they end when one of them fails.
-
-A run of one process does nothing here.
-"""
+"""Processes that train together: how they start, and how they end when one of them fails."""
 
 import atexit
 import contextlib
@@ -15,6 +12,7 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, first_line
 from flax_transformer.common.signals import warn
@@ -29,10 +27,8 @@ _PERIOD = 1.0  # seconds between signs of life
 def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
     """Joins the processes of a run, before JAX initializes its devices; what `facts` returns must be the same in all.
 
-    If a launcher such as Ray has already called `jax.distributed.initialize`, takes its processes, whatever the config
-    says.
-
-    Raises UserError if one is missing or differs. From then on, a process exits with code 75 if another is lost.
+    Takes the processes of a launcher such as Ray that has called `jax.distributed.initialize`, whatever the config
+    says. Raises UserError if one is missing or differs. From then on, a process exits with 75 if another is lost.
     """
     if jax.distributed.is_initialized():
         if multihost.count() == 1:
@@ -70,7 +66,7 @@ def _join(config: ParallelConfig, facts: Facts) -> None:
 
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
-    """Coordinator, number of processes, this one's number and its devices; JAX finds what the config leaves out."""
+    """What `multihost.find_cluster` returns."""
     given = config.coordinator or None, config.num_processes or None, config.process_id
     try:
         address, count, number, local = multihost.find_cluster(*given, None, None, config.process_timeout)
@@ -82,22 +78,20 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
                 f'parallel.{name} is not given, and JAX finds neither SLURM, Open MPI nor a TPU pod to ask; '
                 'give coordinator HOST:PORT, num_processes and process_id'
             )
-    is_found = any(value is None for value in given)
-    return address, count, number, local if is_found else None
+    return address, count, number, local if None in given else None
 
 
 def _exchange(timeout: float) -> None:
     """Computes a sum over all devices: a network may be open on the coordinator's port alone."""
-    question = 'is the network between the hosts open, on all ports?'
-    message = f'the first sum over all devices did not finish in {timeout} s: {question}'
+    message = f'the first sum over all devices did not finish in {timeout} s: is the network open, on all ports?'
     alarm = threading.Timer(timeout, _leave, [message])
     alarm.daemon = True
     alarm.start()
     devices = jax.devices()
     # Not jax.make_mesh, which refuses several slices: each GPU host is one.
-    mesh = jax.sharding.Mesh(devices, ('all',), axis_types=(jax.sharding.AxisType.Auto,))
-    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('all'))
-    replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    mesh = Mesh(devices, ('all',), axis_types=(AxisType.Auto,))
+    split = NamedSharding(mesh, PartitionSpec('all'))
+    replicated = NamedSharding(mesh, PartitionSpec())
     ones = jax.make_array_from_callback((len(devices),), split, lambda _: np.ones(1, np.int32))
     jax.jit(lambda x: x.sum(), out_shardings=replicated)(ones).block_until_ready()
     alarm.cancel()
@@ -114,8 +108,7 @@ def together() -> Iterator[None]:
     except Interrupted as stopped:
         if multihost.lookup('stop') is None:  # only this process stops, as during preparation; the others wait for it
             _fail(str(stopped), EXIT_CODE)
-        _watch.end()
-        jax.distributed.shutdown()
+        _part()
         raise
     except (ValueError, jax.errors.JaxRuntimeError) as error:
         if not isinstance(error, UserError):
@@ -128,10 +121,13 @@ def together() -> Iterator[None]:
     except BaseException as error:
         warn(traceback.format_exc())
         _fail(f'{type(error).__name__}: {error}', 1)
-    else:
-        multihost.store().key_value_set(f'done/{multihost.number()}', '')
-        _watch.end()
-        jax.distributed.shutdown()  # waits until the others leave too
+    multihost.store().key_value_set(f'done/{multihost.number()}', '')
+    _part()
+
+
+def _part() -> None:
+    _watch.end()
+    jax.distributed.shutdown()  # waits until the others leave too
 
 
 class _Watch(threading.Thread):
@@ -162,7 +158,7 @@ class _Watch(threading.Thread):
                 _fail(f'the watch over the processes failed: {type(error).__name__}: {error}', 1)
 
     def _judge(self) -> None:
-        """Process 0's part: ends all if one has failed or is silent."""
+        """Ends all if one has failed or is silent."""
         code = EXIT_CODE
         gone = []
         for name, value in _read('failed').items():

@@ -1,8 +1,7 @@
 """Says, before JAX starts, which process of a run is missing or is about to do something else.
 
-JAX's own start aborts if a process is missing, without saying which. So process 0 first listens on the coordinator's
-port. Each of the others sends a line, who it is and what it is about to do, and gets one back: what is wrong, if
-anything. All of them fail with the same message. Whatever else connects to the port is ignored.
+Process 0 listens on the coordinator's port. Each of the others sends a line, who it is and what it is about to do, and
+gets one back: what is wrong, if anything. Whatever else connects to the port is ignored.
 """
 
 import contextlib

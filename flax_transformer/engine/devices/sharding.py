@@ -1,11 +1,9 @@
 """Lays devices and the parts of a train state out on a mesh, by one table of rules from parameter paths to axes.
 
 A mesh has three axes. The rows of a batch are split over `data` and `fsdp`. Along `fsdp`, parameters are split too
-(fully sharded data parallelism): a device stores a part and gathers the rest of a matrix when it needs it. Along
-`tensor`, matrices are split but rows are not, as in Megatron-LM (Shoeybi et al. 2019, section 3).
-
-Moments and the moving average are split like their parameter. Devices exchange most along `tensor`, less along `fsdp`
-and least along `data`, so those of a tensor group should be closest together.
+(fully sharded data parallelism): a device gathers the rest of a matrix when it needs it. Along `tensor`, matrices are
+split but rows are not, as in Megatron-LM (Shoeybi et al. 2019, section 3). Devices exchange most along `tensor` and
+least along `data`, so those of a tensor group should be closest together.
 """
 
 import math
@@ -31,10 +29,7 @@ Rules = Sequence[tuple[str, P]]
 
 
 def spec_of(path: str, shape: tuple[int, ...], rules: Rules) -> P:
-    """The mesh axes of a parameter by its path, such as encoder/layers_0/feed_forward/inner/kernel.
-
-    Raises UserError, with the table, if no rule matches.
-    """
+    """The mesh axes of a parameter by its path. Raises UserError, with the table, if no rule matches."""
     for pattern, spec in rules:
         if re.search(rf'(^|[/_]){pattern}$', path) and len(spec) <= len(shape):
             return spec
@@ -43,10 +38,7 @@ def spec_of(path: str, shape: tuple[int, ...], rules: Rules) -> P:
 
 
 def divisible_spec(spec: P, shape: tuple[int, ...], mesh: Mesh) -> P:
-    """The spec without axes that do not divide their dimension: such a dimension is replicated.
-
-    A vocabulary of 20 pieces on 8 devices is no reason not to train; `replicated_despite_rule` reports it.
-    """
+    """The spec without axes that do not divide their dimension, as a vocabulary of 20 pieces on 8 devices."""
     return P(*(name if size % _size(mesh, name) == 0 else None for name, size in zip(spec, shape, strict=False)))
 
 
@@ -63,8 +55,8 @@ def replicated_despite_rule(params: Any, mesh: Mesh, rules: Rules) -> list[str]:
 def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
     """The sharding of every leaf of a state, from arrays or shapes.
 
-    A leaf whose path ends with that of a parameter and that has its shape (a moment or an average) is split like it.
-    All others are replicated: counts, and Adafactor's rows and columns.
+    A leaf whose path ends with a parameter's and that has its shape (a moment, an average) is split like it; counts,
+    and Adafactor's rows and columns, are replicated.
     """
     specs = {}
     for path, leaf in named_leaves(params):
@@ -82,7 +74,7 @@ def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
 
 
 def bytes_per_device(tree: Any) -> int:
-    """The bytes that one device holds of a tree of sharded arrays, or of shapes with shardings."""
+    """The bytes of a tree of sharded arrays, or shapes, on one device."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
@@ -95,27 +87,22 @@ def lay_out(devices: Sequence[jax.Device], shape: tuple[int, int, int]) -> np.nd
 
     Within a TPU slice JAX follows the torus, so a process's devices need not be consecutive. Where there are several
     slices (to XLA, GPU hosts are slices too), data is split over them first, then fsdp, and tensor last.
-
-    Raises UserError if the slices differ in size and some fsdp x tensor group would not fit inside one.
     """
-    # Devices without slices, such as CPUs, form one.
-    counts = list(Counter(getattr(device, 'slice_index', 0) for device in devices).values())
-    if len(set(counts)) > 1:
-        group = math.prod(shape[1:])
-        if any(count % group for count in counts):
-            raise UserError(
-                f'parallel.fsdp={shape[1]}, tensor={shape[2]}: groups of {group} devices do not fit into slices (or '
-                f'GPU hosts) of {", ".join(map(str, counts))}; expected fsdp * tensor to divide each, or equal slices'
-            )
-        return _in_order(devices, shape)
+    slices = len({_slice_of(device) for device in devices})
+    outer = _across_slices(shape, slices)
+    inner = tuple(size // parts for size, parts in zip(shape, outer, strict=True))
     try:
-        if len(counts) == 1:
+        if slices == 1:
             return mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
-        outer = _across_slices(shape, len(counts))
-        inner = tuple(size // slices for size, slices in zip(shape, outer, strict=True))
         return mesh_utils.create_hybrid_device_mesh(inner, outer, devices, allow_split_physical_axes=True)
     except (NotImplementedError, ValueError, AssertionError):
-        return _in_order(devices, shape)  # JAX knows no good order, for instance for three of a host's four chips
+        # JAX knows no good order, for instance for three of a host's four chips, or for slices of several sizes.
+        in_order = sorted(devices, key=lambda device: (_slice_of(device), device.process_index, device.id))
+        return np.array(in_order, object).reshape(shape)
+
+
+def _slice_of(device: jax.Device) -> int:
+    return getattr(device, 'slice_index', 0)  # devices without slices, such as CPUs, form one
 
 
 def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
@@ -126,18 +113,14 @@ def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
     counts = Counter(sorted(device.process_index for device in devices))
     if len(set(counts.values())) > 1:
         raise UserError(
-            f"parallel.strategy='pmap': the processes have {', '.join(map(str, counts.values()))} devices; expected "
-            'the same number in each; use parallel.strategy=mesh'
+            f"parallel.strategy='pmap': the processes have {', '.join(map(str, counts.values()))} devices; use "
+            'parallel.strategy=mesh'
         )
     return sorted(devices, key=lambda device: device.process_index)
 
 
 def rows_of_process(devices: np.ndarray, process: int, rows: int) -> np.ndarray:
-    """The numbers, in ascending order, of those of a batch's `rows` rows that a process's devices hold.
-
-    `devices` is [data, fsdp, tensor]; rows are split over the first two axes. Processes that share a tensor group hold
-    the same rows.
-    """
+    """The numbers, ascending, of those of a batch's `rows` rows that a process's devices [data, fsdp, tensor] hold."""
     is_own = np.vectorize(lambda device: device.process_index == process, otypes=[bool])(devices)
     parts = is_own.any(axis=2).reshape(-1)
     return np.flatnonzero(np.repeat(parts, rows // len(parts)))
@@ -154,12 +137,3 @@ def _across_slices(shape: tuple[int, ...], slices: int) -> tuple[int, ...]:
         outer.append(math.gcd(size, slices))
         slices //= outer[-1]
     return tuple(outer)
-
-
-def _in_order(devices: Sequence[jax.Device], shape: tuple[int, ...]) -> np.ndarray:
-    """The devices sorted by slice, process and number."""
-
-    def place(device: jax.Device) -> tuple[int, int, int]:
-        return getattr(device, 'slice_index', 0), device.process_index, device.id
-
-    return np.array(sorted(devices, key=place), object).reshape(shape)

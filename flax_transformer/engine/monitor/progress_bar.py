@@ -15,7 +15,7 @@ _LAYOUT = '{percentage:3.0f}% {bar:10} {n_fmt}/{total_fmt}{postfix}'
 
 
 def is_terminal() -> bool:
-    """Whether progress is wanted and can be redrawn; a log file, a notebook and a dumb terminal cannot."""
+    """Whether progress is wanted and can be redrawn."""
     return shows_progress() and os.environ.get('TERM') != 'dumb'
 
 
@@ -73,17 +73,16 @@ class TimeLeft:
         first_step: int,
         *,
         every: Mapping[str, int] | None = None,
-        known: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`every`: each phase's interval in steps; the last step has one too. `known`: seconds of an earlier start."""
+        """`every` is each phase's interval in steps; the last step has one too."""
         self._steps = steps
         self._step = first_step
         self._clock = clock
         self._every = dict(every or {})
-        self._took = dict(known or {})
-        per_step = self._took.pop('training', None)
-        self._seconds, self._counted = (0.0, 0) if per_step is None else (per_step, 1)
+        self._took: dict[str, float] = {}
+        self._seconds = 0.0
+        self._counted = 0.0
         self.phase = 'compiling'  # the one under way; '' while training
         self._since = clock()
 
@@ -114,12 +113,10 @@ class TimeLeft:
         """Seconds from now to the end; None before a step has been timed."""
         if not self._counted:
             return None
-        step = self._step
-        steps = self._steps
-        left = (steps - step) * self._seconds / self._counted
+        left = (self._steps - self._step) * self._seconds / self._counted
         for phase, every in self._every.items():
-            times = steps // every - step // every
-            if steps % every and step < steps:
+            times = self._steps // every - self._step // every
+            if self._steps % every and self._step < self._steps:
                 times += 1  # after the last step
             left += self._took.get(phase, 0.0) * times
         return left

@@ -45,12 +45,10 @@ class Reporter:
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        `every` maps a phase, such as 'evaluating', to the steps between two of them; `report_to` names a tracker.
-        Removes records of later steps than the first, which an earlier start reported and then lost, and that of the
-        first step's evaluation unless it `is_evaluated`.
+        `every` maps a phase, such as 'evaluating', to the steps between two of them. Removes records of steps that an
+        earlier start reported and then lost, and of the first step's evaluation unless it `is_evaluated`.
         """
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
-        known = _times(folder) if first_step else {}
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._tracker = Tracker(report_to, folder, self.say)
@@ -61,7 +59,7 @@ class Reporter:
         self._amounts = amounts or {}
         self._flops = flops_per_step
         self._peak = peak_flops
-        self._time_left = TimeLeft(steps, first_step, every=every, known=known)
+        self._time_left = TimeLeft(steps, first_step, every=every)
         self._bar = ProgressBar(steps, first_step)
         self._figures: list[str] = []
         self._show(now=True)
@@ -97,10 +95,7 @@ class Reporter:
         self._record('train', step, metrics)
         wait = metrics['data_wait']
         if wait > DATA_WAIT_WARNING and not self._waits:
-            self.say(
-                f'step {step}: {wait:.0%} of the time went into waiting for data; put it, or its cache, on a faster '
-                'disk, or leave this run more of the CPU'
-            )
+            self.say(f'step {step}: {wait:.0%} of the time went into waiting for data; give it a faster disk or CPU')
         self._waits = wait > DATA_WAIT_WARNING
         begin = f'step {step}/{self._steps}'
         shown = _shown(metrics)
@@ -129,10 +124,7 @@ class Reporter:
         self.say(describe_spike(step, spike))
 
     def sample(self, step: int, number: int, **parts: str) -> None:
-        """Shows an example and the model's output, such as a source, a reference and a translation.
-
-        On a terminal each is cut to a line: before it has learned much, a model repeats itself without end.
-        """
+        """Shows an example and the model's output, on a terminal in a line each: some repeat themselves endlessly."""
         for name, text in parts.items():
             line = f'  {name:<12} {text}'
             is_cut = is_terminal() and len(line) > (width := columns() - 1)
@@ -211,43 +203,25 @@ def _line(begin: str, shown: Mapping[str, str]) -> str:
     return ' '.join([begin, *(f'{name} {value}' for name, value in shown.items())])
 
 
-def _times(folder: Path) -> dict[str, float]:
-    """Seconds per step and per evaluation as an earlier start measured them."""
-    times = {}
-    for kind, _, record in filter(None, map(_parsed, _last_lines(folder / METRICS_FILE))):
-        if kind == 'train':
-            times['training'] = record.get('seconds_per_step')
-        elif kind == 'validation':
-            times['evaluating'] = record.get('seconds')
-    return {name: value for name, value in times.items() if isinstance(value, (int, float))}
-
-
 def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
     """Cuts records of later steps, and what a killed process left of one, off the end of the file."""
-
-    def is_lost(kind: str, at: int) -> bool:
-        return at > step or (kind, at, is_evaluated) == ('validation', step, False)
-
-    lines = _last_lines(file)
-    kept = len(lines)
-    while kept:
-        record = _parsed(lines[kept - 1])
-        if record and not is_lost(*record[:2]) and lines[kept - 1].endswith(b'\n'):
-            break
-        kept -= 1
-    if kept < len(lines):
-        os.truncate(file, file.stat().st_size - sum(map(len, lines[kept:])))
-
-
-def _last_lines(file: Path) -> list[bytes]:
-    """The lines of a file, or the last of a long one; [] if there is no file."""
     if not file.exists():
-        return []
+        return
+    size = file.stat().st_size
     with open_regular(file) as opened:
-        opened.seek(max(0, file.stat().st_size - _LAST))
+        opened.seek(max(0, size - _LAST))
         if opened.tell():
             opened.readline()  # only its end was read
-        return opened.read().splitlines(keepends=True)
+        lines = opened.read().splitlines(keepends=True)
+    while lines:
+        record = _parsed(lines[-1])
+        if record and lines[-1].endswith(b'\n'):
+            kind, at, _ = record
+            if at < step or (at == step and (is_evaluated or kind != 'validation')):
+                break
+        size -= len(lines.pop())
+    if size < file.stat().st_size:
+        os.truncate(file, size)
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:

@@ -34,12 +34,8 @@ def average(
 ) -> tuple[RunDirectory, list[int]]:
     """Makes `out` a run whose only checkpoint, step 0, is the mean of a run's checkpoints; returns it and their steps.
 
-    Averages the newest `last`, the best `best` by training.best_by, or the given `steps`: one of the three. If the run
-    keeps a moving average of the parameters (ema_decay), averages those.
-
-    Args:
-      shapes: the model's parameters as jax.ShapeDtypeStruct, each with a sharding.
-      int8: keeps matrices in eight bits.
+    Averages the newest `last`, the best `best` by training.best_by, or the given `steps`: one of the three. `shapes`
+    are the parameters', each with a sharding; `int8` keeps matrices in eight bits.
 
     Raises UserError if there are too few, if one is of another model, or if `out` already exists.
     """
@@ -47,13 +43,11 @@ def average(
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
     made = type(run)(out)
     config = run.read_config()
-    if made.path.exists() and not (made.path.is_dir() and not any(made.path.iterdir())):
+    if made.path.is_file() or (made.path.is_dir() and any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
     for name in run.model_files:
         if file := run.link_out(name):
-            raise UserError(
-                f'{file} is a link out of the run, and would be copied with all that it leads to; remove it'
-            )
+            raise UserError(f'{file} is a link out of the run, whose target would be copied; remove it')
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
 
     def choose() -> list[int]:
@@ -64,8 +58,10 @@ def average(
     made.path.mkdir(parents=True, exist_ok=True)
     made.write_config(replace(config, training=replace(config.training, average_last=1)))
     for name in run.model_files:
-        if (run.path / name).exists():  # older runs lack some
-            (shutil.copytree if (run.path / name).is_dir() else shutil.copy2)(run.path / name, made.path / name)
+        file = run.path / name
+        if file.exists():  # older runs lack some
+            copy = shutil.copytree if file.is_dir() else shutil.copy2
+            copy(file, made.path / name)
     if is_remembered(run.path):  # a stranger's run stays a stranger's
         remember(made.path, remembered_task_folder(run.path))
     origin = {'run': str(run.path), 'steps': chosen}
@@ -80,14 +76,16 @@ def _choose(
 ) -> list[int]:
     """The steps to average. Raises UserError if some are missing."""
     there = checkpoints.steps()
+    problem = ''
     if steps:
         chosen = sorted(set(steps))
-        missing = [str(step) for step in chosen if step not in there]
-        problem = f'no checkpoint of step {", ".join(missing)}' if missing else ''
+        if missing := [str(step) for step in chosen if step not in there]:
+            problem = f'no checkpoint of step {", ".join(missing)}'
     else:
-        count, chosen = (last, there[-last:]) if last else (best, checkpoints.best_steps(best))
-        evaluated = '' if last else f' with a validation {best_by}'
-        problem = f'{len(chosen)} checkpoints{evaluated}, not {count}' if len(chosen) < count else ''
+        chosen = there[-last:] if last else checkpoints.best_steps(best)
+        if len(chosen) < last + best:
+            evaluated = '' if last else f' with a validation {best_by}'
+            problem = f'{len(chosen)} checkpoints{evaluated}, not {last + best}'
     if problem:
         raise UserError(
             f'{run.path} has {problem}; its checkpoints: {", ".join(map(str, there)) or "none yet"}; ask for fewer, or '
@@ -121,7 +119,7 @@ def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | Non
     else:
         params, *steps = checkpoints.restore_params(like, None if which == 'best' else which)
     scores = []
-    for each in steps:
+    for averaged in steps:
         with contextlib.suppress(FileNotFoundError):  # training has deleted it meanwhile
-            scores.append(checkpoints.metrics(each))
+            scores.append(checkpoints.metrics(averaged))
     return run.loaded(config, params, scores)

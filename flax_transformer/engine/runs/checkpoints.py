@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import jax
 import orbax.checkpoint as ocp
-from etils import epath
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -45,8 +44,7 @@ def tolerate_full_disk(say: Callable[[str], None]) -> Iterator[None]:
         say(f'{problem}. Training goes on (training.on_full_disk) and tries again at the next save')
 
 
-def human_size(count: int) -> str:
-    """A number of bytes as in 1.2 GB."""
+def _human_size(count: int) -> str:
     for unit, name in ((1e9, 'GB'), (1e6, 'MB')):
         if count >= unit:
             return f'{count / unit:,.1f} {name}'
@@ -65,7 +63,7 @@ class Room(NamedTuple):
     files: int  # files and folders
 
     def __str__(self) -> str:
-        return f'{human_size(self.size)} in {self.files} files and folders'
+        return f'{_human_size(self.size)} in {self.files} files and folders'
 
 
 def _room_of(folder: Path) -> Room:
@@ -78,15 +76,13 @@ def _room_of(folder: Path) -> Room:
 
 def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OSError:
     """The error for a checkpoint that did not fit; nothing of it is left on the disk."""
-    disk = os.statvfs(folder) if hasattr(os, 'statvfs') else None  # None: Windows
+    disk = os.statvfs(folder)
     if _QUOTA in str(cause):
         problem = f'{needed}, and the disk quota is exceeded'
-    elif disk is None:
-        problem = f'{needed}, and {human_size(shutil.disk_usage(folder).free)} are free'
     elif disk.f_files and disk.f_favail < needed.files:
         problem = f'{needed.files} files and folders, and the file system has room for {disk.f_favail} (inodes)'
     else:
-        free = human_size(disk.f_bavail * disk.f_frsize)
+        free = _human_size(disk.f_bavail * disk.f_frsize)
         problem = f'{needed} of whole blocks ({disk.f_frsize:,} bytes), and {free} are free'
     message = (
         f'no space left for the checkpoint of step {step}: it needs about {problem}; earlier checkpoints are '
@@ -109,7 +105,7 @@ class Checkpoints(CheckpointReader):
     ) -> None:
         """Removes what an interruption left, moves damaged checkpoints aside and reports them.
 
-        Raises UserError if all are damaged, or if one is too damaged to be listed.
+        Raises UserError if all are damaged.
         """
         super().__init__(folder, best_by=best_by, say=say)
         self._saving_step = 0
@@ -127,17 +123,12 @@ class Checkpoints(CheckpointReader):
             async_options=ocp.AsyncOptions(post_finalization_callback=self._write_manifest),
         )
         with naming_damaged(f'a checkpoint in {folder}'):
-            try:
-                self._manager = ocp.CheckpointManager(epath.Path(folder.absolute()), options=options)
-            except Exception:
-                for step in self.steps():
-                    self._check(step)
-                raise
+            self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
 
     def save(self, state: TrainState, position: dict[str, Any], metrics: dict[str, float]) -> None:
         """Saves in the background; `metrics` are those of `progress.checkpoint_metrics`, {} if not evaluated.
 
-        Replaces a checkpoint of the same step, which stays until the new one is written.
+        A checkpoint of the same step stays until the new one is written.
         """
         args = ocp.args.Composite(
             params=ocp.args.StandardSave(state.params_to_keep),
@@ -165,12 +156,12 @@ class Checkpoints(CheckpointReader):
         remove_unfinished(self.folder)
         for step in sorted(replaced_steps(self.folder)):
             new = self.folder / str(step)
-            if new.exists() and has_manifest(new) and (found := faults(new)):
-                self._move_aside(step, found)  # what it was to replace is put back
+            if new.exists() and has_manifest(new) and (damage := faults(new)):
+                self._move_aside(step, damage)  # what it was to replace is put back
         settle(self.folder)
-        found = {step: faults(self.folder / str(step)) for step in self.steps()}
-        damaged = {step: lines for step, lines in found.items() if lines}
-        good = [step for step in found if step not in damaged]
+        damage = {step: faults(self.folder / str(step)) for step in self.steps()}
+        damaged = {step: lines for step, lines in damage.items() if lines}
+        good = damage.keys() - damaged.keys()
         if damaged and not good:
             which = '\n'.join(f'checkpoint {step}:\n{format_faults(lines)}' for step, lines in damaged.items())
             raise UserError(
@@ -183,19 +174,16 @@ class Checkpoints(CheckpointReader):
                 self._say(f'going back to checkpoint {max(good)}')
         return ''
 
-    def _move_aside(self, step: int, found: list[str]) -> None:
+    def _move_aside(self, step: int, damage: list[str]) -> None:
         to = self.folder.with_name(DAMAGED) / str(step)
         to.parent.mkdir(exist_ok=True)
         if to.exists():
             shutil.rmtree(to)
         (self.folder / str(step)).rename(to)
-        self._say(f'checkpoint {step} is damaged and was moved to {to}:\n{format_faults(found)}')
+        self._say(f'checkpoint {step} is damaged and was moved to {to}:\n{format_faults(damage)}')
 
     def save_params(self, params: Any, *, int8: bool = False) -> None:
-        """Saves only parameters, as step 0: enough for inference and to start another run from.
-
-        With `int8`, matrices in eight bits (ops/int8.py), a quarter of the size, which are read back as float32.
-        """
+        """Saves only parameters, as step 0; with `int8`, matrices in eight bits, which are read back as float32."""
         part, params = (INT8, to_int8(params)) if int8 else ('params', params)
         self._saving_step = 0
         self._needed = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
@@ -220,7 +208,7 @@ class Checkpoints(CheckpointReader):
 
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
-        """Turns Orbax's errors on a full disk into one that says so. A background save may fail in a later call."""
+        """Turns Orbax's errors on a full disk, perhaps about an earlier call's save, into one that says so."""
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:

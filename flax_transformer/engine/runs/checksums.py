@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, first_line
 from flax_transformer.common.files import read_limited, sha256_of
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.preemption import interrupt_in
@@ -25,10 +25,9 @@ _MAX_SHOWN = 5  # faults listed in a message
 
 
 def write_manifest(folder: Path) -> None:
-    """Writes the name, size and SHA-256 of every file below the folder to its manifest.json.
+    """Writes the name, size and SHA-256 of every file below the folder, before it gets its final name.
 
-    Call it before the folder gets its final name: then no checkpoint ever exists without its manifest. Raises
-    ValueError if Orbax has not merged what the processes have written, since nothing could read the checkpoint.
+    Raises ValueError if Orbax has not merged what the processes have written, since nothing could read the checkpoint.
     """
     for item in folder.glob('*/_METADATA'):  # only items of arrays have one
         if not (item.parent / 'manifest.ocdbt').exists():
@@ -44,31 +43,29 @@ def has_manifest(folder: Path) -> bool:
 
 
 def strange_files(folder: Path) -> list[str]:
-    """What no checkpoint has, one line each, found without opening anything.
+    """What no checkpoint has, one line each, noticed without opening anything.
 
     Opening a pipe may wait for ever, a link leads elsewhere, and endless settings do not fit into memory.
     """
     if folder.is_symlink():
         return ['.: a link, which no checkpoint is']
-    return [f'{name}: {fault}' for name in _names(folder) if (fault := _strangeness(folder / name))]
-
-
-def _strangeness(file: Path) -> str:
-    status = os.lstat(file)
-    if stat.S_ISLNK(status.st_mode):
-        return 'a link, which no checkpoint has'
-    if not stat.S_ISREG(status.st_mode):
-        return 'not a file'
-    is_settings = file.parent.name != _ARRAYS
-    return f'has {status.st_size:,} bytes, far too many' if is_settings and status.st_size > _MOST_SETTINGS else ''
+    strange = []
+    for name in _names(folder):
+        status = os.lstat(folder / name)
+        if stat.S_ISLNK(status.st_mode):
+            strange.append(f'{name}: a link, which no checkpoint has')
+        elif not stat.S_ISREG(status.st_mode):
+            strange.append(f'{name}: not a file')
+        elif status.st_size > _MOST_SETTINGS and (folder / name).parent.name != _ARRAYS:
+            strange.append(f'{name}: has {status.st_size:,} bytes, far too many')
+    return strange
 
 
 def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) -> list[str]:
-    """What is wrong with the files of a checkpoint, one line each; [] if they are as written.
+    """What is wrong with the files of a checkpoint, one line each; without a manifest, only what no checkpoint has.
 
-    Without a manifest, that is only what no checkpoint has. Compares the contents of files whose name satisfies
-    `is_read`, and the sizes of the others. Names in the manifest are only compared with those in the folder, never
-    opened.
+    Compares the contents of files whose name satisfies `is_read`, and the sizes of the others. Names in the manifest
+    are never opened.
     """
     strange = strange_files(folder)
     if strange or not has_manifest(folder):
@@ -79,8 +76,8 @@ def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) 
     except (ValueError, TypeError, KeyError, AttributeError):
         return [f'{MANIFEST}: not a list of checksums']
     there = [name for name in _names(folder) if name not in (MANIFEST, _COMMITTED)]
-    found = [_fault(folder, name, known.get(name), is_read=is_read(name)) for name in there]
-    return [line for line in found if line] + [f'{name}: missing' for name in known if name not in there]
+    damage = [_fault(folder, name, known.get(name), is_read=is_read(name)) for name in there]
+    return [line for line in damage if line] + [f'{name}: missing' for name in known if name not in there]
 
 
 def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read: bool) -> str:
@@ -93,22 +90,24 @@ def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read:
         return ''  # the manifest was written before Orbax added the handlers
     if entry['bytes'] != expected.get('bytes'):
         return f'{name}: has {entry["bytes"]} bytes, expected {expected.get("bytes")}'
-    return f'{name}: its content has changed' if entry.get('sha256') not in (None, expected.get('sha256')) else ''
+    if entry.get('sha256') not in (None, expected.get('sha256')):
+        return f'{name}: its content has changed'
+    return ''
 
 
-def format_faults(found: list[str]) -> str:
+def format_faults(lines: list[str]) -> str:
     """The first few faults, as lines of a message."""
-    more = [f'and {len(found) - _MAX_SHOWN} more'] if len(found) > _MAX_SHOWN else []
-    return '\n'.join(f'  {line}' for line in found[:_MAX_SHOWN] + more)
+    more = [f'and {len(lines) - _MAX_SHOWN} more'] if len(lines) > _MAX_SHOWN else []
+    return '\n'.join(f'  {line}' for line in lines[:_MAX_SHOWN] + more)
 
 
 def _names(folder: Path) -> list[str]:
     """The paths of all files below the folder, and of links to anything, relative to it."""
-    names = []
+    paths = []
     for path, folders, files in os.walk(folder):  # does not follow links
-        names += [Path(path, name) for name in files]
-        names += [Path(path, name) for name in folders if os.path.islink(os.path.join(path, name))]
-    return sorted(path.relative_to(folder).as_posix() for path in names)
+        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
+        paths += [Path(path, name) for name in files + links]
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def _entry(folder: Path, name: str, *, is_read: bool = True) -> dict[str, Any]:
@@ -122,11 +121,9 @@ def _entry(folder: Path, name: str, *, is_read: bool = True) -> dict[str, Any]:
 def _metadata_entry(file: Path, *late: str) -> dict[str, Any]:
     """The entry of the file without its commit time and the fields `late`, which Orbax adds after the manifest."""
     content = read_limited(file)
-    try:
+    with contextlib.suppress(ValueError, TypeError):  # damaged: compared as it is
         values = parse_json(content) | dict.fromkeys(('commit_timestamp_nsecs', *late))
         content = json.dumps(values, sort_keys=True).encode()
-    except (ValueError, TypeError):
-        pass  # damaged: compared as it is
     return {'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
 
 
@@ -148,10 +145,9 @@ def naming_damaged(what: str) -> Iterator[None]:
             raise interrupt from None
         if 'RESOURCE_EXHAUSTED' in str(error):
             raise
-        first = (str(error).splitlines() or [''])[0][:200]
         raise UserError(
-            f'{what} is damaged, or cannot be read ({type(error).__name__}: {first}); restore it from a backup, or '
-            'choose another'
+            f'{what} is damaged, or cannot be read ({type(error).__name__}: {first_line(error)[:200]}); restore it '
+            'from a backup, or choose another'
         ) from None
     finally:
         logger.setLevel(level)

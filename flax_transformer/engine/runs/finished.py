@@ -19,7 +19,7 @@ _STEP = re.compile(r'0|[1-9][0-9]*')
 
 def steps_of(checkpoints: Path) -> list[int]:
     """The steps of the checkpoints, and of one that waits to be replaced; ascending."""
-    # The folder is listed twice, since a checkpoint may move either way between two listings.
+    # Listed twice: a checkpoint may move either way between two listings.
     return sorted({*_steps_in(checkpoints), *replaced_steps(checkpoints), *_steps_in(checkpoints)})
 
 
@@ -27,9 +27,7 @@ def folder_of(checkpoints: Path, step: int) -> Path:
     """The folder of a checkpoint."""
     usual = checkpoints / str(step)
     aside = checkpoints.with_name(REPLACED) / str(step)
-    if aside.is_dir() and not usual.is_dir():
-        return aside
-    return usual
+    return aside if aside.is_dir() and not usual.is_dir() else usual
 
 
 def _steps_in(folder: Path) -> set[int]:
@@ -47,15 +45,15 @@ def replaced_steps(checkpoints: Path) -> set[int]:
 def finished(run: RunDirectory, config: LoopConfig) -> str | None:
     """The message about a run with nothing left to do; None if something is left, or if only a start can tell.
 
-    Verifies all checkpoints: only a start can tell where one is damaged, unfinished or of an earlier version.
+    Only a start can tell where a checkpoint is damaged, unfinished or of an earlier version.
     """
     try:
-        folders = list(run.checkpoints.iterdir())
-        if not folders or not all(folder.name.isdecimal() and has_manifest(folder) for folder in folders):
-            return None
         message = seems_finished(run, config)
-        if message is not None and any(map(faults, folders)):
+        if message is None:
             return None
+        for folder in run.checkpoints.iterdir():
+            if not folder.name.isdecimal() or not has_manifest(folder) or faults(folder):
+                return None
         return message
     except (OSError, UserError):
         return None

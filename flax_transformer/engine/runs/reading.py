@@ -27,7 +27,6 @@ from .finished import folder_of, steps_of
 T = TypeVar('T')
 Which = int | str | None  # a step, 'last', or the best
 INT8 = 'int8'  # the part of a checkpoint that holds parameters in eight bits, instead of `params`
-_TRIES = 100  # a read is repeated when training has changed the checkpoint meanwhile
 
 
 def _retried(read: Callable[..., T]) -> Callable[..., T]:
@@ -35,14 +34,13 @@ def _retried(read: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(read)
     def retried(self: 'CheckpointReader', *arguments: Any) -> T:
-        for _ in range(_TRIES):
+        while True:
             before = self._listing()
             try:
                 return read(self, *arguments)
             except Exception:
                 if self._listing() == before:
                     raise
-        return read(self, *arguments)
 
     return retried
 
@@ -70,26 +68,23 @@ class CheckpointReader:
     @_retried
     def best_steps(self, count: int) -> list[int]:
         """The steps of the best `count` evaluated checkpoints, or of all if there are fewer, in ascending order."""
-        ranks = {step: self._rank(self.metrics(step)) for step in self.steps()}
-        evaluated = sorted((step for step in ranks if ranks[step] > -math.inf), key=lambda step: (ranks[step], step))
-        return sorted(evaluated[-count:])
+        ranked = sorted((self._rank(self.metrics(step)), step) for step in self.steps())
+        return sorted([step for rank, step in ranked if rank > -math.inf][-count:])
 
     def metrics(self, step: int) -> dict[str, float]:
         """The scores of a checkpoint; {} if it was not evaluated."""
         checkpoint = folder_of(self.folder, step)
         self._refuse(step, strange_files(checkpoint))
         try:
-            return parse_json(read_limited(checkpoint / 'metrics' / 'metrics'))
+            with naming_damaged(f'checkpoint {step} in {self.folder}'):
+                return parse_json(read_limited(checkpoint / 'metrics' / 'metrics'))
         except FileNotFoundError:
             if not checkpoint.is_dir():
                 raise  # training has just moved it; without the error another would pass for the best
             return {}
-        except ValueError as error:
-            self._check(step)
-            raise UserError(
-                f'checkpoint {step} in {self.folder} is damaged ({type(error).__name__} on reading it); restore it '
-                'from a backup, or choose another'
-            ) from None
+        except UserError:
+            self._check(step)  # its message names the file
+            raise
 
     @_retried
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
@@ -100,14 +95,14 @@ class CheckpointReader:
         self._require_any()
         step = self.latest()
         checkpoint = folder_of(self.folder, step)
+        remedy = f'--init-from {self.folder.parent}@{step} --workdir ANOTHER'
         if not (checkpoint / 'training').exists():
             raise UserError(
                 f'{self.folder.parent} holds only parameters, no training to go on with; start another run from them: '
-                f'--init-from {self.folder.parent} --workdir ANOTHER'
+                f'{remedy}'
             )
         self._is_verifiable(step)
-        remedy = f'to go on from its parameters, --init-from {self.folder.parent}@{step} --workdir ANOTHER'
-        how = f"with another optimizer than this version's ({remedy})"
+        how = f"with another optimizer than this version's (to go on from its parameters, {remedy})"
         self._refuse_other_shapes(training_part(like), step, 'training', how)
         items = _read(
             checkpoint,
@@ -115,13 +110,11 @@ class CheckpointReader:
             training=ocp.args.StandardRestore(training_part(like)),
             position=ocp.args.JsonRestore(),
         )
-        params = items['params']
         training = items['training']
-        if like.ema is None:
-            state = TrainState(training['step'], params, training['opt_state'], None)
-        else:
-            state = TrainState(training['step'], training['params'], training['opt_state'], params)
-        return state, items['position']
+        params, ema = items['params'], None
+        if like.ema is not None:
+            params, ema = training['params'], params
+        return TrainState(training['step'], params, training['opt_state'], ema), items['position']
 
     @_retried
     def restore_params(self, like: Any, which: Which = None) -> tuple[Any, int]:
@@ -130,12 +123,11 @@ class CheckpointReader:
         Raises UserError if there is no such checkpoint, or if it is damaged.
         """
         self._require_any()
-        step = which
         if which is None:
-            step = self.best()
+            which = self.best()
         elif which == 'last':
-            step = self.latest()
-        return self._restore_params(like, step), step
+            which = self.latest()
+        return self._restore_params(like, which), which
 
     def _restore_params(self, like: Any, step: int) -> Any:
         steps = self.steps()
@@ -143,11 +135,9 @@ class CheckpointReader:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
         checkpoint = folder_of(self.folder, step)
-        part = 'params'
-        stored = like
+        part, stored = 'params', like
         if (checkpoint / INT8).exists():
-            part = INT8
-            stored = shapes_on_one_device(jax.eval_shape(to_int8, like))
+            part, stored = INT8, shapes_on_one_device(jax.eval_shape(to_int8, like))
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
@@ -157,10 +147,7 @@ class CheckpointReader:
 
     @_retried
     def restore_mean(self, like: Any, choose: Callable[[], Sequence[int]]) -> tuple[Any, Sequence[int]]:
-        """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory.
-
-        Calls `choose` again if training deletes one of them meanwhile.
-        """
+        """The mean of the parameters of the steps that `choose` returns, and these steps; holds two trees in memory."""
         self._require_any()
         steps = choose()
         total = self._restore_params(like, steps[-1])
@@ -173,7 +160,7 @@ class CheckpointReader:
             raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
 
     def _listing(self) -> dict[int, tuple[int, int]]:
-        """What identifies each checkpoint."""
+        """What identifies each checkpoint: one that is saved again has the same step."""
         identities = {}
         for step in self.steps():
             with contextlib.suppress(FileNotFoundError):
@@ -184,25 +171,26 @@ class CheckpointReader:
     def _check(self, step: int) -> None:
         """Raises UserError if the checkpoint is damaged; `training`, which inference does not read, only by size."""
         if self._is_verifiable(step):
-            self._refuse(step, faults(folder_of(self.folder, step), is_read=_is_for_inference))
+            is_read = lambda name: not name.startswith('training/')
+            self._refuse(step, faults(folder_of(self.folder, step), is_read=is_read))
 
-    def _refuse(self, step: int, found: list[str]) -> None:
-        if found:
+    def _refuse(self, step: int, damage: list[str]) -> None:
+        if damage:
             others = ', '.join(str(other) for other in self.steps() if other != step) or 'none'
             raise UserError(
-                f'checkpoint {step} in {self.folder} is damaged:\n{format_faults(found)}\n'
+                f'checkpoint {step} in {self.folder} is damaged:\n{format_faults(damage)}\n'
                 f'Restore it from a backup, or choose another with --step: there are {others}'
             )
 
     def _is_verifiable(self, step: int) -> bool:
         """False, and reported, for a checkpoint without checksums."""
-        if has_manifest(folder_of(self.folder, step)):
-            return True
-        self._say(
-            f'checkpoint {step} in {self.folder} was written by an earlier version, without checksums: it cannot be '
-            'verified'
-        )
-        return False
+        is_verifiable = has_manifest(folder_of(self.folder, step))
+        if not is_verifiable:
+            self._say(
+                f'checkpoint {step} in {self.folder} was written by an earlier version, without checksums: it cannot '
+                'be verified'
+            )
+        return is_verifiable
 
     def _refuse_other_shapes(self, like: Any, step: int, part: str, how: str) -> None:
         """Raises UserError if a part of the checkpoint does not have the names and shapes of `like`."""
@@ -216,23 +204,17 @@ class CheckpointReader:
             raise UserError(f'checkpoint {step} in {self.folder} was made {how}:\n{format_faults(lines)}')
 
 
-def _is_for_inference(name: str) -> bool:
-    """Whether inference reads the file of this name in a checkpoint."""
-    return not name.startswith('training/')
-
-
 def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
     return {path: tuple(leaf.shape) for path, leaf in named_leaves(tree)}
 
 
 def _read(checkpoint: Path, **items: Any) -> Any:
     what = f'checkpoint {checkpoint.name} in {checkpoint.parent}'
-    handler = ocp.CompositeCheckpointHandler()
-    with naming_damaged(what), ocp.Checkpointer(handler) as reader:
+    with naming_damaged(what), ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
         return reader.restore(checkpoint.absolute(), args=ocp.args.Composite(**items))
 
 
 def training_part(state: TrainState) -> dict[str, Any]:
-    """What it takes to resume, besides `params_to_keep`."""
+    """What resuming takes besides `params_to_keep`."""
     rest = {'step': state.step, 'opt_state': state.opt_state}
     return rest if state.ema is None else rest | {'params': state.params}

@@ -5,6 +5,7 @@ tokenizer.
 """
 
 import contextlib
+import functools
 import importlib.metadata
 import json
 import os
@@ -20,15 +21,17 @@ from flax_transformer.common.config_json import from_json, refused_fields, to_js
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import say
 
-from .shipped import find_run
 from .task_module import home_of
 from .trust import remember
 
 CONFIG_FILE = 'config.json'
+DIGEST_FILE = 'tokenizer.sha256'  # next to the folder `tokenizer`
+CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
+_PACKAGE = Path(__file__).parents[2]
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
 C = TypeVar('C')  # the config of the run's task
-CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 
 
 class LoadedRun(NamedTuple):
@@ -84,22 +87,24 @@ class RunDirectory(Generic[C]):
         home = home_of(type(config))
         write_whole(self.config_file, to_json(config, module=home and home.module))
 
-    def _is_left(self, file: Path) -> bool:
-        """Whether an interrupted start leaves such a file."""
-        return file.suffix == '.partial' or file.name in self.leftovers
+    def _is_empty(self) -> bool:
+        """True where there is nothing, or only what an interrupted start leaves."""
+        if not self.path.is_dir():
+            return not self.path.exists()
+        return all(file.suffix == '.partial' or file.name in self.leftovers for file in self.path.iterdir())
 
     def check(self, config: Any) -> None:
         """Raises UserError if this config cannot start or resume a run here; writes nothing."""
         self._check_path()
         is_new = not self.exists()
-        if is_new and self.path.exists() and not (self.path.is_dir() and all(map(self._is_left, self.path.iterdir()))):
+        if is_new and not self._is_empty():
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         if file := self.link_out():  # training must not write where a stranger's run leads
             raise UserError(
                 f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
                 'where there is room (--workdir)'
             )
-        if refused := '' if is_new else refused_fields(self.read_config(), config, 'resumable'):
+        if not is_new and (refused := refused_fields(self.read_config(), config, 'resumable')):
             raise UserError(
                 f'{self.path} holds a run of another config:\n{refused}\n'
                 'Give another --workdir, or use the values there'
@@ -108,22 +113,20 @@ class RunDirectory(Generic[C]):
     def _check_path(self) -> None:
         """Raises UserError for a path under which Orbax saves checkpoints that cannot be read.
 
-        It merges a checkpoint's parts by a glob of the whole path, and a pattern that does not match itself merges
-        nothing, without an error. `gs:` and the like name other file systems.
+        It merges a checkpoint's parts by a glob of the whole path. `gs:` and the like name other file systems.
         """
         path = str(self.path.absolute())
-        if found := _UNSAVABLE.search(path):
+        if fault := _UNSAVABLE.search(path):
             raise UserError(
-                f'{path!r}: checkpoints cannot be saved below a folder with {found[0]!r} in its name; expected a path '
-                'without * ? [ \\ and without a colon at the end of a name, in UTF-8: rename the folder, or give '
-                'another --workdir'
+                f'{path!r}: checkpoints cannot be saved below a folder with {fault[0]!r} in its name; expected a path '
+                'in UTF-8 without * ? [ \\ and without a colon at the end of a name'
             )
 
     def link_out(self, name: str = '') -> Path | None:
         """The first link, at or below a name in the directory, that leads out of it."""
         start = self.path / name
         inside = self.path.resolve()
-        below = (Path(folder, each) for folder, *names in os.walk(start) for each in chain(*names))
+        below = (Path(folder, entry) for folder, *names in os.walk(start) for entry in chain(*names))
         for file in chain([start] if name else [], below):
             # Path.resolve raises for a link to itself.
             if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):
@@ -131,7 +134,7 @@ class RunDirectory(Generic[C]):
         return None
 
     def open(self, config: Any) -> None:
-        """Creates the directory, or finds this config's run there; writes the config, and remembers the run as ours."""
+        """Creates the directory, or finds this config's run there; writes the config and remembers the run as ours."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
@@ -149,7 +152,7 @@ class RunDirectory(Generic[C]):
 
 
 def read_config_text(path: Path) -> str:
-    """The text of a run's config.json. Raises UserError if there is none, or no text."""
+    """The text of a run's config.json. Raises UserError if there is none."""
     file = path / CONFIG_FILE
     if not file.is_file():
         what = f'has no {CONFIG_FILE}'
@@ -161,23 +164,36 @@ def read_config_text(path: Path) -> str:
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
-    """The run directory and checkpoint that `RUN[@which]` names; RUN may be a model that comes with the package.
-
-    Raises UserError for an unknown `which`.
-    """
+    """The run directory and checkpoint that `RUN[@which]` names. Raises UserError for an unknown `which`."""
     text = str(reference)
     if '@' not in text or Path(text).exists():
         return find_run(Path(text)), None
     path, _, which = text.rpartition('@')
-    if which.isdecimal():
-        return find_run(Path(path)), int(which)
-    if which not in CHECKPOINTS:
+    if not which.isdecimal() and which not in CHECKPOINTS:
         hint = f'{nearest(which, CHECKPOINTS)} Expected a step, or {", ".join(CHECKPOINTS)}, after @'
         raise UserError(f'{text}: no checkpoint {which!r}.{hint}')
-    return find_run(Path(path)), which
+    return find_run(Path(path)), int(which) if which.isdecimal() else which
 
 
-DIGEST_FILE = 'tokenizer.sha256'  # next to the folder `tokenizer`; older runs have none
+def find_run(path: Path) -> Path:
+    """The run directory at a path, or the model of that name in the package, which a run of that name hides."""
+    shipped = shipped_models().get(str(path))
+    if shipped is None:
+        return path
+    if path.is_dir():
+        _note_hidden(path)
+        return path
+    return shipped
+
+
+def shipped_models() -> dict[str, Path]:
+    """The run directories of the models that come with the package, by name."""
+    return {folder.name: folder for folder in sorted((_PACKAGE / 'models').glob('*/'))}
+
+
+@functools.cache
+def _note_hidden(path: Path) -> None:
+    say(f'{path}: the run in this folder, not the model of that name that comes with the package')
 
 
 def write_digest(run: Path, digest: str) -> None:
@@ -197,12 +213,10 @@ def check_digest(run: Path, digest: str) -> None:
 def environment(devices: str) -> dict[str, Any]:
     """Versions, commit and machine of this process, with the description of its devices; JSON."""
     names = ('flax-transformer', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'sentencepiece', 'numpy')
-    versions = {}
+    versions = dict.fromkeys(names)
     for name in names:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
     return {
         'time': time.strftime('%Y-%m-%dT%H:%M:%S%z'),
         'python': platform.python_version(),
@@ -215,11 +229,10 @@ def environment(devices: str) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the checkout that this package runs from; None if it was installed."""
-    package = Path(__file__).parents[2]
-    if not (package.parent / '.git').exists():
+    if not (_PACKAGE.parent / '.git').exists():
         return None
     try:
-        command = ['git', '-C', str(package), 'describe', '--always', '--dirty', '--abbrev=12']
+        command = ['git', '-C', str(_PACKAGE), 'describe', '--always', '--dirty', '--abbrev=12']
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,8 +1,7 @@
 """The module that declares the task of a run, outside of the package: what a run says of it, and its import.
 
-A stranger may have written the run: nothing is imported because a run says so. A module is imported if the user's note
-about the run, made when it was trained here (`trust`), says from which folder; or if the user names it in
-$FLAX_TRANSFORMER_TASKS.
+A stranger may have written the run: a module is imported only from the folder in the user's note about the run
+(`trust`), or if the user names it in $FLAX_TRANSFORMER_TASKS.
 """
 
 import importlib
@@ -38,7 +37,8 @@ def home_of(config: type[TaskConfig]) -> Home | None:
     file = getattr(module, '__file__', None)
     if file is None:
         return Home(name, None)
-    file, spec = Path(file).resolve(), getattr(module, '__spec__', None)
+    file = Path(file).resolve()
+    spec = getattr(module, '__spec__', None)
     # A program and a config file have other names while they run.
     name = file.stem if spec is None else spec.name
     above = name.count('.') + (file.name == '__init__.py')
@@ -79,7 +79,7 @@ def import_from(folder: Path, name: str) -> ModuleType:
 
 
 def _places(name: str) -> list[Path]:
-    """The file of the module or package that the name begins with, and the package's folders; without links."""
+    """The file of the module or package that the name begins with, and the package's folders, links resolved."""
     top = name.partition('.')[0]
     spec = sys.modules[top].__spec__ if top in sys.modules else importlib.util.find_spec(top)
     places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]

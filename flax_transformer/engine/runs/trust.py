@@ -1,11 +1,11 @@
 """The rule about strangers' runs: evaluating one reads nothing of yours.
 
-A file that a run names is read if it is below your data folder, where links lead to included. Any other must be named
-by you, unless the run was trained here or you say that you trust it. Runs trained here are remembered in your state
-folder ($XDG_STATE_HOME or ~/.local/state) by real path and the SHA-256 of their config, with the folder of the module
-that declares their task, if that is outside of the package.
+A file that a run names is read if it is below your data folder, links resolved. Any other must be named by you, unless
+the run was trained here or you trust it. Runs trained here are remembered in your state folder by real path and the
+SHA-256 of their config, with the folder of the module that declares their task, if that is outside of the package.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +31,7 @@ def check_named_files(
 
     Args:
       data: the settings of the run's data, with what the user has changed.
-      paths: the files and folders that are opened for such settings, whether or not they exist.
+      paths: the files that are opened for such settings, whether or not they exist.
       data_folder: the folder that the field `root` stands for.
       fields: those that `paths` reads.
       trust: reads the files all the same, and remembers the run.
@@ -63,18 +63,16 @@ def _real(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def remember(run: Path, task_folder: Path | None = None) -> None:
-    """Notes that the run, with its present config, is this user's; a user who has no state folder is asked again.
+    """Notes that the run, with its present config, is this user's; one who has no state folder is asked again.
 
     `task_folder` is where the module that declares its task is; None: as noted before.
     """
     task_folder = task_folder or remembered_task_folder(run)
-    try:
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # ValueError: UserError, and half a surrogate pair
         file = _note(run)
         file.parent.mkdir(parents=True, exist_ok=True)
         folder = '' if task_folder is None else f'{task_folder}\n'
         write_whole(file, f'{sha256_of(run / "config.json")}\n{folder}')
-    except (OSError, RuntimeError, ValueError):  # UserError is a ValueError, and so is half a surrogate pair
-        pass
 
 
 def is_remembered(run: Path) -> bool:
@@ -83,13 +81,13 @@ def is_remembered(run: Path) -> bool:
 
 
 def remembered_task_folder(run: Path) -> Path | None:
-    """Where the module was that declares the task of a run that this user trained; None: unknown, or in the package."""
+    """Where the module that declares the task of this user's run was; None: unknown, or in the package."""
     folder = _remembered(run)
     return Path(folder) if folder else None
 
 
 def _remembered(run: Path) -> str | None:
-    """What the note of a run says besides its config's SHA-256; None without a note for this config."""
+    """The task's folder, perhaps '', in the note of a run; None without a note for its config."""
     try:
         digest, _, folder = read_limited(_note(run), 10_000).decode().partition('\n')
         return folder.removesuffix('\n') if digest.strip() == sha256_of(run / 'config.json') else None

@@ -204,13 +204,3 @@ def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.Mo
         reporter.train(5, TRAIN)
     assert shown[0].startswith('step 5/10 loss 2 perplexity 7.4 tokens/s 1,234 data wait 0% elapsed')
     assert shown[0].replace('\r\n', '').isprintable()
-
-
-def test_the_time_left_of_an_earlier_start_is_known_at_once(tmp_path: Path, capsys) -> None:
-    every = {'evaluating': 10}
-    with Reporter(tmp_path, steps=30, first_step=0, every=every) as reporter:
-        reporter.train(10, TRAIN | {'seconds_per_step': 2.0})
-        reporter.evaluation(10, {'loss': 1.5}, seconds=5.0)
-    with Reporter(tmp_path, steps=30, first_step=10, every=every) as reporter:
-        reporter.train(11, TRAIN)
-    assert capsys.readouterr().err.splitlines()[-1].endswith(' left 0:50')  # 20 steps, 2 evaluations

@@ -36,16 +36,3 @@ def test_compiling_does_not_count_and_evaluations_do() -> None:
         if step == 29:
             assert left() == pytest.approx(6 * 2 + 2 * 7)
     assert left() == pytest.approx(0)
-
-
-def test_a_resumed_run_knows_its_speed_until_it_is_measured_again() -> None:
-    clock = Clock()
-    left = TimeLeft(1000, 900, every={'evaluating': 50}, known={'training': 3.0, 'evaluating': 20.0}, clock=clock)
-    assert left() == pytest.approx(100 * 3 + 2 * 20)
-    clock.now += 300
-    left.advance(901)
-    assert left() == pytest.approx(99 * 3 + 2 * 20)
-    for step in range(902, 940):  # a faster machine
-        clock.now += 1
-        left.advance(step)
-    assert left() == pytest.approx(61 + 2 * 20, rel=0.05)

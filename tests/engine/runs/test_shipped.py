@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flax_transformer.cli import main
-from flax_transformer.engine.runs import shipped
+from flax_transformer.engine.runs import run_directory
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.api import read_run_config
 
@@ -17,7 +17,7 @@ def model(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     folder = tmp_path / 'package' / 'everyday'
     assert main(['average', str(copy_run), str(folder), '--best', '1', '--int8']) == 0
     (folder / 'README.md').write_text('# everyday: copies letters\n\nLicence: any.\n', encoding='utf-8')
-    monkeypatch.setattr(shipped, 'shipped_models', lambda: {'everyday': folder})
+    monkeypatch.setattr(run_directory, 'shipped_models', lambda: {'everyday': folder})
     monkeypatch.setattr('flax_transformer.cli.shipped.shipped_models', lambda: {'everyday': folder})
     monkeypatch.chdir(tmp_path)
     return folder
@@ -36,12 +36,6 @@ def test_a_model_goes_by_its_name(model: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_run_of_that_name_hides_it_and_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(model, 'everyday')
-    shipped._note_hidden.cache_clear()
+    run_directory._note_hidden.cache_clear()
     assert split_reference('everyday') == (Path('everyday'), None)
     assert 'not the model of that name that comes with the package' in capsys.readouterr().err
-
-
-def test_a_half_installed_model_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.rmtree(model / 'checkpoints')
-    assert main(['evaluate', 'everyday']) == 2
-    assert 'checkpoints/0 is missing; install the package again' in capsys.readouterr().err

@@ -10,7 +10,7 @@ from conftest import ROOT
 from flax_transformer import Translator
 from flax_transformer.cli.train import train_options
 from flax_transformer.engine.runs.checksums import MANIFEST
-from flax_transformer.engine.runs.shipped import shipped_models
+from flax_transformer.engine.runs.run_directory import shipped_models
 from flax_transformer.tasks.translation.metrics import score
 
 FOLDER = shipped_models()['everyday']
