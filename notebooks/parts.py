@@ -47,11 +47,7 @@ _DEVICES = """
 
 import jax
 
-from flax_transformer.engine.devices.devices import unused_gpu
-
-print('JAX runs on', *sorted({device.device_kind for device in jax.devices()}))
-if note := unused_gpu():
-    print('Note:', note)"""
+print('JAX runs on', *sorted({device.device_kind for device in jax.devices()}))"""
 _COUNTS_DEVICES = ('scaling.ipynb',)  # says itself on what it runs, once it has asked for its devices
 _LOCAL = """\
     # A clone that contains this notebook, or a wheel uploaded next to it.

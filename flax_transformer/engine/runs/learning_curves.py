@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,14 @@ def table(runs: Sequence[RunDirectory]) -> str:
     """Steps, best scores and speed by run, and the fields in which they differ. Raises UserError if one is no run."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
-    scores = [name for name in SCORES if name == 'loss' or any(_points(each, 'validation', name) for each in records)]
+    scores = [name for name in SCORES if name == 'loss' or any(_points(own, 'validation', name) for own in records)]
     best = [title for name in scores for title in (f'best {SCORES[name]}', 'at step')]
-    # Runs of several tasks count different things.
-    units = {unit for each in records if (unit := _counted(each).rpartition('_')[2])}
-    header = ['run', 'steps', 'train loss', *best, f'{units.pop()}/s' if len(units) == 1 else 'per second', 'spikes']
-    rows = [header, *([str(run.path), *_row(each, scores)] for run, each in zip(runs, records, strict=True))]
-    lines = aligned(rows)
-    lines += _signatures(runs, records, scores)
-    differing = _differences(configs)
-    if differing:
+    units = {_counted(own).rpartition('_')[2] for own in records} - {''}
+    speed = f'{units.pop()}/s' if len(units) == 1 else 'per second'  # runs of several tasks count different things
+    rows = [['run', 'steps', 'train loss', *best, speed, 'spikes']]
+    rows += [[str(run.path), *_row(own, scores)] for run, own in zip(runs, records, strict=True)]
+    lines = aligned(rows) + _signatures(runs, records, scores)
+    if differing := _differences(configs):
         lines += ['', *aligned([['field', *(str(run.path) for run in runs)], *differing])]
     elif len(runs) > 1:
         lines += ['', 'their configs are the same']
@@ -47,15 +46,18 @@ def table(runs: Sequence[RunDirectory]) -> str:
 def plot_curves(paths: Sequence[Path | str]) -> Figure:
     """Losses, scores and learning rate by step, a line for each run. Needs matplotlib."""
     records = [_read(Path(path)) for path in paths]
-    points = {panel: [_points(each, *panel) for each in records] for panel in PANELS}
-    shown = {panel: found for panel, found in points.items() if any(found)}
-    titles = {(kind, name): f'{kind} {SCORES.get(name, name)}'.replace('_', ' ') for kind, name in shown}
-    return plot_learning_curves(
-        {titles[panel]: found for panel, found in shown.items()},
-        [str(path) for path in paths],
-        marked=[titles[panel] for panel in shown if panel[0] == 'validation'],
-        units={titles[panel]: UNITS.get(panel[1], '') for panel in shown},
-    )
+    curves = {}
+    units = {}
+    marked = []
+    for kind, name in PANELS:
+        points = [_points(own, kind, name) for own in records]
+        if any(points):
+            title = f'{kind} {SCORES.get(name, name)}'.replace('_', ' ')
+            curves[title] = points
+            units[title] = UNITS.get(name, '')
+            if kind == 'validation':
+                marked.append(title)
+    return plot_learning_curves(curves, [str(path) for path in paths], marked=marked, units=units)
 
 
 def _points(records: Records, kind: str, name: str) -> list[tuple[int, float]]:
@@ -84,16 +86,15 @@ def _readable(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(records: Records, scores: Sequence[str]) -> list[str]:
-    train, validation = ([record for record in records if record['kind'] == kind] for kind in ('train', 'validation'))
+    train = [record for record in records if record['kind'] == 'train']
     cells = [
         f'{max(record["step"] for record in records):,}',
         f'{train[-1]["loss"]:.4g}' if train and 'loss' in train[-1] else '-',
     ]
     for name in scores:
-        found = [record for record in validation if name in record]
         choose = min if is_lower_better(name) else max
-        best = choose(found, key=lambda record, name=name: record[name], default=None)
-        cells += [f'{best[name]:.4g}', f'{best["step"]:,}'] if best else ['-', '-']
+        step, best = choose(_points(records, 'validation', name), key=itemgetter(1), default=(0, None))
+        cells += ['-', '-'] if best is None else [f'{best:.4g}', f'{step:,}']
     return [*cells, _speed(train), str(sum(record['kind'] == 'spike' for record in records))]
 
 
@@ -101,13 +102,13 @@ def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores
     """For each score that has signatures, one line; where runs differ, one for each signature."""
     lines = []
     for name in scores:
-        found: dict[str, list[str]] = {}
+        runs_of: dict[str, list[str]] = {}
         for run, own in zip(runs, records, strict=True):
-            for signature in dict.fromkeys(record.get(f'{name}_signature') for record in own):
+            for signature in {record.get(f'{name}_signature'): None for record in own}:
                 if signature:
-                    found.setdefault(signature, []).append(str(run.path))
-        for signature, paths in found.items():
-            whose = f' of {", ".join(paths)}' if len(found) > 1 else ''
+                    runs_of.setdefault(signature, []).append(str(run.path))
+        for signature, paths in runs_of.items():
+            whose = f' of {", ".join(paths)}' if len(runs_of) > 1 else ''
             lines.append(f'{SCORES[name]}{whose}: {signature}')
     return lines
 
@@ -123,9 +124,8 @@ def _speed(train: Records) -> str:
     amount = _counted(train)
     rate = f'{amount}_per_second'
     measured = [record for record in train if record.get(rate, 0) > 0 and amount in record]
-    amounts = [record[amount] for record in measured]
     seconds = sum(record[amount] / record[rate] for record in measured)
-    return f'{sum(amounts) / seconds:,.0f}' if seconds else '-'
+    return f'{sum(record[amount] for record in measured) / seconds:,.0f}' if seconds else '-'
 
 
 def _differences(configs: Sequence[Any]) -> list[list[str]]:
@@ -134,8 +134,8 @@ def _differences(configs: Sequence[Any]) -> list[list[str]]:
     rows = []
     fields = [flat_fields(config) for config in configs]
     for name in sorted(names):
-        values = ['-' if each.get(name) is None else repr(each[name]) for each in fields]
-        rows.append([name, *(each if len(each) <= 40 else each[:37] + '...' for each in values)])
+        values = ['-' if own.get(name) is None else repr(own[name]) for own in fields]
+        rows.append([name, *(value if len(value) <= 40 else value[:37] + '...' for value in values)])
     return rows
 
 
@@ -146,8 +146,7 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
         with live_curves('runs/mine'):
             train(config, 'runs/mine')
 
-    Checks for new metrics at intervals of `every` seconds. The runs need not exist yet.
-    Needs matplotlib and IPython (extra `notebooks`).
+    Looks every `every` seconds. The runs need not exist yet. Needs matplotlib and IPython (extra `notebooks`).
     """
     from IPython.display import display
 
@@ -173,7 +172,7 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
 
 
 class _Picture:
-    """The curves of those runs that have reported, as IPython shows them."""
+    """The curves of the runs that have reported."""
 
     def __init__(self, runs: tuple[Path | str, ...] = ()) -> None:
         self._png = None
