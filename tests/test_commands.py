@@ -100,6 +100,7 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
     (folder / 'RUN').symlink_to(GOLDEN)
     for name in ('french.py', 'tuned.py', 'circle.py'):
         (folder / name).symlink_to('my_config.py')
+    (folder / 'examples').symlink_to(ROOT / 'examples')
     WordVectors.from_run(folder / 'vectors').save(folder / 'vectors.bin')
 
 

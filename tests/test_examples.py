@@ -67,7 +67,7 @@ def test_shellcheck_finds_nothing(file: Path) -> None:
 
 def test_each_recipe_is_linked_in_the_docs() -> None:
     text = ''.join(
-        (ROOT / 'docs' / 'how-to' / f'{page}.md').read_text(encoding='utf-8') for page in ('launch', 'serve')
+        (ROOT / 'docs' / 'how-to' / f'{page}.md').read_text(encoding='utf-8') for page in ('launch', 'serve', 'tasks')
     )
     for file in EXAMPLES.iterdir():
         if file.name not in ('__pycache__', 'ray_translate.py'):
