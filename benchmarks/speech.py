@@ -74,7 +74,7 @@ def speed(path: Path) -> dict[str, Any]:
     import numpy as np
 
     from flax_transformer import Transcriber
-    from flax_transformer.tasks.speech.recordings import read_corpus
+    from flax_transformer.data.audio.corpus import read_corpus
 
     transcriber = Transcriber.from_run(path)
     data = transcriber.config.data

@@ -19,11 +19,10 @@ import numpy as np
 from measuring import resident_mib
 
 from flax_transformer import Detector
-from flax_transformer.tasks.trigger_word import hits
-from flax_transformer.tasks.trigger_word.clips import read_part
 from flax_transformer.tasks.trigger_word.config import TriggerWordConfig
+from flax_transformer.tasks.trigger_word.detector import find_hits, no_hits
 from flax_transformer.tasks.trigger_word.run import Run
-from flax_transformer.tasks.trigger_word.scenes import Scenes
+from flax_transformer.tasks.trigger_word.scenes import Scenes, read_part
 
 SEED = 12345
 
@@ -36,14 +35,14 @@ def main() -> None:
     options = parser.parse_args()
     detector = Detector.from_run(options.run)
     width = round(options.chunk * detector.sample_rate)
-    state, rule, found = detector.start(), hits.start(detector.rule), 0
+    state, rule, found = detector.start(), no_hits(detector.rule), 0
     chunks, heard, spent, mark = chunks_of(Run(options.run).read_config(), width), 0, 0.0, 0.1
     state, _ = detector.step(state, np.zeros(200 * width, np.float32))  # compiles
     while heard < options.hours * 3600 * detector.sample_rate:
         chunk = next(chunks)
         start = time.process_time()
         state, probabilities = detector.step(state, chunk)
-        some, rule = hits.find_hits(probabilities, rule, detector.rule, detector.seconds_per_output)
+        some, rule = find_hits(probabilities, rule, detector.rule, detector.seconds_per_output)
         spent += time.process_time() - start
         heard, found = heard + len(chunk), found + len(some)
         hours = heard / detector.sample_rate / 3600

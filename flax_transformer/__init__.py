@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.config import Config
     from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
-    from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.hits import Hit
+    from flax_transformer.tasks.trigger_word.detector import Detector, Hit
 
 _HOMES = {
     'Classification': 'tasks.classification.classifier',
     'Classifier': 'tasks.classification.classifier',
     'Config': 'config',
     'Detector': 'tasks.trigger_word.detector',
-    'Hit': 'tasks.trigger_word.hits',
+    'Hit': 'tasks.trigger_word.detector',
     'Transcriber': 'tasks.speech.transcriber',
     'Transcript': 'tasks.speech.transcriber',
     'Translation': 'tasks.translation.inference.result',

@@ -1,8 +1,7 @@
-"""What training does to waveforms and features: gain, noise, and masks (SpecAugment).
+"""What training does to one recording: its gain, noise, and masks of its features (SpecAugment).
 
-Pure functions of a key, or of numbers, and one recording's arrays; all compile with static shapes, and map over a batch
-by `jax.vmap`. A recording in a batch is padded: its first `num_samples` samples are its own, and padding stays 0.
-`gain`, `active_power` and `mixed` also work on NumPy arrays.
+`jax.vmap` maps the functions over a padded batch; padding stays 0. `gain`, `active_power` and `mixed` also take arrays
+of NumPy.
 """
 
 import jax
@@ -18,10 +17,9 @@ def gain(samples, db):
 
 
 def active_power(samples, rate: int):
-    """The mean square of samples [..., T] over the part with sound, [...].
+    """The mean square of samples [..., T] over the blocks of 20 ms that are at most 30 dB below the loudest, [...].
 
-    That is over the blocks of 20 ms whose power is within 30 dB of the loudest one's: pauses and padding do not make a
-    recording quieter. A simple form of the active speech level of ITU-T P.56. 0 for silence.
+    So pauses and padding do not make a recording quieter; a simple form of the active speech level of ITU-T P.56.
     """
     xp = samples.__array_namespace__()
     size = min(rate // _BLOCKS_PER_SECOND, samples.shape[-1])
@@ -34,10 +32,9 @@ def active_power(samples, rate: int):
 
 
 def mixed(samples, noise, snr_db, rate: int, is_sample=None):
-    """Samples [T] plus noise [T] at a signal-to-noise ratio, [T].
+    """Samples [T] plus noise [T] at a ratio, in decibels, of the samples' active power to the noise's mean power.
 
-    The ratio is that of the samples' active power to the noise's mean power, in decibels. Silence is left as it is, and
-    so are samples that are not is_sample [T].
+    Silence is left as it is, and so are samples that are not is_sample [T].
     """
     xp = samples.__array_namespace__()
     if is_sample is not None:
@@ -61,9 +58,8 @@ def spec_augment(
 ) -> jax.Array:
     """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A mask of bands covers 0 to most_bands anywhere; one of frames 0 to most_frames, at most a fifth of
-    those where is_frame [F]. Other frames are left as they are. Park et al. 2019, without its warping of time, which
-    gains least; normalized features have mean 0, as there.
+    A run of frames has at most a fifth of those where is_frame [F]; other frames are left as they are. Park et al.
+    2019, without its warping of time, which gains least.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum(dtype=jnp.int32)
@@ -86,7 +82,7 @@ def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.
 
 
 def among_first(counts: jax.Array, size: int) -> jax.Array:
-    """Whether a position is among the first so many, [...] -> bool [..., size]: is_frame, is_sample of a padded batch.
+    """Whether a position of a padded row is among the first so many, [...] -> bool [..., size].
 
     among_first([1, 3], 4) -> 1 0 0 0
                               1 1 1 0

@@ -12,13 +12,11 @@ LOG_FLOOR = 1e-8
 
 
 def framed(samples: jax.Array, config: FeatureConfig) -> jax.Array:
-    """The samples of each frame, [..., T] -> [..., frames, window].
+    """The samples of each frame, [..., T] -> [..., frames, window], by slices of blocks of hop samples.
 
-    By slices of blocks of hop samples, without a gather:
-
-        window 5, hop 2:  0 1 | 2 3 | 4 5 | 6 7 | 8  ->  0 1 2 3 4
-                                                         2 3 4 5 6
-                                                         4 5 6 7 8
+    window 5, hop 2:  0 1 | 2 3 | 4 5 | 6 7 | 8  ->  0 1 2 3 4
+                                                     2 3 4 5 6
+                                                     4 5 6 7 8
     """
     frames = num_frames(samples.shape[-1], config)
     parts = -(-config.window // config.hop)  # blocks that a frame needs, the last one in part
@@ -36,20 +34,16 @@ def power_spectrum(samples: jax.Array, config: FeatureConfig) -> jax.Array:
     Frames are multiplied by a periodic Hann window; bin k is at k * sample_rate / fft_size Hz.
     """
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(config.window) / config.window)
-    spectrum = jnp.fft.rfft(framed(samples, config) * _like(window, samples), config.fft_size)
+    window = window.astype(samples.dtype).reshape((1,) * samples.ndim + (-1,))
+    spectrum = jnp.fft.rfft(framed(samples, config) * window, config.fft_size)
     return jnp.square(spectrum.real) + jnp.square(spectrum.imag)
 
 
 def log_mel(samples: jax.Array, config: FeatureConfig) -> jax.Array:
-    """The log-mel features of samples in -1..1, float32 [..., T] -> float32 [..., frames, num_mels].
+    """The natural logarithm of mel energies plus LOG_FLOOR, of samples in -1..1: [..., T] -> [..., frames, num_mels].
 
-    The natural logarithm of mel energies plus LOG_FLOOR. Energies are those of librosa's `melspectrogram` with
-    `center=False`, `n_fft` a power of two and `win_length` the window.
+    Energies are those of librosa's `melspectrogram` with `center=False`, `n_fft` a power of two and `win_length` the
+    window.
     """
     energies = jnp.matmul(power_spectrum(samples, config), mel_filters(config), precision=jax.lax.Precision.HIGHEST)
     return jnp.log(energies + LOG_FLOOR)
-
-
-def _like(values: np.ndarray, samples: jax.Array) -> np.ndarray:
-    """Values in the samples' precision, with as many dimensions as their frames have."""
-    return values.astype(samples.dtype).reshape((1,) * samples.ndim + (-1,))

@@ -61,27 +61,25 @@ class FeatureConfig:
 
     @property
     def fft_size(self) -> int:
-        """The window's length, rounded up to a power of two."""
         return 1 << (self.window - 1).bit_length()
 
     @property
     def top_hz(self) -> float:
-        """highest_hz, resolved."""
         return self.sample_rate / 2 if self.highest_hz is None else self.highest_hz
 
 
 def num_frames(samples, config: FeatureConfig):
     """The frames of so many samples, an int or an integer array: (samples - window) // hop + 1, at least 0.
 
-    Frame i covers the samples from i * hop to i * hop + window. Nothing is centered or padded, so the frames of a
-    stream are those of the whole recording; at most window - 1 samples at the end are in no frame.
+    Frame i covers the samples from i * hop to i * hop + window: nothing is centered or padded, so the frames of a
+    stream are those of the whole recording.
     """
     count = (samples - config.window) // config.hop + 1
     return count * (count > 0)
 
 
 def frame_seconds(frames, config: FeatureConfig):
-    """The times, in seconds, at the middle of frames that are given by number."""
+    """The middle of frames, given by number, in seconds."""
     return (frames * config.hop + config.window / 2) / config.sample_rate
 
 
@@ -89,8 +87,8 @@ def frame_seconds(frames, config: FeatureConfig):
 def mel_filters(config: FeatureConfig) -> np.ndarray:
     """Triangular filters, float32 [fft_size // 2 + 1, num_mels], evenly spaced on Slaney's mel scale.
 
-    Each has the area of a rectangle 1 Hz wide and 1 high. Scale and areas are those of Slaney's Auditory Toolbox
-    (1998), which librosa and Whisper use, not HTK's.
+    Each has an area of 1 Hz. Scale and areas are those of Slaney's Auditory Toolbox (1998), which librosa and Whisper
+    use, not HTK's.
     """
     edges = mel_edges(config)
     frequencies = np.arange(config.fft_size // 2 + 1)[:, None] * (config.sample_rate / config.fft_size)

@@ -15,8 +15,7 @@ from .options import OfCheckpoint, note, parse, positional, progress_bar
 
 if TYPE_CHECKING:
     from flax_transformer.tasks.speech.transcriber import Transcriber
-    from flax_transformer.tasks.trigger_word.detector import Detector
-    from flax_transformer.tasks.trigger_word.hits import Hit
+    from flax_transformer.tasks.trigger_word.detector import Detector, Hit
 
 
 _TOGETHER = 16  # files that are read, transcribed and written together
@@ -133,7 +132,7 @@ def detect(argv: list[str]) -> int:
 
 
 def _standard_input(detector: 'Detector') -> Iterator[np.ndarray]:
-    from flax_transformer.data.audio.wav import pcm_chunks
+    from flax_transformer.data.audio.reading import pcm_chunks
 
     note(f'listening for raw samples, mono, 16 bits, {detector.sample_rate:,} Hz')
     total = 0

@@ -9,7 +9,6 @@ from mel_sound import SETTINGS, sound
 from flax_transformer.audio.features import framed, log_mel
 from flax_transformer.audio.mel import (
     FeatureConfig,
-    frame_seconds,
     mel_filters,
     num_frames,
 )
@@ -57,14 +56,6 @@ def test_frames_are_slices_that_fit_whole(samples: int, window_ms: float, hop_ms
     assert num_frames(samples, config) == len(starts)
 
 
-def test_a_stream_in_parts_has_the_frames_of_the_whole() -> None:
-    samples = sound(8000)
-    whole = np.array(mel_of(samples, CONFIG))
-    starts = [0, 20 * 80]
-    parts = np.concatenate([mel_of(samples[start : start + 19 * 80 + 200], CONFIG) for start in starts])
-    np.testing.assert_allclose(parts, whole[:40], atol=1e-4)  # FFTs of other batches round differently
-
-
 def test_silence_is_finite_and_twice_the_amplitude_adds_6_db() -> None:
     assert np.allclose(mel_of(np.zeros(400, np.float32), CONFIG), np.log(1e-8))
     samples = np.random.default_rng(0).normal(size=400).astype(np.float32)
@@ -72,19 +63,12 @@ def test_silence_is_finite_and_twice_the_amplitude_adds_6_db() -> None:
     np.testing.assert_allclose(louder - softer, np.log(4), atol=1e-4)
 
 
-def test_times_are_those_of_the_middle_of_each_frame() -> None:
-    np.testing.assert_allclose(frame_seconds(np.array([0, 1, 100]), CONFIG), [0.0125, 0.0225, 1.0125])
-
-
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ({'sample_rate': 0}, 'sample_rate=0'),
         ({'hop_ms': 0.0}, 'hop_ms=0.0'),
         ({'window_ms': 0.05}, 'window_ms=0.05'),
         ({'window_ms': 1e9}, 'window_ms=1000000000.0'),
-        ({'sample_rate': 10**9}, 'window_ms=25.0'),
-        ({'highest_hz': 9000.0}, r'highest_hz=9000.0'),
         ({'lowest_hz': 9000.0}, 'lowest_hz=9000.0 and highest_hz=None'),
         ({'num_mels': 200}, 'num_mels=200'),
     ],

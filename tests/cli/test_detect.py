@@ -12,7 +12,7 @@ from scipy.io import wavfile
 from tiny_trigger_word import RATE
 
 from flax_transformer.cli import main
-from flax_transformer.tasks.trigger_word.clips import melodies
+from flax_transformer.data.audio.corpus import generated
 from flax_transformer.tasks.trigger_word.detector import Detector
 
 Call = Callable[..., tuple[int, list[str], str]]
@@ -21,7 +21,7 @@ Call = Callable[..., tuple[int, list[str], str]]
 @pytest.fixture(scope='module')
 def recording() -> np.ndarray:
     """Melodies of the test split, a third of them rising, int16."""
-    sounds = [sound for sound, _ in melodies('melodies:test', RATE)][:12]
+    sounds = [sound for sound, *_ in generated('melodies:test', RATE)][:12]
     gap = np.zeros(RATE // 2, np.float32)
     return (np.concatenate([part for sound in sounds for part in (sound, gap)]) * 32767).astype(np.int16)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.audio.corpus import Corpus, Recording
 from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import CheckConfig, Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
@@ -18,10 +19,10 @@ from flax_transformer.tasks.classification.config import ClassificationDataConfi
 from flax_transformer.tasks.classification.corpus_checks import read_corpora
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig, EmbeddingsModelConfig, TextConfig
 from flax_transformer.tasks.embeddings.corpus import texts_of
-from flax_transformer.tasks.speech import recordings
+from flax_transformer.tasks.speech import examples
 from flax_transformer.tasks.speech.config import SpeechDataConfig
-from flax_transformer.tasks.trigger_word.clips import Clip, split
 from flax_transformer.tasks.trigger_word.config import TriggerWordDataConfig
+from flax_transformer.tasks.trigger_word.scenes import Clip, split
 from flax_transformer.text.tokenizer import TokenizerConfig
 
 TEXTS = [f'text {number}' for number in range(100)]
@@ -137,16 +138,16 @@ def test_texts_with_labels_and_lines_of_words_are_split(tmp_path: Path) -> None:
 
 
 def test_segments_of_a_recording_and_copies_of_a_clip_stay_together() -> None:
-    known = [recordings.Recording(text, '', f'x:{i}', 1) for i, text in enumerate('aabbccddee' * 2)]
+    known = [Recording(text, '', f'x:{i}', 1) for i, text in enumerate('aabbccddee' * 2)]
     files = [f'/some/folder/{i // 2}.wav' for i in range(20)]
-    corpus = recordings.Corpus('x', known, lambda i: np.array([i]), files)
-    rest, held_out = recordings.split(corpus, 4)
+    corpus = Corpus('x', known, lambda i: np.array([i]), files)
+    rest, held_out = examples.split(corpus, 4)
     places = {recording.place for recording in held_out.recordings}
     assert len(places) == held_out.count == 4
     assert rest.count == 16
     assert not {int(place[2:]) // 2 for place in places} & {int(each.place[2:]) // 2 for each in rest.recordings}
     moved = replace(corpus, files=[file.replace('some', 'another') for file in files])
-    assert {recording.place for recording in recordings.split(moved, 4)[1].recordings} == places
+    assert {recording.place for recording in examples.split(moved, 4)[1].recordings} == places
     clips = [Clip(np.full(3, i // 2, np.float32), 'ab'[i // 20], 0, 3, f'{i}') for i in range(40)]
     rest, held_out = split(clips, TriggerWordDataConfig(held_out=8))
     assert [len(rest), len(held_out)] == [32, 8]

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import json
 import re
 import resource
@@ -22,6 +21,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data import lines
 from flax_transformer.data.audio import reading
 from flax_transformer.data.audio.manifest import open_audio, read_manifest
+from flax_transformer.data.audio.reading import Source
 from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import lines_of, read_lines
 
@@ -107,9 +107,6 @@ def member(kind: bytes, size: int = 0, name: str = 'x.wav') -> bytes:
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        (member(b'x', 4 << 30), 'a header of 4,294,967,296 bytes'),
-        (member(b'L', -512), 'a header of -512 bytes'),
-        (member(b'0', -512), 'a member of -512 bytes'),
         (member(b'x') * 5000, 'maximum recursion depth'),
         (member(b'S', name='x.wav'), 'x.wav is sparse in r.tar.*unpack it where it is: tar -xf'),
         (member(b'2'), 'x.wav is no regular file in r.tar'),
@@ -124,12 +121,12 @@ def test_an_archive_that_lies_is_refused(name: str, content: bytes, message: str
         read_manifest('m.tsv', tmp_path, say=print)
 
 
-@pytest.mark.parametrize(('channels', 'block'), [(1, 0), (1, 1), (1, 3), (1, 4), (1, 8), (1, 16), (2, 8)])
+@pytest.mark.parametrize(('channels', 'block'), [(1, 0), (1, 1), (2, 8)])
 def test_a_wav_files_block_align_does_not_matter(channels: int, block: int) -> None:
     """Several recorders write it wrong; soundfile reads them so."""
     content = bytearray(wav_bytes(np.stack([tone()] * channels, axis=1)))
     content[32:34] = struct.pack('<H', block)
-    found = reading.read_audio(io.BytesIO(content), 8000, name='a.wav')
+    found = reading.read_audio(Source(Path(), 'a.wav', content=bytes(content)), 8000)
     np.testing.assert_allclose(found.samples, tone(), atol=1e-4)
     assert 'the WAV header is wrong about the bytes of a frame' in found.remarks
 

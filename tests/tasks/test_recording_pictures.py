@@ -9,8 +9,9 @@ pytest.importorskip('matplotlib')
 
 from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.audio.reading import Audio
 from flax_transformer.tasks.speech import pictures as speech
-from flax_transformer.tasks.speech.transcriber import Transcript, Waveform, Word
+from flax_transformer.tasks.speech.transcriber import Transcript, Word
 from flax_transformer.tasks.trigger_word import pictures as trigger_word
 
 SAMPLES = np.sin(np.arange(4000) / 5).astype(np.float32)
@@ -23,14 +24,14 @@ class Transcriber:
     sample_rate, seconds_per_frame = 8000, 0.04
     units = SimpleNamespace(names=['_', 'a', 'b'])
 
-    def read(self, recording: np.ndarray) -> Waveform:
-        return Waveform(recording, ())
+    def read(self, recording: np.ndarray) -> Audio:
+        return Audio(recording)
 
     def log_probabilities(self, waveforms: list[np.ndarray]) -> list[np.ndarray]:
         path = [0] * 5 + [1] * 3 + [0] * 4
         return [np.log(np.eye(3)[path] * 0.98 + 0.01)]
 
-    def __call__(self, waveform: Waveform) -> Transcript:
+    def __call__(self, audio: Audio) -> Transcript:
         return Transcript('a', -0.1, (Word('a', 0.2, 0.32),), 0.5)
 
 

@@ -1,8 +1,12 @@
-"""A recording as samples: any file that WAV or libsndfile knows, resampled and mixed down, with remarks."""
+"""Recordings as samples: WAV, whatever else libsndfile reads, and raw samples that a recorder writes into a pipe.
+
+WAV is read here: scipy.io.wavfile reads no header on its own, and raises at a file that was cut.
+"""
 
 import contextlib
 import io
 import itertools
+import struct
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import gcd
@@ -12,21 +16,41 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.files import open_regular, read_at_most
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.lines import no_such_file
-
-from .archive import Source
-from .wav import Header, Wav, decoded, read_wav_header
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
 MOST_SAMPLES = 1 << 28  # a channel of so many takes 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
-SHORTEST = 0.02  # seconds; less is too short for any sound of speech
 _BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many before it
 _BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
+_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
+_UNKNOWN_SIZE = 0x7FFFF000  # a recorder that writes into a pipe declares this or more
+_MOST_BYTES = 1 << 16  # of a raw stream, read at a time
+
+
+class Source(NamedTuple):
+    """A recording's bytes: a file, a part of it, or memory."""
+
+    path: Path
+    name: str  # messages show it; 'recordings.tar:a/b.wav' in an archive
+    start: int = 0
+    size: int | None = None  # bytes; None: all
+    content: bytes | None = None  # unpacked from a compressed archive
+
+    def open(self) -> BinaryIO:
+        if self.content is not None:
+            return io.BytesIO(self.content)
+        opened = open_regular(self.path)
+        if self.size is None:
+            return opened
+        with opened:
+            opened.seek(self.start)
+            return io.BytesIO(read_at_most(opened, self.size))
 
 
 class Audio(NamedTuple):
@@ -34,28 +58,29 @@ class Audio(NamedTuple):
 
     samples: np.ndarray  # float32 [T], in -1..1
     # What was done and what is odd, each worded the same for every recording, so that they can be counted.
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
-def read_audio(
-    file: Path | str | Source | BinaryIO,
-    rate: int,
-    *,
-    name: str = '',
-    segment: tuple[float, float] | None = None,
-) -> Audio:
-    """The samples of a recording at `rate` Hz, and remarks.
+class Header(NamedTuple):
+    frames: int  # samples of each channel that the file holds
+    rate: int  # Hz
+    channels: int
+    missing: int = 0  # frames that it promises besides
+    remarks: tuple[str, ...] = ()
 
-    WAV of any rate, width and number of channels; by soundfile where it is installed, FLAC, OGG, MP3 and more. Channels
-    are averaged. A file that was cut is read as far as it goes, with a remark; so are silent and clipped ones.
+    @property
+    def seconds(self) -> float:
+        return self.frames / self.rate
 
-    `name` is what messages call an open file. `segment`, its beginning and length in seconds, is read alone. Raises
+
+def read_audio(file: Path | str | Source, rate: int, *, segment: tuple[float, float] | None = None) -> Audio:
+    """The samples of a recording at `rate` Hz, its channels averaged, and remarks.
+
+    A file that was cut is read as far as it goes. `segment`, its beginning and length in seconds, is read alone. Raises
     BadInput, in one line with the name, for a file that is missing, empty, damaged, not audio, longer than MOST_HOURS
     or MOST_SAMPLES, and for samples that are not finite.
     """
-    if file == '':  # a Path of it would be the folder
-        raise BadInput("got the name '' (empty); expected a recording")
-    with _opened(file, name) as (opened, name):
+    with _opened(file) as opened:
         header, blocks = _open_audio(opened)
         first = 0
         if segment:
@@ -70,9 +95,9 @@ def read_audio(
     return Audio(resampled(samples, header.rate, rate), tuple(remarks))
 
 
-def read_header(file: Path | Source | BinaryIO, *, name: str = '') -> Header:
-    """What the header says, without decoding the samples. Raises BadInput as `read_audio` does."""
-    with _opened(file, name) as (opened, name):
+def read_header(file: Path | Source) -> Header:
+    """The header alone. Raises BadInput as `read_audio` does."""
+    with _opened(file) as opened:
         return _open_audio(opened)[0]
 
 
@@ -86,25 +111,67 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     return resample_poly(samples, wanted // divisor, rate // divisor).astype(np.float32)
 
 
+def faster(samples: np.ndarray, speed: float, count: int) -> np.ndarray:
+    """The first `count` samples of a recording played `speed` times as fast: the pitch changes, too."""
+    return np.interp(np.arange(count) * speed, np.arange(len(samples)), samples).astype(np.float32)
+
+
+def audio_of(samples: np.ndarray, rate: int) -> Audio:
+    """Samples [T] as a file of them would be read. Raises BadInput as `checked_samples` does."""
+    samples = checked_samples(samples)
+    peak = float(np.max(np.abs(samples), initial=0))
+    samples, remarks = _in_full_scale(samples, rate, peak=peak, clipped=_num_clipped(samples))
+    return Audio(samples, tuple(remarks))
+
+
+def checked_samples(samples: np.ndarray) -> np.ndarray:
+    """Samples [T] as floats. Raises BadInput if they are no mono sound, or not finite."""
+    samples = np.asarray(samples)
+    if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32, np.float64):
+        raise BadInput(
+            f'samples of shape {samples.shape} and type {samples.dtype}: expected one channel, [T], of float32 or '
+            'float64 in -1..1, or int16'
+        )
+    if samples.dtype == np.int16:
+        return samples.astype(np.float32) / 32768
+    if count := int(samples.size - np.isfinite(samples).sum()):
+        raise BadInput(f'{count:,} samples are NaN or infinite: expected numbers in -1..1')
+    return samples
+
+
+def pcm_chunks(stream: BinaryIO, say: Callable[[str], None] = lambda _: None) -> Iterator[np.ndarray]:
+    """The samples of a mono stream of 16-bit little-endian integers (s16le), as float32 [n] in -1..1.
+
+    A chunk has whatever has come since the last one. `say` gets a message about half a sample at the end.
+    """
+    # `read` of a buffered stream waits for all that was asked for.
+    read = stream.read1 if hasattr(stream, 'read1') else stream.read
+    half = b''
+    while content := read(_MOST_BYTES):
+        content = half + content
+        whole = len(content) - len(content) % 2
+        half = content[whole:]
+        if whole:
+            yield np.frombuffer(content[:whole], '<i2').astype(np.float32) / 32768
+    if half:
+        say('the stream ended within a sample: a byte is left over')
+
+
 @contextlib.contextmanager
-def _opened(file: Path | str | Source | BinaryIO, name: str) -> Iterator[tuple[BinaryIO, str]]:
-    """The file, which can seek, and its name; errors from inside get the name."""
-    if isinstance(file, str | Path):
-        file = Source(Path(file), str(file))
-    name = name or str(getattr(file, 'name', file))
+def _opened(file: Path | str | Source) -> Iterator[BinaryIO]:
+    """The opened recording; errors get its name."""
+    if file == '':  # a Path of it would be the folder
+        raise BadInput("got the name '' (empty); expected a recording")
+    source = file if isinstance(file, Source) else Source(Path(file), str(file))
     try:
-        with contextlib.ExitStack() as stack:
-            if isinstance(file, Source):
-                opened = stack.enter_context(file.open())
-            else:
-                opened = file if file.seekable() else io.BytesIO(file.read())
-            yield opened, name
+        with source.open() as opened:
+            yield opened
     except FileNotFoundError:
-        raise BadInput(no_such_file(file.path)) from None
+        raise BadInput(no_such_file(source.path)) from None
     except OSError as error:
-        raise BadInput(f'{name} could not be read: {error.strerror or error}') from None
+        raise BadInput(f'{source.name} could not be read: {error.strerror or error}') from None
     except BadInput as error:
-        raise BadInput(f'{name}: {error}') from None
+        raise BadInput(f'{source.name}: {error}') from None
     except UserError as error:  # names the file
         raise BadInput(str(error)) from None
 
@@ -113,14 +180,10 @@ Blocks = Callable[[int, int], Iterator[np.ndarray]]  # (first frame, count) -> s
 
 
 def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
-    """The header, and what reads the samples; raises BadInput without the name."""
-    file.seek(0)
     start = file.read(12)
     if not start:
         raise BadInput('the file is empty; expected a recording')
-    wav = None
-    if start[:4] in (b'RIFF', b'RF64') and start[8:] == b'WAVE':
-        wav = read_wav_header(file)
+    wav = _read_wav_header(file) if start[:4] == b'RIFF' and start[8:] == b'WAVE' else None
     if wav is not None:
         header = wav.header
         blocks = partial(_wav_blocks, file, wav)
@@ -133,17 +196,77 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
     return header, blocks
 
 
-def _wav_blocks(file: BinaryIO, wav: Wav, first: int, frames: int) -> Iterator[np.ndarray]:
+class _Wav(NamedTuple):
+    header: Header
+    width: int  # bytes of a sample
+    is_float: bool
+    start: int  # byte where the samples begin
+
+
+def _read_wav_header(file: BinaryIO) -> _Wav | None:
+    """The header of a file that starts with RIFF; None for a coding other than PCM and IEEE floats."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    riff_size = struct.unpack('<4xI4x', file.read(12))[0]
+    coding = b''
+    while True:
+        head = file.read(8)
+        if len(head) < 8:
+            raise BadInput('the WAV file ends before its samples; expected a whole file')
+        name, declared = struct.unpack('<4sI', head)
+        start = file.tell()
+        if name == b'data':
+            break
+        if name == b'fmt ':
+            coding = file.read(min(declared, 40))
+            if len(coding) < 16:
+                raise BadInput('the WAV file is damaged: its chunk fmt is too short')
+        file.seek(start + declared + declared % 2)
+    if not coding:
+        raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
+
+    tag, channels, rate, _, block, bits = struct.unpack('<HHIIHH', coding[:16])
+    if tag == _EXTENSIBLE and len(coding) >= 26:
+        tag = struct.unpack('<H', coding[24:26])[0]  # begins the identifier of the coding
+    if tag not in (_PCM, _FLOAT):
+        return None
+    width = -(-bits // 8)
+    if channels < 1 or width not in ((4, 8) if tag == _FLOAT else (1, 2, 3, 4)):
+        raise BadInput(f'the WAV file has {channels} channels of {bits} bits; expected 8, 16, 24 or 32 bits a sample')
+    # Some recorders write any number there.
+    remarks = () if block == channels * width else ('the WAV header is wrong about the bytes of a frame',)
+    block = channels * width
+    if declared >= _UNKNOWN_SIZE or (declared == 0 and riff_size in (0, 0xFFFFFFFF)):
+        declared = size - start
+    frames = min(declared, max(size - start, 0)) // block
+    header = Header(frames, rate, channels, declared // block - frames, remarks)
+    return _Wav(header, width, tag == _FLOAT, start)
+
+
+def _wav_blocks(file: BinaryIO, wav: _Wav, first: int, frames: int) -> Iterator[np.ndarray]:
     channels = wav.header.channels
     size = channels * wav.width
     file.seek(wav.start + first * size)
     most = _most_frames(channels)
     for done in range(0, frames, most):
-        yield decoded(file.read(min(most, frames - done) * size), wav)
+        content = file.read(min(most, frames - done) * size)
+        yield _decoded(content, wav).reshape(-1, channels)
+
+
+def _decoded(content: bytes, wav: _Wav) -> np.ndarray:
+    if wav.is_float:
+        with np.errstate(over='ignore'):  # infinities are found later
+            return np.frombuffer(content, f'<f{wav.width}').astype(np.float32)
+    if wav.width == 1:  # the only one without a sign
+        return (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
+    if wav.width == 3:
+        wide = np.zeros((len(content) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(content, np.uint8).reshape(-1, 3)
+        return wide.view('<i4')[:, 0].astype(np.float32) / 2**31
+    return np.frombuffer(content, f'<i{wav.width}').astype(np.float32) / 2 ** (8 * wav.width - 1)
 
 
 def _most_frames(channels: int) -> int:
-    """How many frames are decoded at a time."""
     return max(1, min(_BLOCK, _BLOCK_VALUES // channels))
 
 
@@ -152,11 +275,10 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
     try:
         import soundfile  # noqa: F401
     except (ImportError, OSError):  # OSError: without libsndfile
-        raise BadInput(
-            f'{kind} is read by soundfile; install it: {install_command("speech")}'
-            if kind
-            else f'is no WAV file (it starts with {start[:4]!r}); for other formats: {install_command("speech")}'
-        ) from None
+        remedy = install_command('speech')
+        if kind:
+            raise BadInput(f'{kind} is read by soundfile; install it: {remedy}') from None
+        raise BadInput(f'is no WAV file (it starts with {start[:4]!r}); for other formats: {remedy}') from None
     opened = _soundfile(file, start)
     frames = opened.frames
     block = _most_frames(opened.channels)
@@ -174,30 +296,26 @@ def _soundfile(file: BinaryIO, start: bytes) -> Any:
     try:
         return soundfile.SoundFile(_Rewinding(file))
     except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless formats, which go by a file's name
-        raise BadInput(
-            f'is not audio that can be read ({_reason(error)}; it starts with {start[:4]!r}); expected WAV, FLAC, OGG '
-            'or MP3'
-        ) from None
+        what = f'{_reason(error)}; it starts with {start[:4]!r}'
+        raise BadInput(f'is not audio that can be read ({what}); expected WAV, FLAC, OGG or MP3') from None
 
 
 class _Rewinding:
     """A file for libsndfile; clamps seeks at its beginning: Python would print an exception raised in the callback."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        file.seek(0)
+        self._seek = file.seek
         self.tell = file.tell
         self.read = file.read
         self.readinto = file.readinto
-        file.seek(0, io.SEEK_END)  # fails here, not in the callback, for what is no file of bytes
-        file.seek(0)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = 0 if whence == io.SEEK_SET else self._file.seek(0, whence)
-        return self._file.seek(max(start + offset, 0))
+        start = self._seek(0, whence) if whence else 0
+        return self._seek(max(start + offset, 0))
 
 
 def _soundfile_blocks(opened: Any, block: int, first: int, frames: int) -> Iterator[np.ndarray]:
-    """The samples from a frame on, up to where the file is damaged. Raises BadInput if that is the first of them."""
     import soundfile
 
     with opened:
@@ -216,19 +334,16 @@ def _soundfile_blocks(opened: Any, block: int, first: int, frames: int) -> Itera
 
 
 def _reason(error: Exception) -> str:
-    """What libsndfile says."""
     said = str(getattr(error, 'error_string', '') or 'unknown format')
     return said.removeprefix('Error : ').rstrip('.')
 
 
 def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """The mean of the channels [T], and what is odd about the samples."""
     if header.seconds > MOST_HOURS * 3600:
         raise BadInput(f'lasts {header.seconds / 3600:.1f} hours; expected at most {MOST_HOURS}: cut it into parts')
     if header.frames > MOST_SAMPLES:
         raise BadInput(
-            f'holds {header.frames:,} samples at {header.rate:,} Hz; expected at most {MOST_SAMPLES:,}: cut it into '
-            'parts, or resample it to 16,000 Hz'
+            f'holds {header.frames:,} samples; expected at most {MOST_SAMPLES:,}: cut it, or resample it to 16,000 Hz'
         )
     samples = np.empty(header.frames, np.float32)
     size = 0
@@ -240,41 +355,25 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         if not_finite:
             continue  # the rest is only counted
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
-        clipped += num_clipped(block) / block.shape[1]
+        clipped += _num_clipped(block) / block.shape[1]
         wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
         samples[size : size + len(block)] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide)
         size += len(block)
     if not_finite:
-        raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected floats in -1..1: write the file again')
-    samples = samples[:size]
+        raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected floats in -1..1')
     if not size:
         raise BadInput('holds no samples; expected a recording')
-    samples, remarks = in_full_scale(samples, header.rate, peak=peak, clipped=clipped)
+    samples, remarks = _in_full_scale(samples[:size], header.rate, peak=peak, clipped=clipped)
     remarks += header.remarks
     if header.missing or len(samples) < header.frames:
         remarks.insert(0, 'cut off or damaged: the header promises more samples')
     return samples, remarks
 
 
-def checked_samples(samples: np.ndarray) -> np.ndarray:
-    """One channel of samples [T] as floats. Raises BadInput if they are no mono sound, or not finite."""
-    samples = np.asarray(samples)
-    if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32, np.float64):
-        raise BadInput(
-            f'samples of shape {samples.shape} and type {samples.dtype}: expected one channel, [T], of float32 or '
-            'float64 in -1..1, or int16'
-        )
-    if samples.dtype == np.int16:
-        return samples.astype(np.float32) / 32768
-    if count := int(samples.size - np.isfinite(samples).sum()):
-        raise BadInput(f'{count:,} samples are NaN or infinite: expected numbers in -1..1')
-    return samples
-
-
-def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float) -> tuple[np.ndarray, list[str]]:
+def _in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float) -> tuple[np.ndarray, list[str]]:
     """Samples [T] as float32, divided by `peak` if that is above 1, and remarks about level and length.
 
-    `peak` is the highest, and `clipped` the mean number (see `num_clipped`), of the channels that were mixed.
+    `peak` is the highest, and `clipped` the mean number, of the channels that were mixed.
     """
     remarks = []
     if peak > 1:
@@ -284,12 +383,12 @@ def in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float
         remarks.append('clipped: more than 0.1 % of the samples are at full scale')
     if max(np.max(samples, initial=0), -np.min(samples, initial=0)) < SILENCE:
         remarks.append('silent: nothing above -80 dB of full scale')
-    if len(samples) < SHORTEST * rate:
-        remarks.append(f'shorter than {1000 * SHORTEST:g} ms')
+    if len(samples) < 0.02 * rate:  # too short for any sound of speech
+        remarks.append('shorter than 20 ms')
     return samples.astype(np.float32, copy=False), remarks
 
 
-def num_clipped(block: np.ndarray) -> int:
+def _num_clipped(block: np.ndarray) -> int:
     """How many samples [T, ...] at full scale follow an equal one."""
     at_top = np.abs(block) >= 0.99
     return int(np.count_nonzero(at_top[1:] & (block[1:] == block[:-1]))) if at_top.any() else 0

@@ -7,13 +7,15 @@ from typing import Any
 
 from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
+from flax_transformer.data.audio.corpus import Corpus, Recording, read_corpus
 from flax_transformer.data.audit.kinds import SHARED, table
 from flax_transformer.data.audit.lines import is_blank, quoted_rows, rows_where
-from flax_transformer.data.audit.report import Finding, Report, Rows, sorted_report
+from flax_transformer.data.audit.report import Report, Rows, sorted_report
 
 from .config import SpeechConfig
 from .ctc import fewest_frames
-from .recordings import Corpus, Recording, Say, read_corpus, split
+from .examples import split
 from .run import Run
 from .units import Units
 
@@ -63,7 +65,6 @@ KINDS = table(
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
-    """Those corpora, of `names`, that the config has."""
     data, rate = config.data, config.features.sample_rate
     corpora = {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
     if data.held_out:
@@ -75,20 +76,18 @@ def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: S
 def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
     """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
     corpora = read_corpora(config, say=lambda _: None)
-    if workdir is None:
-        texts = [each.text for each in corpora['train'].recordings]
-        units = Units.learn(texts, config.tokenizer, config.model.vocab_size)
-    else:
-        units = Run(workdir).read_tokenizer()
-    return audit(corpora, config, units)
+    if workdir is not None:
+        return audit(corpora, config, Run(workdir).read_tokenizer())
+    texts = [recording.text for recording in corpora['train'].recordings]
+    return audit(corpora, config, Units.learn(texts, config.tokenizer, config.model.vocab_size))
 
 
 def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> Corpus:
     """The recordings that are neither too long nor too short for their transcript. Raises UserError if none is."""
     chosen = [
-        i
-        for i, each in enumerate(corpus.recordings)
-        if each.num_samples <= config.most_samples and not _is_too_short(each, config, units)
+        row
+        for row, recording in enumerate(corpus.recordings)
+        if recording.num_samples <= config.most_samples and not _is_too_short(recording, config, units)
     ]
     if not chosen:
         raise UserError(
@@ -104,36 +103,29 @@ def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> b
 
 
 def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
-    """What is wrong with the corpora. KINDS lists what is looked for."""
     known = {recording.speaker for recording in corpora['train'].recordings} - {''}
+    frame_ms = config.features.hop_ms * config.model.stride
     findings = []
     for name, corpus in corpora.items():
         recordings = corpus.recordings
-        places = [recording.place for recording in recordings]
-        rows = Rows(name, places, {'text': [recording.text for recording in recordings]})
-        findings += _of_recordings(recordings, rows, config, units) + _of_transcripts(rows, units)
+        texts = [recording.text for recording in recordings]
+        rows = Rows(name, [recording.place for recording in recordings], {'text': texts})
+
+        too_long = [row for row, recording in enumerate(recordings) if recording.num_samples > config.most_samples]
+        longest = max((recording.num_samples for recording in recordings), default=0) / config.features.sample_rate
+        findings += rows.findings(KINDS['too_long'], too_long, f'the longest has {longest:.1f} s')
+        too_short = [row for row, recording in enumerate(recordings) if _is_too_short(recording, config, units)]
+        findings += rows.findings(KINDS['too_short'], too_short, f'a frame of the encoder has {frame_ms:g} ms')
+        findings += rows.findings(KINDS['no_transcript'], rows_where(is_blank, texts))
+        findings += rows.findings(KINDS['quoted'], quoted_rows(texts))
+
+        unknown = [units.unknown(text) for text in texts]
+        counts = Counter(unit for units_of_text in unknown for unit in units_of_text)
+        detail = ', '.join(f'{unit!r} ({count:,})' for unit, count in counts.most_common(10))
+        findings += rows.findings(KINDS['unknown_unit'], [row for row, some in enumerate(unknown) if some], detail)
         if name != 'train':
             heard = [row for row, recording in enumerate(recordings) if recording.speaker in known]
             speakers = {recordings[row].speaker for row in heard}
             findings += rows.findings(KINDS['known_speaker'], heard, f'{len(speakers)} speakers')
     counts = {name: corpus.count for name, corpus in corpora.items()}
     return sorted_report(findings, counts, kinds=KINDS, unit='recordings')
-
-
-def _of_recordings(recordings: list[Recording], rows: Rows, config: SpeechConfig, units: Units) -> list[Finding]:
-    too_long = [row for row, recording in enumerate(recordings) if recording.num_samples > config.most_samples]
-    longest = max((recording.num_samples for recording in recordings), default=0) / config.features.sample_rate
-    findings = rows.findings(KINDS['too_long'], too_long, f'the longest has {longest:.1f} s')
-    too_short = [row for row, recording in enumerate(recordings) if _is_too_short(recording, config, units)]
-    frame_ms = config.features.hop_ms * config.model.stride
-    return findings + rows.findings(KINDS['too_short'], too_short, f'a frame of the encoder has {frame_ms:g} ms')
-
-
-def _of_transcripts(rows: Rows, units: Units) -> list[Finding]:
-    texts = rows.columns['text']
-    findings = rows.findings(KINDS['no_transcript'], rows_where(is_blank, texts))
-    findings += rows.findings(KINDS['quoted'], quoted_rows(texts))
-    unknown = [units.unknown(text) for text in texts]
-    counts = Counter(unit for units_of_text in unknown for unit in units_of_text)
-    detail = ', '.join(f'{unit!r} ({count:,})' for unit, count in counts.most_common(10))
-    return findings + rows.findings(KINDS['unknown_unit'], [row for row, some in enumerate(unknown) if some], detail)

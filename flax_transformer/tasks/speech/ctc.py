@@ -1,7 +1,7 @@
-"""Connectionist temporal classification: the cost of a text without knowing when each part of it is said, and decoding.
+"""Connectionist temporal classification (Graves et al. 2006): the cost of a text, and decoding.
 
 A model gives each frame a distribution over units and the blank. A path chooses one of them for each frame; `collapse`
-makes it a text. The probability of a text is the sum over all paths that collapse to it (Graves et al. 2006).
+makes it a text. The probability of a text is the sum over all paths that collapse to it.
 
 Shapes: B utterances, T frames, L labels, V units, the blank included.
 """
@@ -24,23 +24,14 @@ from .units import BLANK_ID
 def collapse(path: Sequence[int]) -> list[int]:
     """The labels of a path: repeats that no blank separates become one, then the blanks go.
 
-    With `_` for the blank and the letters for their ids, the path "ttt_h_eee___ ____qqq__" becomes "the q":
-
-    >>> text = 'ttt_h_eee___ ____qqq__'
-    >>> ''.join(map(chr, collapse([0 if c == '_' else ord(c) for c in text])))
-    'the q'
-    >>> collapse([7, 0, 7, 7])  # two of the same need a blank between them
-    [7, 7]
+    >>> collapse([0, 7, 7, 0, 7, 5])  # two of the same need a blank between them
+    [7, 7, 5]
     """
     return [unit for unit, before in zip(path, [BLANK_ID, *path], strict=False) if unit not in (before, BLANK_ID)]
 
 
 def fewest_frames(labels: Sequence[int]) -> int:
-    """The length of the shortest path of labels: a frame for each, and one for the blank between two that are equal.
-
-    >>> fewest_frames([7, 7, 8])
-    4
-    """
+    """The length of the shortest path of labels: a frame for each, and one for the blank between two that are equal."""
     return len(labels) + sum(label == before for label, before in zip(labels[1:], labels, strict=False))
 
 
@@ -49,11 +40,8 @@ def ctc_cost(
 ) -> tuple[jax.Array, jax.Array]:
     """-log p(labels) [B], in nats, and whether there is a path at all, [B].
 
-    Without one the cost, and its gradient, is 0 rather than the 1e5 of optax: count these utterances.
-
-    Args:
-      logits: [B, T, V]; those of frames from num_frames [B] on do not count.
-      labels: [B, L] without blanks; the first num_labels [B] count.
+    Without one the cost, and its gradient, is 0 rather than the 1e5 of optax. Of logits [B, T, V] the first num_frames
+    [B] count, of labels [B, L], which have no blanks, the first num_labels [B].
     """
     frame_paddings = ~among_first(num_frames, logits.shape[1])
     label_paddings = ~among_first(num_labels, labels.shape[1])
@@ -72,8 +60,7 @@ def ctc_cost(
 def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2).
 
-    Unlike the best path it adds up the paths of a text. log_probs [T, V]. Raises UserError if the package that searches
-    is missing.
+    Unlike the best path of log_probs [T, V] it adds up the paths of a text.
     """
     library = imported('fast_ctc_decode', 'speech', '--beam-size above 1')
     if not len(log_probs):
@@ -81,8 +68,8 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
     probabilities = np.exp(np.asarray(log_probs, np.float32))
     # One character for each unit, whatever the unit is, so that the text is read back as ids.
     alphabet = [chr(_FIRST + unit) for unit in range(probabilities.shape[1])]
-    found, _ = library.beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
-    return [ord(character) - _FIRST for character in found]
+    text, _ = library.beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
+    return [ord(character) - _FIRST for character in text]
 
 
 _FIRST = 0x10000  # the character for unit 0: above the surrogates there is room for a million
@@ -103,9 +90,9 @@ def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
 
 
 def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
-    """[T] int: the number of the label in each frame, -1 for the blank, on the most probable path of the labels.
+    """[T] int: the number of the label in each frame, -1 for the blank, on the most probable path (Viterbi).
 
-    It is found in log_probs [T, V] by the Viterbi algorithm. Raises ValueError if T frames are too few for the labels.
+    Of log_probs [T, V], which must have enough frames for the labels.
     """
     trellis = _Trellis(labels)
     score = trellis.start
@@ -119,8 +106,6 @@ def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
     state = len(score) - 1
     if labels and score[-2] > score[-1]:
         state -= 1
-    if labels and (not len(log_probs) or score[state] == -np.inf):
-        raise ValueError(f'{len(log_probs)} frames are too few for {len(labels)} labels')
     path = np.empty(len(log_probs), int)
     for number in reversed(range(len(log_probs))):
         path[number] = state
@@ -140,7 +125,7 @@ class _Trellis:
         self.start[:2] = 0
 
     def before(self, score: np.ndarray) -> np.ndarray:
-        """[3, 2 L + 1]: the scores of the states that each state may follow: itself, the one before, that before it."""
+        """[3, 2 L + 1]: the scores of the states that each may follow: itself, the one before, that before it."""
         before = np.full((3, len(score)), -np.inf)
         before[0] = score
         before[1, 1:] = score[:-1]
@@ -150,8 +135,6 @@ class _Trellis:
 
 
 _LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
-
-
 _LONGEST, _SHORTEST = 1000, 100  # most frames decoded at once: without a beam, and with the widest
 # fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: 4 GB in all.
 _MOST_FOLLOWING = 1_000_000_000
@@ -160,14 +143,11 @@ _MOST_FOLLOWING = 1_000_000_000
 class Decoded(NamedTuple):
     labels: list[int]
     spans: list[tuple[int, int]]  # each label's frames, from the first to before the last
-    log_probability: float  # log p(labels | recording) in nats, over all alignments within the parts of `decode`
+    log_probability: float  # in nats, over all alignments within the parts of `decode`
 
 
 def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
-    """The labels of log-probabilities [T, V]: of the best path, or with a beam above 1 by `prefix_beam`.
-
-    Long recordings are cut into parts at frames that are most probably blank, each decoded by itself.
-    """
+    """The labels of log-probabilities [T, V], cut into `parts`: of the best path, or with a beam by `prefix_beam`."""
     longest = _LONGEST
     if beam_size > 1:
         affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
@@ -181,7 +161,7 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
         path = np.argmax(part, axis=-1).tolist()
         best = collapse(path)
         own = best if beam_size == 1 else prefix_beam(part, beam_size)
-        alignment = numbered(path) if own == best else align(part, own).tolist()
+        alignment = numbered(path) if own == best else align(part, own)
         labels += own
         spans += [(first + offset, last + offset) for first, last in _spans(alignment, len(own))]
         total += log_probability(part, own)
@@ -195,38 +175,26 @@ def most_beam_size(num_units: int) -> int:
 
 
 def parts(log_probs: np.ndarray, longest: int) -> list[np.ndarray]:
-    """Log-probabilities [T, V] in parts of at most `longest` frames.
-
-    A part ends after the frame of its second half that is most probably blank, so that no label is cut in two.
-    """
-    found = []
+    """Log-probabilities [T, V] in parts of at most `longest` frames, each up to a frame that is most probably blank."""
+    cut = []
     while len(log_probs) > longest:
         half = longest // 2
         end = half + int(np.argmax(log_probs[half:longest, BLANK_ID])) + 1
-        found.append(log_probs[:end])
+        cut.append(log_probs[:end])
         log_probs = log_probs[end:]
-    return [*found, log_probs]
+    return [*cut, log_probs]
 
 
-def numbered(path: Sequence[int]) -> list[int]:
-    """A path with each label replaced by its number in the collapsed text, the blank by -1: an alignment.
-
-    >>> numbered([5, 5, 0, 5, 6])
-    [0, 0, -1, 1, 2]
-    """
-    out = []
-    number = -1
-    before = BLANK_ID
-    for unit in path:
-        number += unit not in (before, BLANK_ID)
-        out.append(-1 if unit == BLANK_ID else number)
-        before = unit
-    return out
+def numbered(path: Sequence[int]) -> np.ndarray:
+    """A path's alignment, as `align` gives it: 5 5 0 5 6 -> 0 0 -1 1 2."""
+    units = np.asarray(path, int)
+    is_label = units != BLANK_ID
+    is_new = is_label & (units != np.concatenate([[BLANK_ID], units[:-1]]))
+    return np.where(is_label, np.cumsum(is_new) - 1, -1)
 
 
-def _spans(alignment: Sequence[int], count: int) -> list[tuple[int, int]]:
+def _spans(alignment: np.ndarray, count: int) -> list[tuple[int, int]]:
     """Each label's first frame in an alignment, and the frame after its last."""
-    numbers = np.asarray(alignment, int)
-    frames = np.flatnonzero(numbers >= 0)
-    edges = np.searchsorted(numbers[frames], np.arange(count + 1)).tolist()
+    frames = np.flatnonzero(alignment >= 0)
+    edges = np.searchsorted(alignment[frames], np.arange(count + 1)).tolist()
     return [(int(frames[first]), int(frames[last - 1]) + 1) for first, last in pairwise(edges)]

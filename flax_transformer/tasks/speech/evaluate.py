@@ -1,22 +1,24 @@
 """What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import aligned
+from flax_transformer.data.audio.corpus import Corpus, Recording, corpus_files, read_corpus
 from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
 from .config import SpeechDataConfig, StringsConfig
 from .metrics import confusion, errors, jiwer, scores
-from .recordings import Corpus, Recording, Strings, read_corpus, test_files
 
 if TYPE_CHECKING:
+    from .examples import Strings
     from .transcriber import Transcriber
 
 
@@ -44,7 +46,7 @@ def evaluate(
     jiwer()  # raises if it is missing
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
+    source, data = scored_set(run, options.test, options.data, _test_files, trust=options.trust_data)
 
     from .transcriber import Transcriber
 
@@ -65,8 +67,14 @@ def evaluate(
     print_scores({'set': name, **result}, _lines(name, result), as_json=options.json)
 
 
-def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> Strings:
+def _test_files(data: SpeechDataConfig) -> Iterator[Path]:
+    return corpus_files(data.test, data)
+
+
+def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> 'Strings':
     """Strings of whole recordings, however long."""
+    from .examples import Strings
+
     config = options.strings
     if config.most < 2:
         raise UserError(

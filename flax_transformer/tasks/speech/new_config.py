@@ -16,7 +16,7 @@ FEW, MANY = 180, 1200  # seconds: two words, and the ten digits of spoken_digits
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
-    """The candidate for recordings; holds out some if no others are given. Raises UserError."""
+    """The candidate for recordings; holds out some if no others are given."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     words = Counter(word for recording in recordings for word in recording.text.lower().split())
     if len(recordings) < LEAST or not words:
@@ -37,7 +37,6 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     most_seconds = round(most_seconds + 0.05, 1)
 
     def size(few: int, many: int, unit: int) -> int:
-        """A size for how much there is to hear, a multiple of `unit`."""
         return round(between(mean * len(recordings), (FEW, few), (MANY, many)) / unit) * unit
 
     hidden = size(48, 144, 16)

@@ -1,4 +1,4 @@
-"""Pictures of what a transcriber hears. Needs matplotlib (extra `plots`)."""
+"""Pictures of what a transcriber hears."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +29,17 @@ def draw_scores(file: str) -> 'Figure':
 
 def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
     """Waveform, log-mel features, and the probability of each unit in each frame, over the same time."""
-    waveform = transcriber.read(recording)
-    (log_probs,) = transcriber.log_probabilities([waveform.samples])
-    transcript = transcriber(waveform)
+    audio = transcriber.read(recording)
+    (log_probs,) = transcriber.log_probabilities([audio.samples])
+    transcript = transcriber(audio)
     config = transcriber.config.features
-    features = np.asarray(log_mel(waveform.samples, config))
+    features = np.asarray(log_mel(audio.samples, config))
     if not len(features):
         raise UserError(f'{recording}: {TOO_SHORT}')
     units = transcriber.units.names
     units[BLANK_ID] = ''
     return plot_transcript(
-        waveform.samples,
+        audio.samples,
         transcriber.sample_rate,
         (features, frame_seconds(np.arange(len(features)), config), mel_edges(config)[1:-1]),
         (np.exp(log_probs), (np.arange(len(log_probs)) + 0.5) * transcriber.seconds_per_frame),

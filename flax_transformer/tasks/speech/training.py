@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flax_transformer.data.audio.corpus import Corpus
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.reporter import Reporter
@@ -18,14 +19,12 @@ from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.dropout import drawn_once
 from flax_transformer.ops.product import resolve_dtype
 
-from .batches import Batch, TrainingBatches
 from .config import SpeechConfig
 from .corpus_checks import CORPORA, audit, read_corpora, usable
 from .ctc import ctc_cost, decode, log_probability
-from .front_end import features_of, training_features
+from .examples import Batch, Examples, Strings, TrainingBatches
 from .metrics import errors, jiwer, rate
-from .model import SpeechModel, init_params
-from .recordings import Corpus, Examples, Strings
+from .model import SpeechModel, features_of, init_params, training_features
 from .run import LoadedRun, Run
 from .transcriber import Predictor
 from .units import Units
@@ -46,19 +45,21 @@ def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, 
     if run.is_prepared():
         units = run.read_tokenizer()
     else:
-        transcripts = [each.text for each in corpora['train'].recordings]
+        transcripts = [recording.text for recording in corpora['train'].recordings]
         if config.strings.most > 1:
             transcripts = [*transcripts, ' '.join(transcripts[:2])]  # strings have a space between words
         units = Units.learn(transcripts, config.tokenizer, config.model.vocab_size) if start is None else start.units
         audit(corpora, config, units).announce(say)
     units.check_fits(config.model.vocab_size)
-    kept = {name: usable(corpora[name], config, units) for name in CORPORA[:2] if name in corpora}
-    seeds = {'train': config.seed, 'validation': 0}  # always the same validation strings
-    examples = {name: examples_of(kept[name], config, name, seed=seeds[name]) for name in kept}
-    longest = max(len(units.encode(each.text)) for each in kept['train'].recordings)
+
+    train = usable(corpora['train'], config, units)
+    longest = max(len(units.encode(recording.text)) for recording in train.recordings)
     clips = max(config.strings.most, 1)
     most_labels = max(clips * longest + clips - 1, 1)  # a space separates two
-    return Prepared(units, examples['train'], examples.get('validation'), most_labels)
+    validation = None
+    if 'validation' in corpora:  # always the same strings
+        validation = _examples(usable(corpora['validation'], config, units), config, seed=0)
+    return Prepared(units, _examples(train, config, seed=config.seed, is_training=True), validation, most_labels)
 
 
 def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
@@ -66,35 +67,37 @@ def keep(run: Run, config: SpeechConfig, prepared: Prepared) -> None:
         run.write_tokenizer(prepared.units)
 
 
-def examples_of(corpus: Corpus, config: SpeechConfig, name: str, *, seed: int) -> Examples:
-    """The recordings of a corpus, by themselves or in strings."""
+def _examples(corpus: Corpus, config: SpeechConfig, *, seed: int, is_training: bool = False) -> Examples:
     if not config.strings.most:
         return corpus
     sizes = {'rate': config.features.sample_rate, 'most_samples': config.most_samples}
-    return Strings(corpus, config.strings, **sizes, seed=seed, is_training=name == 'train')
+    return Strings(corpus, config.strings, **sizes, seed=seed, is_training=is_training)
 
 
 class SpeechTask(Task):
     """The config's model and the CTC cost of transcripts.
 
-    Batches have a few lengths; `slots_per_row` and `batch_shapes` are those of the longest, with as many labels as
-    could fit.
+    `slots_per_row` and `batch_shapes` are those of the longest rows, with as many labels as could fit.
     """
 
     slot_name = 'frame_slots'
     counts = ('labels', 'utterances')
 
     def __init__(self, config: SpeechConfig) -> None:
-        self.rows_per_step, self.slots_per_row = config.training.batch_size, config.most_frames
+        self.rows_per_step = config.training.batch_size
+        self.slots_per_row = config.most_frames
         self.row_name = f'{self.slots_per_row} feature frames'
-        self.d_model, self.dtype = config.model.d_model, config.model.dtype
-        self._config, self._model = config, SpeechModel(config.model)
+        self.d_model = config.model.d_model
+        self.dtype = config.model.dtype
+        self._config = config
+        self._model = SpeechModel(config.model)
 
     def init(self, key: jax.Array) -> Params:
         return init_params(self._config.model, self._config.features.num_mels, key)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array | None) -> tuple[jax.Array, Sums]:
-        config, rngs = self._config, {}
+        config = self._config
+        rngs = {}
         sounds = batch.samples, batch.num_samples, config.features
         if key is None:
             features, num_frames = features_of(*sounds)
@@ -133,23 +136,23 @@ SHOWN = 2  # transcripts that are reported
 class SpeechValidation(Validation):
     def __init__(self, config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        units, examples = prepared.units, prepared.validation
+        examples = prepared.validation
         count = config.strings.validation if isinstance(examples, Strings) else examples.count
-        self._units = units
-        self._predictor = Predictor(config, units.size)
+        self._units = prepared.units
+        self._predictor = Predictor(config, prepared.units.size)
         self._waveforms = [examples.samples(i) for i in range(count)]
-        self._references = [units.normalized(examples.recording(i).text) for i in range(count)]
+        self._references = [prepared.units.normalized(examples.recording(i).text) for i in range(count)]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
         """Loss, in nats a label, and word and character error rate; shows some transcripts."""
         log_probs = self._predictor(params, self._waveforms)
-        transcripts = [self._units.decode(decode(each).labels) for each in log_probs]
+        transcripts = [self._units.decode(decode(own).labels) for own in log_probs]
         for reference, transcript in zip(self._references[:SHOWN], transcripts, strict=False):
             reporter.say(f'  {reference!r} is heard as {transcript!r}')
         words = errors(self._references, transcripts)
         characters = errors(self._references, transcripts, unit='characters')
         labels = [self._units.encode(reference) for reference in self._references]
-        costs = np.array([-log_probability(*each) for each in zip(log_probs, labels, strict=True)])
+        costs = np.array([-log_probability(*pair) for pair in zip(log_probs, labels, strict=True)])
         fits = costs != np.inf  # not isfinite: a broken model's loss is not a number
         return {
             'loss': float(costs[fits].sum() / max(np.array([*map(len, labels)])[fits].sum(), 1)),
@@ -164,8 +167,7 @@ def _make_task(config: SpeechConfig, devices: Devices) -> SpeechTask:
     return SpeechTask(replace(config, model=resolve_dtype(config.model, devices.devices[0].platform)))
 
 
-def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
-    """The batches of a run; reports their lengths."""
+def _training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer) -> TrainingBatches:
     batches = TrainingBatches(config, prepared, trainer.own_rows)
     lengths = ', '.join(f'{length / config.features.sample_rate:.1f}' for length in batches.lengths)
     say(
@@ -175,14 +177,14 @@ def training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer)
     return batches
 
 
-def fingerprint_of(config: SpeechConfig, prepared: Prepared) -> str:
+def _fingerprint(config: SpeechConfig, prepared: Prepared) -> str:
     """A hash of the recordings' lengths and transcripts."""
     examples = prepared.train
-    found = hashlib.sha256(f'{config.data.train} {examples.count}\n'.encode())
+    digest = hashlib.sha256(f'{config.data.train} {examples.count}\n'.encode())
     for i in range(min(examples.count, 1 << 20)):
         recording = examples.recording(i)
-        found.update(f'{recording.num_samples} {prepared.units.encode(recording.text)}\n'.encode())
-    return found.hexdigest()
+        digest.update(f'{recording.num_samples} {prepared.units.encode(recording.text)}\n'.encode())
+    return digest.hexdigest()
 
 
 def training() -> Training:
@@ -190,7 +192,7 @@ def training() -> Training:
         make_task=_make_task,
         prepare=prepare_run,
         keep=keep,
-        fingerprint=fingerprint_of,
-        batches=training_batches,
+        fingerprint=_fingerprint,
+        batches=_training_batches,
         validation=held_out(SpeechValidation),
     )

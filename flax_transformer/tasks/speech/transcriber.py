@@ -13,17 +13,21 @@ from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
-from flax_transformer.data.audio.reading import checked_samples, in_full_scale, num_clipped, read_audio
+from flax_transformer.data.audio.reading import Audio, audio_of, read_audio
 from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.engine.runs.averaging import load_run
 
-from .batches import fill
 from .config import SpeechConfig
 from .ctc import decode, most_beam_size
-from .front_end import features_of
-from .model import SpeechModel
+from .examples import fill
+from .model import SpeechModel, features_of
 from .run import Run
 from .units import Units
+
+ROWS = 16  # windows at a time, however many there are
+_LEAST_SECONDS = 1.0
+TOO_SHORT = 'too short: less than a frame'
+Recorded = Path | str | np.ndarray | Audio
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,10 @@ class Word:
 @dataclass(frozen=True)
 class Transcript:
     text: str
-    # log p(text | recording) in nats, over all its alignments; beyond 1000 frames, over those in which no label crosses
-    # a cut (see ctc.decode).
-    log_probability: float
+    log_probability: float  # log p(text | recording) in nats, over all alignments in which no label crosses a cut
     words: tuple[Word, ...]
     seconds: float  # length of the recording
-    # What was done with the recording and what is odd about it: resampled, mixed down, clipped, silent, cut off.
-    remarks: tuple[str, ...] = ()
-
-
-ROWS = 16  # windows at a time, however many there are
-_LEAST_SECONDS = 1.0
+    remarks: tuple[str, ...] = ()  # what was done with the recording and what is odd about it
 
 
 class Window(NamedTuple):
@@ -61,12 +58,11 @@ class Window(NamedTuple):
 
 
 class Predictor:
-    """Computes log-probabilities.
+    """Computes log-probabilities. Compiles once for each power of two of seconds.
 
     A recording that is longer than those of training is read in windows that overlap; each gives those of their common
-    frames that are farther from its edge. A window shares its batch with windows of about its own length only: the
-    shape that it is computed in, and with it the rounding, does not depend on the others. Compiles once for each power
-    of two of seconds.
+    frames that are farther from its edge. The shape that a window is computed in, and with it the rounding, depends on
+    its own length alone.
 
     A model trained on strings has seen a gap after half of them, and hears the last word better with one. So each
     recording gets half of the longest gap, of silence.
@@ -79,60 +75,59 @@ class Predictor:
         gap_ms = config.strings.most_gap_ms / 2 if config.strings.most else 0
         self._gap = round(gap_ms * config.features.sample_rate / 1000)
         self._most = max((config.most_samples + self._gap) // self.samples_per_frame, 8) * self.samples_per_frame
-        self._compute = jit_alone(partial(log_probabilities, config=config))
+        self._compute = jit_alone(partial(_log_probabilities, config=config))
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
         return type(self), (self._config, self._num_units)
 
     def windows(self, num_samples: int) -> list[Window]:
         """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""
-        if not self.num_frames(num_samples):
+        if not self._num_frames(num_samples):
             return []
-        frame = self.samples_per_frame
         num_samples += self._gap
-        total = self.num_frames(num_samples)
+        total = self._num_frames(num_samples)
         if num_samples <= self._most:
             return [Window(0, num_samples, 0, total)]
-        length = self._most // frame  # this and all that follow are frames
+        length = self._most // self.samples_per_frame  # this and all that follow are frames
         margin = length // 6  # frames of a window that do not count at an end that overlaps another
-        found = []
+        windows = []
         first = 0
         while first < total:
             start = max(first - margin, 0)
-            end = min((start + length) * frame, num_samples)
+            end = min((start + length) * self.samples_per_frame, num_samples)
             last = total if end == num_samples else start + length - margin
-            found.append(Window(start * frame, end, first - start, last - start))
+            windows.append(Window(start * self.samples_per_frame, end, first - start, last - start))
             first = last
-        return found
+        return windows
 
-    def num_frames(self, num_samples: int) -> int:
+    def _num_frames(self, num_samples: int) -> int:
         return -(-num_frames(num_samples, self._config.features) // self._config.model.stride)
 
     def __call__(
         self, params: Any, waveforms: Sequence[np.ndarray], progress: Callable[[float], None] | None = None
     ) -> list[np.ndarray]:
-        """[T, V] float32 for each waveform; V units, the blank first. T is 0 for one that is shorter than a frame.
-
-        `progress` is called with the seconds of each finished batch.
-        """
-        windows = [(i, window) for i, waveform in enumerate(waveforms) for window in self.windows(len(waveform))]
-        slots = np.array([self._slots(window.end - window.start) for _, window in windows], int)
-        parts: list[np.ndarray | None] = [None] * len(windows)
+        """[T, V] float32 for each waveform; V units, the blank first. T is 0 for one that is shorter than a frame."""
+        parts = [(number, window) for number, samples in enumerate(waveforms) for window in self.windows(len(samples))]
+        slots = np.array([self._slots(window.end - window.start) for _, window in parts], int)
+        computed: dict[int, np.ndarray] = {}
         for size in np.unique(slots).tolist():
             alike = np.flatnonzero(slots == size).tolist()
             for begin in range(0, len(alike), ROWS):
                 chosen = alike[begin : begin + ROWS]
-                cut = [_part(waveforms[i], window) for i, window in map(windows.__getitem__, chosen)]
-                batch = fill(cut + [np.zeros(0)] * (ROWS - len(cut)), [()] * ROWS, slots=size, most_labels=1)
-                rows = np.asarray(self._compute(params, batch.samples, batch.num_samples))[..., : self._num_units]
-                for row, number in zip(rows, chosen, strict=False):
-                    _, window = windows[number]
-                    parts[number] = row[window.first : window.last].copy()
+                cut = [np.zeros(0)] * ROWS
+                for row, (number, window) in enumerate(parts[i] for i in chosen):
+                    samples = waveforms[number][window.start : window.end]
+                    cut[row] = np.pad(samples, (0, window.end - window.start - len(samples)))
+                batch = fill(cut, [()] * ROWS, slots=size, most_labels=1)
+                rows = np.asarray(self._compute(params, batch.samples, batch.num_samples))
+                for row, i in zip(rows, chosen, strict=False):
+                    window = parts[i][1]
+                    computed[i] = row[window.first : window.last, : self._num_units].copy()
                 if progress:
                     progress(sum(map(len, cut)) / self._config.features.sample_rate)
-        out: list[list[np.ndarray]] = [[np.zeros((0, self._num_units), np.float32)] for _ in waveforms]
-        for (i, _), part in zip(windows, parts, strict=True):
-            out[i].append(part)
+        out = [[np.zeros((0, self._num_units), np.float32)] for _ in waveforms]
+        for i, (number, _) in enumerate(parts):
+            out[number].append(computed[i])
         return list(map(np.concatenate, out))
 
     def _slots(self, num_samples: int) -> int:
@@ -143,36 +138,18 @@ class Predictor:
         return max(min(size, self._most), num_samples)
 
 
-def _part(waveform: np.ndarray, window: Window) -> np.ndarray:
-    """The samples of a window, with silence where it reaches over the end."""
-    samples = waveform[window.start : window.end]
-    return np.pad(samples, (0, window.end - window.start - len(samples)))
-
-
-def log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: SpeechConfig) -> jax.Array:
+def _log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: SpeechConfig) -> jax.Array:
     """The log-probability of each unit [B, T, V], float32, for samples [B, S] of which num_samples [B] count."""
     features, frames = features_of(samples, num_samples, config.features)
     logits, _ = SpeechModel(config.model).apply({'params': params}, features, frames)
     return jax.nn.log_softmax(logits, axis=-1)
 
 
-TOO_SHORT = 'too short: less than a frame'
-
-
-class Waveform(NamedTuple):
-    samples: np.ndarray  # [T] float32, at the transcriber's rate
-    remarks: tuple[str, ...] = ()
-
-
-Recorded = Path | str | np.ndarray | Waveform
-
-
 class Transcriber:
     """`transcriber(recordings)` writes down recordings, `transcriber(recording)` one.
 
     A recording is a path, or an array of samples at `sample_rate` [T]: floats of 32 or 64 bits in -1..1, or int16.
-    Floats beyond are scaled down, with a remark. Compiles once for each power of two of seconds, up to
-    data.max_seconds; longer recordings are read in windows of that length.
+    Floats beyond are scaled down, with a remark.
     """
 
     def __init__(self, config: SpeechConfig, params: Any, units: Units) -> None:
@@ -212,7 +189,7 @@ class Transcriber:
           beam_size: 1: the units that are most probable in each frame; more: how many prefixes a search keeps.
           progress: called with the seconds of each finished batch.
         """
-        if hasattr(recordings, '__array__') or isinstance(recordings, (Path, str, Waveform)):
+        if hasattr(recordings, '__array__') or isinstance(recordings, (Path, str, Audio)):
             return self([recordings], beam_size=beam_size, progress=progress)[0]
         most = most_beam_size(self.units.size)
         if not 1 <= beam_size <= most:
@@ -220,9 +197,9 @@ class Transcriber:
                 f'beam_size={beam_size}: expected 1 to {most:,}; more would take more than 4 GB with this '
                 f"model's {self.units.size:,} units"
             )
-        waveforms = [self.read(recording) for recording in recordings]
-        log_probs = self.log_probabilities([waveform.samples for waveform in waveforms], progress=progress)
-        return [self._transcript(*pair, beam_size) for pair in zip(waveforms, log_probs, strict=True)]
+        audios = [self.read(recording) for recording in recordings]
+        log_probs = self.log_probabilities([audio.samples for audio in audios], progress=progress)
+        return [self._transcript(*pair, beam_size) for pair in zip(audios, log_probs, strict=True)]
 
     def log_probabilities(
         self, waveforms: Sequence[np.ndarray], *, progress: Callable[[float], None] | None = None
@@ -232,25 +209,21 @@ class Transcriber:
         Frame i begins at i * `seconds_per_frame`; the last ones may be of a gap after the recording (see `Predictor`).
         Raises UserError if the model computes no numbers.
         """
-        found = self._predictor(self.params, waveforms, progress)
-        check_numbers(*found)
-        return found
+        log_probs = self._predictor(self.params, waveforms, progress)
+        check_numbers(*log_probs)
+        return log_probs
 
-    def read(self, recording: Recorded) -> Waveform:
+    def read(self, recording: Recorded) -> Audio:
         """A recording's samples, and what was done to get them. Raises UserError for one that cannot be read."""
-        if isinstance(recording, Waveform):
+        if isinstance(recording, Audio):
             return recording
-        if isinstance(recording, (Path, str)):
-            return Waveform(*read_audio(recording, self.sample_rate))
-        samples = checked_samples(recording)
-        peak = float(np.max(np.abs(samples), initial=0))
-        samples, remarks = in_full_scale(samples, self.sample_rate, peak=peak, clipped=num_clipped(samples))
-        return Waveform(samples, tuple(remarks))
+        read = read_audio if isinstance(recording, (Path, str)) else audio_of
+        return read(recording, self.sample_rate)
 
-    def _transcript(self, waveform: Waveform, log_probs: np.ndarray, beam_size: int) -> Transcript:
+    def _transcript(self, audio: Audio, log_probs: np.ndarray, beam_size: int) -> Transcript:
         decoded = decode(log_probs, beam_size)
-        remarks = waveform.remarks if len(log_probs) else (*waveform.remarks, TOO_SHORT)
-        seconds = len(waveform.samples) / self.sample_rate
+        remarks = audio.remarks if len(log_probs) else (*audio.remarks, TOO_SHORT)
+        seconds = len(audio.samples) / self.sample_rate
 
         def time_of(frame: int) -> float:
             return round(min(frame * self.seconds_per_frame, seconds), 3)

@@ -19,11 +19,13 @@ _WORD = re.compile(r'\S+')
 class Units(Vocabulary):
     """What transcripts are written in; `encode` gives the ids of one, `decode` its text."""
 
-    first_id, file, kinds = 1, 'units.json', tuple(_JOINTS)
+    first_id = 1
+    file = 'units.json'
+    kinds = tuple(_JOINTS)
 
     @classmethod
     def learn(cls, transcripts: Iterable[str], config: UnitConfig, size: int) -> 'Units':
-        """The units of transcripts: all words or characters that occur; or at most `size` pieces."""
+        """All words or characters of transcripts; or at most `size` pieces."""
         texts = [_plain(text, lower_case=config.lower_case) for text in transcripts]
         if config.algorithm not in cls.kinds:
             source = SentencePieceTokenizer.train(
@@ -42,15 +44,12 @@ class Units(Vocabulary):
 
     @property
     def joint(self) -> str:
-        """What is between two units of a text; pieces join themselves."""
         return '' if self.pieces else _JOINTS[self.kind]
 
     @property
     def names(self) -> list[str]:
         """Each unit as text, by id; `_` is the blank."""
-        if self.pieces:
-            return ['_', *(self.pieces.piece(i) for i in range(1, self.size))]
-        return ['_', *self.units]
+        return ['_', *([self.pieces.piece(i) for i in range(1, self.size)] if self.pieces else self.units)]
 
     def normalized(self, text: str) -> str:
         """A transcript as it is scored: in lower case if the units are, one space between words."""
@@ -72,13 +71,12 @@ class Units(Vocabulary):
         return {unit for unit in _split(text, self.joint) if unit not in self.ids}
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids without blanks, one space between words."""
         return ' '.join(word for word, _, _ in self.words(ids))
 
     def words(self, ids: Sequence[int]) -> list[tuple[str, int, int]]:
         """The words of ids without blanks: each one's text, and where the first and the last of its ids are in `ids`.
 
-        Ids that no text has can come out of a model too: EOS of pieces is nothing, unk a word of its own.
+        A model may write ids that no text has: EOS of pieces is nothing, unk a word of its own.
         """
         texts = [self._texts[i] for i in ids]
         owners = [number for number, text in enumerate(texts) for _ in text]
@@ -86,7 +84,6 @@ class Units(Vocabulary):
 
     @cached_property
     def _texts(self) -> list[str]:
-        """What each unit writes, by id, with the spaces next to it."""
         if self.pieces:
             pieces = [piece.replace('\u2581', ' ') for piece in self.pieces.portable().target_pieces]
             pieces[self.pieces.unk_id] = ' \u2047 '  # SentencePiece decodes it so

@@ -10,8 +10,8 @@ from flax_transformer.data.audit.kinds import SHARED, table
 from flax_transformer.data.audit.report import Report, Rows, findings_of, sorted_report
 from flax_transformer.data.repeats import hashes, overlaps
 
-from .clips import Clips, read_parts
 from .config import TriggerWordConfig
+from .scenes import Clips, read_parts
 
 FEW_TRIGGERS = 50
 
@@ -48,12 +48,10 @@ KINDS = table(
 
 
 def report_of(config: TriggerWordConfig, workdir: Path | None, **_: Any) -> Report:
-    """What is wrong with the config's recordings; `workdir` changes nothing."""
     return audit(read_parts(config, say=lambda text: None), config)
 
 
 def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
-    """What is wrong with the recordings. KINDS lists what is looked for."""
     train = parts['train']
     findings = findings_of(KINDS['no_others'], 'train', 0 if train.others else len(train.triggers), 0)
     if len(train.triggers) < FEW_TRIGGERS:

@@ -1,8 +1,9 @@
-"""Listens to a stream, or to recordings, for the trigger word, in constant time and memory for each chunk."""
+"""Listens to a stream, or to recordings, for the trigger word."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -16,11 +17,74 @@ from flax_transformer.data.audio.reading import checked_samples
 from flax_transformer.engine.devices.devices import jit_alone
 from flax_transformer.engine.runs.averaging import load_run
 
-from . import hits
 from .config import DetectorConfig, HitConfig
-from .hits import Hit
 from .model import StreamState, TriggerWordModel
 from .run import Run
+
+EARLY, LATE = 0.3, 1.0  # seconds: a hit this long before or after the end of a word is that word's
+
+
+class Hit(NamedTuple):
+    seconds: float  # counted from the stream's start to the end of the output frame that decided
+    confidence: float  # the score of that frame, at least the threshold
+
+
+class HitState(NamedTuple):
+    recent: tuple[float, ...]  # probabilities of the last average - 1 output frames
+    frames: int = 0  # output frames so far
+    is_ready: bool = True  # the score has been below half of the threshold since the last hit
+    last: int = -1 << 60  # the output frame of the last hit
+
+
+def no_hits(config: HitConfig) -> HitState:
+    return HitState((0.0,) * (config.average - 1))
+
+
+def find_hits(
+    probabilities: np.ndarray, state: HitState, config: HitConfig, seconds_per_output: float
+) -> tuple[list[Hit], HitState]:
+    """The hits in the next probabilities [N] of a stream, and the state after them.
+
+    The score of an output frame is the mean of its probability and those of the frames just before it. A hit is a score
+    that reaches the threshold, once it was below half of it and `pause` seconds have gone by since the last hit.
+    """
+    values = np.concatenate([np.asarray(state.recent, np.float64), np.asarray(probabilities, np.float64)])
+    window = np.lib.stride_tricks.sliding_window_view
+    scores = window(values, config.average).mean(axis=1) if len(probabilities) else ()
+    hits = []
+    is_ready, last = state.is_ready, state.last
+    for frame, score in enumerate(scores, start=state.frames):
+        is_ready = is_ready or score < config.threshold / 2
+        if score >= config.threshold and is_ready and (frame - last) * seconds_per_output >= config.pause:
+            hits.append(Hit((frame + 1) * seconds_per_output, float(score)))
+            is_ready, last = False, frame
+    recent = tuple(map(float, values[len(values) - len(state.recent) :]))
+    return hits, HitState(recent, state.frames + len(probabilities), is_ready, last)
+
+
+class Matched(NamedTuple):
+    delays: tuple[float | None, ...]  # seconds from the end of each word to its hit; None: it was missed
+    false_accepts: tuple[Hit, ...]  # hits of no word
+
+    @property
+    def misses(self) -> int:
+        return sum(delay is None for delay in self.delays)
+
+
+def matched(hits: Iterable[Hit], ends: Sequence[float]) -> Matched:
+    """Gives each word the first hit from EARLY seconds before its end to LATE after it.
+
+    `ends` are the ends of words, seconds, ascending. A further hit in that time is a false accept, too.
+    """
+    left = list(hits)
+    delays: list[float | None] = []
+    for end in ends:
+        own = next((hit for hit in left if -EARLY <= hit.seconds - end <= LATE), None)
+        delays.append(own and own.seconds - end)
+        if own:
+            left.remove(own)
+    return Matched(tuple(delays), tuple(left))
+
 
 BLOCKS = (64, 8, 1)  # output frames that a compiled program computes; a chunk is cut into the largest that fit
 TAIL = 0.5  # seconds of silence after the end, so that a word at the very end is still heard
@@ -32,7 +96,10 @@ class DetectorState(NamedTuple):
 
 
 class Detector:
-    """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream."""
+    """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream.
+
+    Each chunk takes constant time and memory.
+    """
 
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params = jax.device_put(params)
@@ -63,14 +130,11 @@ class Detector:
         return list(self.stream([samples]))
 
     def stream(self, chunks: Iterable[np.ndarray]) -> Iterator[Hit]:
-        """The hits in chunks [n] of any sizes, each as soon as it is heard.
-
-        The chunks' sizes change the probabilities by rounding alone, some 1e-6.
-        """
-        rule = hits.start(self.rule)
+        """The hits in chunks [n], each as soon as it is heard; their sizes change it by rounding alone, some 1e-6."""
+        rule = no_hits(self.rule)
         for probabilities in self._probabilities(chunks):
-            found, rule = hits.find_hits(probabilities, rule, self.rule, self.seconds_per_output)
-            yield from found
+            heard, rule = find_hits(probabilities, rule, self.rule, self.seconds_per_output)
+            yield from heard
 
     def probabilities(self, samples: np.ndarray) -> np.ndarray:
         """Float32 [N]: for each output frame of a recording [T], that the trigger word has just been said.
@@ -78,7 +142,7 @@ class Detector:
         Output frame i knows the samples before (i + 1) * seconds_per_output. The last ones are in the silence after the
         recording.
         """
-        return np.concatenate([*self._probabilities([samples]), np.zeros(0, np.float32)])
+        return np.concatenate(list(self._probabilities([samples])))
 
     def start(self) -> DetectorState:
         return DetectorState(jax.device_get(self._model.start(1)), np.zeros(0, np.float32))
@@ -91,26 +155,24 @@ class Detector:
         samples = np.clip(checked_samples(chunk), -1, 1).astype(np.float32)
         unread = np.concatenate([state.unread, samples])
         model = state.model
-        found = []
+        parts = [np.zeros(0, np.float32)]
         begin = 0
         for size in BLOCKS:
             width = size * self.samples_per_output
             while len(unread) - begin >= width:
-                probabilities, model = self._advance(self.params, unread[None, begin : begin + width], model)
-                found.append(probabilities)
+                part, model = self._advance(self.params, unread[None, begin : begin + width], model)
+                parts.append(part)
                 begin += width
-        found = list(map(np.asarray, found))
-        check_numbers(*found)
-        rest = unread[begin:].copy()  # not a view, which would keep the chunk
-        return DetectorState(model, rest), np.concatenate([*found, np.zeros(0, np.float32)])
+        probabilities = np.concatenate(parts)
+        check_numbers(probabilities)
+        return DetectorState(model, unread[begin:].copy()), probabilities  # not a view, which would keep the chunk
 
     def _probabilities(self, chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         state = self.start()
-        for chunk in chunks:
-            state, found = self.step(state, chunk)
-            yield found
         silence = np.zeros(round(TAIL * self.sample_rate) + self.samples_per_output - 1, np.float32)
-        yield self.step(state, silence)[1]
+        for chunk in chain(chunks, [silence]):
+            state, probabilities = self.step(state, chunk)
+            yield probabilities
 
 
 def _advance(

@@ -33,9 +33,9 @@ class Options(EvaluateOptions):
 def evaluate(
     runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
 ) -> None:
-    from .clips import part_files, read_part, specs_of
     from .detector import Detector
     from .run import Run
+    from .scenes import part_files, read_part, specs_of
     from .scoring import score
 
     name = only_run(runs, 'detectors')

@@ -25,25 +25,23 @@ Change = Callable[[jax.Array], jax.Array]
 
 
 class StreamState(NamedTuple):
-    """All that the model remembers of a stream: its size does not grow."""
-
     samples: jax.Array  # [B, window - hop], the last ones, which the next frames begin with
     frames: jax.Array  # [B, kernel - stride, M], the last ones, normalized, which the next output frame begins with
     hidden: jax.Array  # [B, H], of the GRU
 
 
 class TriggerWordModel(nn.Module):
-    """Normalized log-mel frames, a convolution, a GRU and one logit for each `stride` frames.
+    """Log-mel frames, normalized as those of training in each band, a convolution, a GRU, and logits.
 
-    Frames are normalized by the mean and the deviation that those of training have in each band. Output frame i knows
-    the samples before (i + 1) * stride * hop. A stream begins in digital silence.
+    Output frame i knows the samples before (i + 1) * stride * hop. A stream begins in digital silence.
     """
 
     config: DetectorConfig
     features: FeatureConfig
 
     def setup(self) -> None:
-        config, bands = self.config, self.features.num_mels
+        config = self.config
+        bands = self.features.num_mels
         # Parameters without a gradient: they are kept, averaged and copied with the others.
         self.mean = self.param('mean', nn.initializers.zeros, (bands,), jnp.float32)
         self.deviation = self.param('deviation', nn.initializers.ones, (bands,), jnp.float32)
@@ -55,7 +53,7 @@ class TriggerWordModel(nn.Module):
     def __call__(self, samples: jax.Array, *, change: Change | None = None, deterministic: bool = True) -> jax.Array:
         """Logits [B, N], float32, of whole scenes [B, T]; samples after the last whole output frame are not read.
 
-        `change` is applied to the normalized frames [B, F, M]; training has them vary.
+        Training has the normalized frames [B, F, M] vary by `change`.
         """
         step = self.config.stride * self.features.hop
         samples = samples[:, : samples.shape[1] // step * step]
@@ -75,7 +73,6 @@ class TriggerWordModel(nn.Module):
     ) -> tuple[jax.Array, StreamState]:
         """Logits [B, N] of the next samples [B, N * stride * hop], and the state after them."""
         samples = jnp.concatenate([state.samples, samples], axis=1)
-        # Each band then has about mean 0 and deviation 1.
         mean, deviation = (jax.lax.stop_gradient(x)[None, None] for x in (self.mean, self.deviation))
         frames = (log_mel(samples, self.features) - mean) / deviation
         if change is not None:
@@ -111,19 +108,13 @@ def windows(frames: jax.Array, kernel: int, stride: int) -> jax.Array:
 def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array) -> Any:
     """Fresh float32 parameters, from one compiled program; features are not normalized yet."""
     model = TriggerWordModel(config, features)
-    one = jnp.zeros((1, config.stride * features.hop), jnp.float32)
-
-    def init(key: jax.Array) -> Any:
-        return model.init(key, one)['params']
-
-    return jax.jit(init)(key)
+    samples = jnp.zeros((1, config.stride * features.hop), jnp.float32)
+    return jax.jit(model.init)(key, samples)['params']
 
 
 def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:
     """The parameters with the mean and deviation of the frames of scenes [B, T] in each band."""
     frames = np.asarray(jax.jit(partial(log_mel, config=features))(scenes), np.float64)
+    mean = frames.mean(axis=(0, 1))
     deviation = np.maximum(frames.std(axis=(0, 1)), 0.1)
-    return params | {
-        'mean': frames.mean(axis=(0, 1)).astype(np.float32),
-        'deviation': deviation.astype(np.float32),
-    }
+    return params | {'mean': mean.astype(np.float32), 'deviation': deviation.astype(np.float32)}

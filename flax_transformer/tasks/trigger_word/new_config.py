@@ -10,8 +10,6 @@ from flax_transformer.data.audio.manifest import read_manifest
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
 
-from .clips import PARTS
-
 LEAST = 10  # recordings of the word, and of others
 STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
 
@@ -22,7 +20,7 @@ class NewOptions(DataOptions):
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
-    """The candidate for recordings, each of one word; holds out some if no others are given. Raises UserError."""
+    """The candidate for recordings, each of one word; holds out some if no others are given."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     counts = Counter(recording.text for recording in recordings)
     own = counts[options.word]
@@ -34,7 +32,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
             f'least {LEAST} of each, better a hundred; there are {shown}.{nearest(options.word, list(counts))}'
         )
     data, held_out = recording_fields(file, options, recordings)
-    for part in PARTS:
+    for part in ('train', 'validation', 'test'):
         name = data[f'data.{part}']
         data |= {f'data.{part}': (name,) if name else (), f'data.{part}_background': ()}
     fields = data | {'data.trigger': options.word}

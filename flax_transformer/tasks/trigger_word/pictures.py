@@ -1,4 +1,4 @@
-"""Pictures of what a detector hears. Needs matplotlib (extra `plots`)."""
+"""Pictures of what a detector hears."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,18 +1,124 @@
-"""Scenes: clips one after another over background, with labels, and batches of them.
-
-A scene is a pure function of the seed and its number.
-"""
+"""Clips, each of the trigger word or of something else, and scenes: clips one after another over background."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
+from flax_transformer.data.audio.corpus import corpus_files, read_corpus
+from flax_transformer.data.audio.reading import faster
+from flax_transformer.data.held_out import held_out_rows, key_of, repeated_or_empty
 from flax_transformer.engine.batches import NumberedBatches, with_empty_rows
 
-from .clips import Clip, Clips
-from .config import TriggerWordConfig
+from .config import TriggerWordConfig, TriggerWordDataConfig
+
+PARTS = ('train', 'validation', 'test')
+_FRAME = 0.02  # seconds
+_DEPTH = 20.0  # dB: a frame quieter than the loudest by more is not the word
+_RISE = 0.4  # in noise: nor is one below this share of the way from the quietest to the loudest
+_PAUSE = 0.2  # seconds: shorter pauses are within the word
+
+
+class Clip(NamedTuple):
+    samples: np.ndarray  # float32 [T] in -1..1
+    text: str
+    start: int  # the first sample of the word, by its energy
+    end: int  # the sample after it
+    place: str  # where it comes from, for messages
+
+
+class Clips(NamedTuple):
+    triggers: list[Clip]
+    others: list[Clip]
+    background: list[Clip]
+
+
+def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
+    """The clips of those of `parts` that the config has."""
+    data = config.data
+    rate = config.features.sample_rate
+    needed = {*parts, 'train'} if data.held_out else parts
+    clips = {part: _read_clips(specs, data, rate, say) for part in needed if (specs := getattr(data, part))}
+    if data.held_out:
+        clips['train'], clips['validation'] = split(clips['train'], data)
+    return {
+        part: Clips(
+            *by_trigger(clips[part], data.trigger, specs_of(data, part)),
+            _read_clips(getattr(data, f'{part}_background'), data, rate, say),
+        )
+        for part in parts
+        if part in clips
+    }
+
+
+def read_part(config: TriggerWordConfig, part: str, *, say: Say) -> Clips:
+    return read_parts(config, [part], say=say)[part]
+
+
+def specs_of(data: TriggerWordDataConfig, part: str) -> tuple[str, ...]:
+    """The manifests that a part is in, or is held out of."""
+    return data.train if part == 'validation' and data.held_out else getattr(data, part)
+
+
+def part_files(data: TriggerWordDataConfig, part: str) -> Iterator[Path]:
+    """The files and folders that `read_part` opens, whether or not they exist."""
+    for spec in (*specs_of(data, part), *getattr(data, f'{part}_background')):
+        yield from corpus_files(spec, data)
+
+
+def _read_clips(specs: Sequence[str], data: TriggerWordDataConfig, rate: int, say: Say) -> list[Clip]:
+    clips = []
+    for spec in specs:
+        corpus = read_corpus(spec, data, rate, say=say)
+        for number, recording in enumerate(corpus.recordings):
+            samples = corpus.samples(number)
+            clips.append(Clip(samples, recording.text, *extent(samples, rate), recording.place))
+    return clips
+
+
+def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tuple[list[Clip], list[Clip]]:
+    """The clips of the trigger word, at least one, and the others."""
+    triggers = [clip for clip in clips if clip.text == trigger]
+    if not triggers:
+        texts = sorted({clip.text for clip in clips})
+        listed = ', '.join(map(repr, texts[:10])) + ', ...' * (len(texts) > 10)
+        raise UserError(
+            f'{", ".join(specs)}: no recording has the text data.trigger={trigger!r}; the texts are {listed}'
+        )
+    return triggers, [clip for clip in clips if clip.text != trigger]
+
+
+def split(clips: Sequence[Clip], data: TriggerWordDataConfig) -> tuple[list[Clip], list[Clip]]:
+    """The rest of the clips, and `data.held_out` of them, some of each text; clips of equal sound stay together."""
+    sounds = np.array([key_of(clip.samples.tobytes()) for clip in clips], np.uint64)
+    labels = repeated_or_empty([clip.text for clip in clips])
+    is_held_out = held_out_rows(', '.join(data.train), data.held_out, sounds, labels=labels)
+    rest = [clip for clip, is_out in zip(clips, is_held_out, strict=True) if not is_out]
+    return rest, [clip for clip, is_out in zip(clips, is_held_out, strict=True) if is_out]
+
+
+def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:
+    """The first sample of the word in a clip, and the sample after its last: the stretch with the most energy.
+
+    A frame of 20 ms belongs to a stretch if its level is within 20 dB of the clip's loudest (the 95th percentile), and
+    in a noisy clip above two fifths of the way from its quietest (the 10th) to its loudest.
+    """
+    frame = max(1, round(_FRAME * rate))
+    count = len(samples) // frame
+    if count < 3:
+        return 0, len(samples)
+    power = np.square(samples[: count * frame], dtype=np.float64).reshape(count, frame).mean(axis=1)
+    level = 10 * np.log10(power + 1e-12)
+    quiet, loud = np.percentile(level, [10, 95])
+    is_sound = np.flatnonzero(level >= max(loud - _DEPTH, quiet + _RISE * (loud - quiet)))
+    stretches = np.split(is_sound, np.flatnonzero(np.diff(is_sound) > round(_PAUSE / _FRAME)) + 1)
+    word = max(stretches, key=lambda stretch: power[stretch].sum())
+    return int(word[0]) * frame, int(word[-1] + 1) * frame
+
 
 _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip
@@ -30,14 +136,8 @@ class Scene(NamedTuple):
     ends: tuple[int, ...]  # the sample after each trigger word
 
 
-class _Placed(NamedTuple):
-    samples: np.ndarray
-    end: int  # the sample after its word
-    is_trigger: bool
-
-
 class Scenes:
-    """`scenes.scene(number)`, whatever the number: as many different scenes as anybody asks for."""
+    """`scenes.scene(number)`, whatever the number: a pure function of it and the seed."""
 
     def __init__(self, clips: Clips, config: TriggerWordConfig, *, seed: int) -> None:
         self._clips = clips
@@ -64,13 +164,13 @@ class Scenes:
         ends = []
         start = int(generator.uniform(0, 1) * self._rate)
         while True:
-            clip = self._placed(generator, level)
-            if start + len(clip.samples) > self.num_samples:
+            sound, end = self._sound(generator, level)
+            if start + len(sound) > self.num_samples:
                 break
-            samples[start : start + len(clip.samples)] += clip.samples
-            if clip.is_trigger:
-                ends.append(start + clip.end)
-            start += len(clip.samples) + int(generator.uniform(*self._config.gaps) * self._rate)
+            samples[start : start + len(sound)] += sound
+            if end is not None:
+                ends.append(start + end)
+            start += len(sound) + int(generator.uniform(*self._config.gaps) * self._rate)
         return Scene(np.clip(samples, -1, 1), *self._labels(ends), tuple(ends))
 
     def _labels(self, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +185,6 @@ class Scenes:
         return labels, weight
 
     def _background_of(self, generator: np.random.Generator) -> np.ndarray:
-        """Float32 [T]: a stretch of a recording, noise of a random color, or silence."""
         kind = generator.choice(3, p=_BACKGROUNDS)
         if kind == 2:
             return np.zeros(self.num_samples, np.float32)
@@ -95,13 +194,13 @@ class Scenes:
             first = generator.integers(len(whole))
             sound = np.resize(np.concatenate([whole[first:], whole[:first]]), self.num_samples)
         else:
-            sound = colored_noise(generator, self.num_samples)
+            sound = _colored_noise(generator, self.num_samples)
         return sound * np.float32(_gain(sound, generator.uniform(*self._config.background_levels)))
 
-    def _placed(self, generator: np.random.Generator, level: float) -> _Placed:
-        """A clip at a random speed and about the scene's level."""
+    def _sound(self, generator: np.random.Generator, level: float) -> tuple[np.ndarray, int | None]:
+        """A clip at a random speed and about the scene's level; the sample after its word if that is the trigger."""
         config = self._config
-        triggers, others = self._clips.triggers, self._clips.others
+        triggers, others, _ = self._clips
         is_trigger = generator.random() < config.trigger_share or not (others or config.partial_share)
         is_partial = not is_trigger and (generator.random() < config.partial_share or not others)
         pool = triggers if is_trigger or is_partial else others
@@ -109,27 +208,25 @@ class Scenes:
         cut = _part if is_partial else _with_margins
         first, last = cut(clip, generator, self._rate)
         speed = generator.uniform(*config.speeds)
-        sound = clip.samples[first:last]
-        count = max(1, int(len(sound) / speed))
-        sound = np.interp(np.arange(count) * speed, np.arange(len(sound)), sound).astype(np.float32)
+        count = max(1, int((last - first) / speed))
+        sound = faster(clip.samples[first:last], speed, count)
         wanted = level + generator.uniform(-_LEVEL_SPREAD, _LEVEL_SPREAD)
         fade = round(_FADE * self._rate)
         if len(sound) >= 2 * fade:
             sound[:fade] *= np.linspace(0, 1, fade, dtype=np.float32)
             sound[-fade:] *= np.linspace(1, 0, fade, dtype=np.float32)
         sound = sound * np.float32(_gain(clip.samples[clip.start : clip.end], wanted))
-        return _Placed(sound, min(count, int((clip.end - first) / speed)), is_trigger)
+        return sound, min(count, int((clip.end - first) / speed)) if is_trigger else None
 
 
-def colored_noise(generator: np.random.Generator, count: int) -> np.ndarray:
-    """Noise [count] whose amplitude goes with a random power of the frequency: from white to brown."""
+def _colored_noise(generator: np.random.Generator, count: int) -> np.ndarray:
+    """Noise [count] whose amplitude is a random power of the frequency: from white to brown."""
     spectrum = np.fft.rfft(generator.standard_normal(count, np.float32))
     frequency = np.arange(len(spectrum), dtype=np.float32) + 10
     return np.fft.irfft(spectrum * frequency ** np.float32(generator.uniform(-1.2, 0.2)), count).astype(np.float32)
 
 
 def _with_margins(clip: Clip, generator: np.random.Generator, rate: int) -> tuple[int, int]:
-    """The word with some of what is around it."""
     before, after = generator.uniform(0.02, _MOST_MARGIN, 2) * rate
     return max(0, clip.start - int(before)), min(len(clip.samples), clip.end + int(after))
 
@@ -157,13 +254,12 @@ class Batch(NamedTuple):
 
 
 def batch_of(scenes: Sequence[Scene], rows: int) -> Batch:
-    """The scenes, and empty rows after them."""
     columns = (np.stack([getattr(scene, name) for scene in scenes]) for name in Batch._fields)
     return with_empty_rows(Batch(*columns), rows)
 
 
 class TrainingBatches(NumberedBatches):
-    """Batches without end, of scenes that never come again; a pure function of the seed."""
+    """Batches without end, of scenes that never come again."""
 
     def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How well a detector hears: recordings one after another as one stream, and hits against the words in it."""
+"""How well a detector hears recordings, one after another as one stream."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -8,10 +8,9 @@ import numpy as np
 
 from flax_transformer.tasks.evaluation import binomial_interval, poisson_interval
 
-from . import hits
-from .clips import Clip, Clips
-from .detector import Detector
-from .hits import Hit
+from .config import HitConfig
+from .detector import Detector, Hit, Matched, find_hits, matched, no_hits
+from .scenes import Clip, Clips
 
 GAP = 1.0  # seconds of silence after each recording, in which a hit still belongs to it
 THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist())  # evenly spaced in log odds
@@ -49,8 +48,6 @@ class Scores:
 
 @dataclass(frozen=True)
 class _Heard:
-    """The probabilities of a stream of recordings, and where each recording is in it."""
-
     probabilities: np.ndarray
     clips: list[Clip]
     starts: list[float]  # seconds
@@ -58,20 +55,18 @@ class _Heard:
     rate: int
     seconds_per_output: float
 
-    def matched(self, rule: hits.HitConfig) -> hits.Matched:
-        heard, _ = hits.find_hits(self.probabilities, hits.start(rule), rule, self.seconds_per_output)
+    def matched(self, rule: HitConfig) -> Matched:
+        heard, _ = find_hits(self.probabilities, no_hits(rule), rule, self.seconds_per_output)
         words = zip(self.clips[: self.words], self.starts, strict=False)
-        return hits.matched(heard, [start + clip.end / self.rate for clip, start in words])
+        return matched(heard, [start + clip.end / self.rate for clip, start in words])
 
 
-def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] | None = None) -> Scores:
-    heard = _listen(detector, clips, progress or (lambda count: None))
+def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] = lambda count: None) -> Scores:
+    heard = _listen(detector, clips, progress)
     matched = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)
-    for clip in clips.others:
+    for clip in [*clips.others, *(clip._replace(text='background') for clip in clips.background)]:
         hours[clip.text] += len(clip.samples) / heard.rate / 3600
-    for clip in clips.background:
-        hours['background'] += len(clip.samples) / heard.rate / 3600
     total = sum(hours.values())
     words = len(clips.triggers)
     wrong = len(matched.false_accepts)
@@ -99,7 +94,6 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
 
 
 def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object]) -> _Heard:
-    """Lets the detector hear all recordings as one stream, without starting anew at each."""
     every = [*clips.triggers, *clips.others, *clips.background]
     gap = np.zeros(round(GAP * detector.sample_rate), np.float32)
     state, first = detector.step(detector.start(), gap)
@@ -128,7 +122,7 @@ def _wrong(heard: _Heard, hit: Hit) -> Wrong:
     return Wrong(heard.clips[number].place, hit.seconds - heard.starts[number], hit.confidence)
 
 
-def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
+def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
     """The highest score of the other recordings, and the lowest of the words' highest scores."""
     average = np.convolve(heard.probabilities, np.ones(rule.average) / rule.average)[: len(heard.probabilities)]
     times = (np.arange(len(average)) + 1) * heard.seconds_per_output
@@ -139,7 +133,7 @@ def _margin(heard: _Heard, rule: hits.HitConfig) -> tuple[float, float]:
     return float(np.max(others, initial=0)), float(np.min(words, initial=1))
 
 
-def _curve(heard: _Heard, rule: hits.HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+def _curve(heard: _Heard, rule: HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
     """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
     rejects, accepts = [], []
     for threshold in THRESHOLDS:

@@ -19,16 +19,16 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.dropout import drawn_once
 
-from . import hits
-from .clips import PARTS, Clips, read_parts
 from .config import TriggerWordConfig
 from .corpus_checks import audit
+from .detector import find_hits, matched, no_hits
 from .model import TriggerWordModel, init_params, with_statistics
 from .run import Run
-from .scenes import Batch, Scenes, TrainingBatches, batch_of
+from .scenes import PARTS, Batch, Clips, Scenes, TrainingBatches, batch_of, read_parts
 
 _SCENES_OF_STATISTICS = 32  # they give the mean and deviation of the features
-_VALIDATION_SEED = 0  # the same validation scenes for every run
+_COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band
+_MOST_MASKED = 8  # bands
 
 
 class Prepared(NamedTuple):
@@ -42,13 +42,12 @@ def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = N
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
         audit(parts, config).announce(say)
-    seeds = {'train': config.seed, 'validation': _VALIDATION_SEED}
+    seeds = {'train': config.seed, 'validation': 0}  # always the same validation scenes
     scenes = {part: scenes_of(parts[part], config, part, seed=seed) for part, seed in seeds.items() if part in parts}
     return Prepared(scenes['train'], scenes.get('validation'))
 
 
 def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
-    """Fresh parameters, with the mean and the deviation of the features of training scenes."""
     params = init_params(config.model, config.features, jax.random.key(config.seed))
     samples = np.stack([prepared.train.scene(number).samples for number in range(_SCENES_OF_STATISTICS)])
     return with_statistics(params, samples, config.features)
@@ -65,10 +64,6 @@ def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) 
     return Scenes(clips, config, seed=seed)
 
 
-_COLOR = (0.5, 0.7, 0.5)  # how much the color of training scenes varies, in deviations of a band
-_MOST_MASKED = 8  # bands
-
-
 class TriggerWordTask(Task):
     """The config's model and its binary cross-entropy on the output frames of scenes."""
 
@@ -78,7 +73,8 @@ class TriggerWordTask(Task):
         self.rows_per_step = config.training.batch_size
         self.row_name = f'{config.scenes.seconds:g} seconds'
         self.d_model = config.model.hidden_size
-        self._config, self._model = config, TriggerWordModel(config.model, config.features)
+        self._config = config
+        self._model = TriggerWordModel(config.model, config.features)
 
     def init(self, key: jax.Array) -> Params:
         return init_params(self._config.model, self._config.features, key)
@@ -138,29 +134,28 @@ def recolored(key: jax.Array, frames: jax.Array) -> jax.Array:
 class TriggerWordValidation(Validation):
     def __init__(self, config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._hits, self._rate, self._per_output = config.hits, config.features.sample_rate, config.samples_per_output
+        self._rule = config.hits
+        self._seconds = config.samples_per_output / config.features.sample_rate  # of an output frame
         scenes = [prepared.validation.scene(number) for number in range(config.training.validation_scenes)]
         rows = config.training.batch_size
         self._batches = [batch_of(scenes[first : first + rows], rows) for first in range(0, len(scenes), rows)]
-        self._ends = [scene.ends for scene in scenes]
-        model = TriggerWordModel(config.model, config.features)
-        self._logits = jax.jit(lambda params, samples: model.apply({'params': params}, samples))
+        self._ends = [np.array(scene.ends) / config.features.sample_rate for scene in scenes]
+        self._apply = jax.jit(TriggerWordModel(config.model, config.features).apply)
 
     def batches(self) -> Iterable[Batch]:
         return self._batches
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        """The share of words that are missed, and false accepts an hour."""
-        compute = partial(self._logits, params)
-        logits = np.concatenate([np.asarray(compute(batch.samples)) for batch in self._batches])
-        seconds = self._per_output / self._rate
-        misses = false_accepts = words = 0
+        logits = np.concatenate([self._apply({'params': params}, batch.samples) for batch in self._batches])
+        misses = 0
+        false_accepts = 0
         for row, ends in zip(logits, self._ends, strict=False):  # the last rows may be empty
-            found, _ = hits.find_hits(1 / (1 + np.exp(-row)), hits.start(self._hits), self._hits, seconds)
-            result = hits.matched(found, [end / self._rate for end in ends])
-            misses, words = misses + result.misses, words + len(ends)
+            heard, _ = find_hits(1 / (1 + np.exp(-row)), no_hits(self._rule), self._rule, self._seconds)
+            result = matched(heard, ends)
+            misses += result.misses
             false_accepts += len(result.false_accepts)
-        hours = len(self._ends) * logits.shape[1] * seconds / 3600
+        words = sum(map(len, self._ends))
+        hours = len(self._ends) * logits.shape[1] * self._seconds / 3600
         return {'false_rejects': misses / max(words, 1), 'false_accepts_per_hour': false_accepts / hours}
 
 

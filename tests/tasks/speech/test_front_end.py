@@ -6,7 +6,7 @@ import pytest
 
 from flax_transformer.audio.features import log_mel
 from flax_transformer.audio.mel import FeatureConfig
-from flax_transformer.tasks.speech import front_end
+from flax_transformer.tasks.speech import model
 from flax_transformer.tasks.speech.config import PerturbationConfig
 
 CONFIG = FeatureConfig(sample_rate=8_000)
@@ -19,9 +19,9 @@ def jitted(function, *static):
     return lambda *arguments: jax.device_get(compiled(*arguments))
 
 
-features_of, warped = jitted(front_end.features_of, 2), jitted(front_end.warped, 2)
-leveled, mel_of = jitted(front_end.leveled), jitted(log_mel, 1)
-training_features = jitted(front_end.training_features, 3, 4)
+features_of, warped = jitted(model.features_of, 2), jitted(model.warped, 2)
+leveled, mel_of = jitted(model.leveled), jitted(log_mel, 1)
+training_features = jitted(model.training_features, 3, 4)
 
 
 def tone(hz: float, *, level: float = 0.3, count: int = SLOTS) -> np.ndarray:

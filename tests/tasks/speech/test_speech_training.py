@@ -1,6 +1,5 @@
 """Training speech to text, whole: what it learns, exact resume, several devices, what it refuses."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +10,12 @@ import pytest
 from tiny_speech import tiny_config
 
 from flax_transformer import train
-from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.tasks.api import make_trainer
-from flax_transformer.tasks.speech.batches import Batch, fill
 from flax_transformer.tasks.speech.config import SpeechConfig, UnitConfig
+from flax_transformer.tasks.speech.examples import Batch, fill
 from flax_transformer.tasks.speech.run import Run
 from flax_transformer.tasks.speech.training import SpeechValidation
 from flax_transformer.tasks.speech.units import Units
@@ -76,14 +74,7 @@ def test_validation_leaves_out_what_is_too_short_and_no_broken_model(log_prob: f
     assert np.isnan(loss) or found['too_short'] == 1
 
 
-def test_a_run_does_not_resume_with_other_recordings_and_starts_from_another(
-    tiny_transcriber: Path, tmp_path: Path
-) -> None:
-    config = tiny_config(steps=121)
-    shutil.copytree(tiny_transcriber, tmp_path / 'run')
-    other = replace(config, data=replace(config.data, train='tones:test'))
-    with pytest.raises(UserError, match=r"data.train: 'tones:train' there, 'tones:test' here"):
-        train(other, tmp_path / 'run')
+def test_a_run_starts_from_another(tiny_transcriber: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'model\.d_model: 32 there, 16 here'):
         train(tiny_config(model={'d_model': 16}), tmp_path / 'new', init_from=tiny_transcriber)
     config = tiny_config(steps=1, log_every=1)
@@ -105,8 +96,6 @@ def changed(config: SpeechConfig, fields: dict[str, object]) -> SpeechConfig:
     [
         ({'data.train': 'tones:trian'}, r"'tones:trian': expected one of tones:train, .* Did you mean train"),
         ({'model.vocab_size': 9}, 'model.vocab_size=9, but the vocabulary has 17 tokens; set --model.vocab-size 17'),
-        ({'strings.most': 10**9}, 'most=1000000000: expected at most 1,000'),
-        ({'data.max_seconds': 0.001}, r'data\.max_seconds=0\.001: expected at least features\.window_ms='),
         ({'data.max_seconds': 0.09}, 'has no recording of at most data.max_seconds=0.09 with enough frames'),
     ],
 )
@@ -116,14 +105,3 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     with pytest.raises(UserError, match=message):
         train(changed(tiny_config(), fields), tmp_path / 'run')
     assert not (tmp_path / 'run' / 'config.json').exists()
-
-
-def test_show_curves_and_average_serve_a_transcriber(
-    tiny_transcriber: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(['curves', str(tiny_transcriber)]) == 0
-    assert 'best WER' in capsys.readouterr().out
-    assert main(['average', str(tiny_transcriber), str(tmp_path / 'mean'), '--last', '2']) == 0
-    assert Run(tmp_path / 'mean').read_tokenizer().digest == Run(tiny_transcriber).read_tokenizer().digest
-    assert main(['show', str(tiny_transcriber), '--no-compile']) == 0
-    assert 'convolutions_1' in capsys.readouterr().out

@@ -1,7 +1,6 @@
 """Transcribing: arrays and files, long recordings in windows, times of words, and recordings that are bad."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from scipy.io import wavfile
 from flax_transformer import Transcriber
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.audio.corpus import Corpus, read_corpus
 from flax_transformer.tasks.speech.ctc import most_beam_size
-from flax_transformer.tasks.speech.recordings import Corpus, tones_corpus
 
 RATE = 8_000
 
@@ -26,7 +25,7 @@ def transcriber(tiny_transcriber: Path) -> Transcriber:
 
 @pytest.fixture(scope='module')
 def tones() -> Corpus:
-    return tones_corpus('tones:test', RATE)
+    return read_corpus('tones:test', None, RATE, say=print)
 
 
 def joined(tones: Corpus, numbers: list[int], gap: float = 0.1) -> tuple[np.ndarray, list[str], list[float]]:
@@ -105,9 +104,7 @@ def test_a_beam_is_no_less_probable(transcriber: Transcriber, tones: Corpus) -> 
     ('recording', 'message'),
     [
         (np.zeros((2, 800), np.float32), r'samples of shape \(2, 800\) .* expected one channel'),
-        (np.zeros(800, np.int32), 'int32: expected one channel'),
         (np.array([0.0, np.nan]), '1 samples are NaN or infinite'),
-        ('nowhere.wav', 'nowhere.wav'),
         ('', r"got the name '' \(empty\); expected a recording"),
     ],
 )
@@ -172,8 +169,6 @@ def test_n_files_give_n_lines_whatever_they_are(
     assert record['file'] == str(good)
     assert [word['text'] for word in record['words']] == record['text'].split()
     assert record['log_probability'] <= 0
-    assert main(['transcribe', str(tiny_transcriber), files[0], '-q']) == 2
-    assert 'broken.wav' in capsys.readouterr().err, 'an error is shown in any case'
     assert main(['transcribe', str(tiny_transcriber)]) == 2
     assert 'expected recordings: transcribe RUN FILE' in capsys.readouterr().err
 
@@ -196,12 +191,6 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
     assert 'by speaker' in shown
     assert main(['evaluate', str(tiny_transcriber), '--count', '99999999999999999999']) == 2
     assert 'expected 0 to 1,000,000' in capsys.readouterr().err
-
-
-def test_evaluate_asks_for_its_package_before_it_reads_anything(tiny_transcriber: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setitem(sys.modules, 'jiwer', None)
-    assert main(['evaluate', str(tiny_transcriber), '--test', 'nowhere.tsv']) == 2
-    assert 'an error rate needs the package jiwer: pip install' in capsys.readouterr().err
 
 
 def test_word_error_rates_need_words(

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech.config import UnitConfig
 from flax_transformer.tasks.speech.units import Units
 
@@ -49,14 +48,3 @@ def test_what_training_did_not_have_is_named_and_left_out(algorithm: str, text: 
     assert units.decode(units.encode(text)) == 'two'
     assert not units.unknown('')
     assert units.encode(' ') == []
-
-
-@pytest.mark.parametrize('damage', ['{', '[1]'])
-def test_damaged_units_are_refused(tmp_path: Path, damage: str) -> None:
-    learned('words').save(tmp_path)
-    (tmp_path / 'units.json').write_text(damage)
-    with pytest.raises(UserError, match='is damaged'):
-        Units.load(tmp_path)
-    (tmp_path / 'units.json').unlink()
-    with pytest.raises(UserError, match='is missing'):
-        Units.load(tmp_path)

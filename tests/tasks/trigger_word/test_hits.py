@@ -5,13 +5,12 @@ import pytest
 from scipy import stats
 
 from flax_transformer.tasks.evaluation import poisson_interval
-from flax_transformer.tasks.trigger_word import hits
 from flax_transformer.tasks.trigger_word.config import HitConfig
-from flax_transformer.tasks.trigger_word.hits import Hit, find_hits, matched
+from flax_transformer.tasks.trigger_word.detector import Hit, find_hits, matched, no_hits
 
 
 def frames_of(probabilities: list[float], rule: HitConfig) -> list[int]:
-    found, _ = find_hits(np.array(probabilities), hits.start(rule), rule, 1.0)
+    found, _ = find_hits(np.array(probabilities), no_hits(rule), rule, 1.0)
     return [round(hit.seconds) - 1 for hit in found]
 
 
@@ -33,21 +32,6 @@ def test_a_hit_needs_the_threshold_and_a_pause(
     probabilities: list[float], average: int, pause: float, expected: list[int]
 ) -> None:
     assert frames_of(probabilities, HitConfig(threshold=0.8, average=average, pause=pause)) == expected
-
-
-@pytest.mark.parametrize('average', [1, 3])
-def test_hits_in_pieces_are_those_at_once(average: int) -> None:
-    generator = np.random.default_rng(0)
-    rule = HitConfig(threshold=0.7, average=average, pause=0.2)
-    probabilities = generator.random(400).astype(np.float32)
-    whole, _ = find_hits(probabilities, hits.start(rule), rule, 0.04)
-    assert len(whole) > 5
-    state, found = hits.start(rule), []
-    for piece in np.split(probabilities, np.sort(generator.integers(0, 400, 60))):  # empty ones too
-        some, state = find_hits(piece, state, rule, 0.04)
-        found += some
-    assert found == whole
-    assert state.frames == 400
 
 
 def test_each_word_gets_its_first_hit_and_the_others_are_false() -> None:

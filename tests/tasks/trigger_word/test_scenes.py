@@ -7,9 +7,16 @@ import pytest
 from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.trigger_word.clips import Clip, Clips, by_trigger, extent
 from flax_transformer.tasks.trigger_word.corpus_checks import audit
-from flax_transformer.tasks.trigger_word.scenes import Scenes, TrainingBatches, batch_of
+from flax_transformer.tasks.trigger_word.scenes import (
+    Clip,
+    Clips,
+    Scenes,
+    TrainingBatches,
+    batch_of,
+    by_trigger,
+    extent,
+)
 
 
 def tone(seconds: float, level: float = 0.3) -> np.ndarray:

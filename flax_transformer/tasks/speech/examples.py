@@ -1,22 +1,126 @@
-"""Examples in batches of a few static shapes, and the endless batches of training."""
+"""Examples to train or score on, recordings or strings of several, and batches of them of a few static shapes.
+
+An example has a number; its samples and transcript are a pure function of it and the seed.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flax_transformer.data.audio.corpus import Corpus, Recording
+from flax_transformer.data.audio.reading import faster
+from flax_transformer.data.held_out import held_out_rows, repeated_or_empty
 from flax_transformer.data.order import Order
 from flax_transformer.engine.batches import NumberedBatches
 
-from .config import SpeechConfig
-from .recordings import Strings
+from .config import SpeechConfig, StringsConfig
+
+
+def split(corpus: Corpus, held_out: int) -> tuple[Corpus, Corpus]:
+    """The rest of a corpus, and `held_out` of its recordings, some of each text: segments of a file stay together."""
+    # Numbers, not names: the folder may be moved.
+    names = [str(number) for number in np.unique(corpus.files, return_inverse=True)[1]]
+    labels = repeated_or_empty([recording.text for recording in corpus.recordings])
+    is_held_out = held_out_rows(corpus.name, held_out, names, labels=labels)
+    rest, taken = (corpus.chosen(np.flatnonzero(rows).tolist()) for rows in (~is_held_out, is_held_out))
+    return rest, replace(taken, name=f'{corpus.name}, held out')
+
+
+QUIET, LOUD = -80.0, -50.0  # dB of full scale: the noise that a string's gaps are filled with
+
+
+class _String(NamedTuple):
+    clips: list[int]  # numbers of recordings
+    starts: list[int]  # each in samples
+    whole: Recording
+
+
+class Strings:
+    """Recordings of one speaker joined, with gaps of noise before, between and after them.
+
+    Each speaker is drawn as often as any other. For training, shorter strings are drawn more often, so that those of
+    each length have as many recordings in all: otherwise a model hardly learns to recognize a recording by itself.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StringsConfig,
+        *,
+        rate: int,
+        most_samples: int,
+        seed: int,
+        is_training: bool = False,
+    ) -> None:
+        """`most_samples`: no string is longer; it may end early. Each recording must fit."""
+        self._corpus = corpus
+        self._seed = seed
+        self._most_gap = round(config.most_gap_ms * rate / 1000)
+        self._most_samples = most_samples
+        self._of_speaker: dict[str, list[int]] = {}
+        for index, recording in enumerate(corpus.recordings):
+            self._of_speaker.setdefault(recording.speaker, []).append(index)
+        self._speakers = sorted(self._of_speaker)
+        self._lengths = np.arange(config.fewest, config.most + 1)
+        shares = 1 / self._lengths if is_training else np.ones(len(self._lengths))
+        self._shares = shares / shares.sum()
+        self.count = max(round(corpus.count / float(self._shares @ self._lengths)), 1)
+        self._string = lru_cache(4096)(self._drawn)
+
+    def _drawn(self, number: int) -> _String:
+        generator = generator_of(self._seed, 0, number)
+        clips = self._of_speaker[self._speakers[generator.integers(len(self._speakers))]]
+        wanted = int(generator.choice(self._lengths, p=self._shares))
+        drawn = [clips[i] for i in generator.integers(len(clips), size=wanted)]
+        gaps = generator.integers(self._most_gap + 1, size=wanted + 1)
+        gaps[[0, -1]] *= generator.random(2) < 0.5  # a recording may be cut close
+        gaps = gaps.tolist()
+        chosen = []
+        starts = []
+        end = 0
+        for clip, gap in zip(drawn, gaps, strict=False):
+            length = self._corpus.recordings[clip].num_samples
+            gap = min(gap, self._most_samples - length - end) if not chosen else gap
+            if end + gap + length > self._most_samples:
+                break
+            chosen.append(clip)
+            starts.append(end + gap)
+            end += gap + length
+        texts, speakers, places, _ = zip(*map(self._corpus.recording, chosen), strict=True)
+        num_samples = min(end + gaps[-1], self._most_samples)
+        whole = Recording(' '.join(texts), speakers[0], ' + '.join(places), num_samples)
+        return _String(chosen, starts, whole)
+
+    def recording(self, number: int) -> Recording:
+        return self._string(number).whole
+
+    def samples(self, number: int) -> np.ndarray:
+        string = self._string(number)
+        generator = generator_of(self._seed, 1, number)
+        level = 10 ** (generator.uniform(QUIET, LOUD) / 20)
+        sound = level * generator.standard_normal(string.whole.num_samples, np.float32)
+        for clip, start in zip(string.clips, string.starts, strict=True):
+            samples = self._corpus.samples(clip)
+            sound[start : start + len(samples)] += samples
+        return np.clip(sound, -1, 1).astype(np.float32)
+
+
+def generator_of(seed: int, purpose: int, number: int) -> np.random.Generator:
+    """Random numbers for a purpose: 0 and 1 are those of `Strings`, 2 and 3 those of batches."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, purpose, number])))
+
+
+Examples = Corpus | Strings  # they are numbered; `count` of them are an epoch, though strings never end
+
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
-_SPEED, _ORDER = 2, 3  # purposes of random numbers: `Strings` has 0 and 1
+_SPEED, _ORDER = 2, 3  # purposes of random numbers
 
 
 class Batch(NamedTuple):
@@ -57,6 +161,8 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     [110, 320, 450]
     """
     last = -(-most // multiple) * multiple
+    if count == 1:
+        return [last]
     needed = np.minimum(-(-np.sort(num_samples) // multiple) * multiple, last)
     candidates = np.unique(np.quantile(needed, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
     ends = np.searchsorted(needed, candidates, side='right').tolist()  # how many examples each is long enough for
@@ -71,22 +177,12 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
             ]
             more.append(min([best[i], *added]))
         best = more
-    if count == 1:
-        return [last]
     totals = [(cost + (len(needed) - end) * last, lengths) for (cost, lengths), end in zip(best, ends, strict=True)]
-    _, lengths = min(totals)
-    return sorted({*lengths, last})
-
-
-def faster(samples: np.ndarray, speed: float) -> np.ndarray:
-    """Samples [T] played `speed` times as fast, [T / speed], by linear interpolation: the pitch changes, too."""
-    if speed == 1:
-        return samples
-    moments = np.arange(played(len(samples), speed)) * speed
-    return np.interp(moments, np.arange(len(samples)), samples).astype(np.float32)
+    return sorted({*min(totals)[1], last})
 
 
 def played(num_samples: int, speed: float) -> int:
+    """The length of a recording that is played `speed` times as fast."""
     return max(int((num_samples - 1) / speed), 0) + 1
 
 
@@ -121,39 +217,39 @@ class TrainingBatches(NumberedBatches):
         self._block = lru_cache(4)(self._planned)
 
     def _lengths(self, count: int, multiple: int) -> list[int]:
-        """The lengths of rows: by those of some examples, played at random speeds."""
         numbers = range(self._examples.count if self._order else _DRAWN)
-        some = [self._examples.recording(i).num_samples for i in numbers[:: -(-len(numbers) // _DRAWN)]]
+        some = [self._num_samples(i) for i in numbers[:: -(-len(numbers) // _DRAWN)]]
         speeds = self._generator(_SPEED, -1).uniform(-1, 1, len(some))
         drawn = [min(played(n, self._speed**x), self._most_samples) for n, x in zip(some, speeds, strict=True)]
         most = self._most_samples
         if self._order:
-            most = min(most, played(max(self._examples.recording(i).num_samples for i in numbers), 1 / self._speed))
+            most = min(most, played(max(map(self._num_samples, numbers)), 1 / self._speed))
         return lengths_for(drawn, most, count, multiple=multiple)
 
+    def _num_samples(self, number: int) -> int:
+        return self._examples.recording(number).num_samples
+
     def _generator(self, purpose: int, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, purpose, number + 1])))
+        return generator_of(self._seed, purpose, number + 1)
 
     def _planned(self, block: int) -> list[Planned]:
         if self._order is None:
             numbers = np.arange(block * self._block_size, (block + 1) * self._block_size)
         else:
             numbers = self._order.block(block).indices
-        lengths = np.array([self._examples.recording(i).num_samples for i in numbers.tolist()])
-        generator = self._generator(_SPEED, block)
+        lengths = np.array(list(map(self._num_samples, numbers.tolist())))
         # An example must not become longer than the longest row.
-        speeds = np.maximum(self._speed ** generator.uniform(-1, 1, len(numbers)), lengths / self._most_samples)
+        exponents = self._generator(_SPEED, block).uniform(-1, 1, len(numbers))
+        speeds = np.maximum(self._speed**exponents, lengths / self._most_samples)
         lengths = np.array(list(map(played, lengths.tolist(), speeds.tolist())))
-        by_length = np.argsort(lengths, kind='stable')
-        batches = np.array_split(by_length, self._batches_per_block)
-        order = self._generator(_ORDER, block).permutation(len(batches))
+        batches = np.array_split(np.argsort(lengths, kind='stable'), self._batches_per_block)
         return [
             Planned(
                 tuple(numbers[chosen].tolist()),
                 tuple(speeds[chosen].tolist()),
                 next(length for length in self.lengths if length >= lengths[chosen].max()),
             )
-            for chosen in (batches[i] for i in order)
+            for chosen in (batches[i] for i in self._generator(_ORDER, block).permutation(len(batches)))
         ]
 
     def planned(self, number: int) -> Planned:
@@ -161,25 +257,26 @@ class TrainingBatches(NumberedBatches):
 
     def batch(self, number: int) -> Batch:
         plan = self.planned(number)
-        waveforms, labels = [], []
+        waveforms = []
+        labels = []
         for row in self._own_rows:
             if row >= len(plan.numbers):  # an empty row
                 waveforms.append(np.zeros(0, np.float32))
                 labels.append([])
                 continue
-            waveforms.append(faster(self._examples.samples(plan.numbers[row]), plan.speeds[row]))
+            samples = self._examples.samples(plan.numbers[row])
+            speed = plan.speeds[row]
+            waveforms.append(samples if speed == 1 else faster(samples, speed, played(len(samples), speed)))
             labels.append(self._encode(self._examples.recording(plan.numbers[row]).text))
         return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
 
     def padding(self) -> float:
-        """The share of the samples of a block of batches that is padding."""
-        plans = self._block(0)
-        slots = self._rows * sum(plan.slots for plan in plans)
-        filled = sum(
-            played(self._examples.recording(number).num_samples, speed)
-            for plan in plans
-            for number, speed in zip(plan.numbers, plan.speeds, strict=True)
-        )
+        """The share of a block's samples that is padding."""
+        slots = 0
+        filled = 0
+        for plan in self._block(0):
+            slots += self._rows * plan.slots
+            filled += sum(map(played, map(self._num_samples, plan.numbers), plan.speeds))
         return 1 - filled / slots
 
     def describe(self, position: Any) -> dict[str, Any]:
