@@ -22,10 +22,9 @@ try:
 except ImportError as error:
     raise UserError(f'serve needs the package {error.name}: {install_command("serve")}') from None
 
-from flax_transformer.server.served import Served
+from flax_transformer.server.directions import Directions, Served, is_folder
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.api import read_run_config
-from flax_transformer.tasks.translation.inference.directions import Directions, is_folder
 
 DEFAULT_RUN = 'everyday'
 

@@ -218,8 +218,7 @@ def _translate(
 
     Word alignments go to `links`; messages put `place` before a line's number.
     """
-    from flax_transformer.tasks.translation.documents.literals import with_literals
-    from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
+    from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked, with_literals
 
     counts: Counter[str] = Counter()
     terms = {}

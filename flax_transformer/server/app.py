@@ -22,14 +22,14 @@ from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.inference.batcher import ThreadFailed
 
 from . import deepl, glossaries, libretranslate, native
+from .batcher import ThreadFailed
 from .fields import Gone, Refused
 from .service import Service
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
-_CLIENT_LEFT = 499  # nginx's code, for metrics alone: nobody reads the reply
+_CLIENT_LEFT = 499  # nginx's code, for metrics alone
 _MOST_CONNECTIONS = 1024
 _TICKS_TO_TELL = 20  # 2 seconds in which whoever polls /health learns why the server ends
 _PAGE = Path(__file__).parent / 'page'
@@ -111,8 +111,6 @@ class Server(uvicorn.Server):
 
 
 def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """A handler as an endpoint: JSON, errors in the form of its API, and the request's identifier."""
-
     async def endpoint(request: Request) -> Response:
         try:
             response = await handler(service, request)
@@ -127,7 +125,7 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
         except Gone:
             response = Response(status_code=_CLIENT_LEFT)
         except Exception as error:
-            # Leaves out the message, which may quote a text.
+            # The message may quote a text.
             print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
             response = _error(request, 500, 'Internal error: a bug of the server, which its log describes')
         given = request.headers.get('x-request-id', '')
@@ -139,7 +137,6 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
 
 
 def _error(request: Request, status: int, message: str) -> Response:
-    """An error in the form of the API that the path belongs to."""
     field = 'message' if request.url.path.startswith(('/v2/', '/v3/')) else 'error'
     text = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
     response = JSONResponse({field: text}, status)

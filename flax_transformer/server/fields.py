@@ -16,7 +16,7 @@ _FORMS = ('application/x-www-form-urlencoded', 'multipart/form-data')
 
 
 class Refused(Exception):
-    """A request that is not served: its status, and what was got, what was expected and what to do."""
+    """A request that is not served, with the status and the message of the reply."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -24,14 +24,14 @@ class Refused(Exception):
 
 
 class Gone(Exception):
-    """The client has left; there is nobody to reply to."""
+    """The client has left."""
 
 
 class Fields(dict[str, Any]):
-    """Values by name: a form or a query may repeat a name, and JSON may give a list. A null is no value."""
+    """Values by name; a list where JSON gives one, or a form or a query repeats the name."""
 
     def texts(self, name: str) -> list[str]:
-        """All values of a field that must be there, as text. Raises Refused."""
+        """All values of a field that must be there. Raises Refused."""
         if name not in self:
             raise Refused(400, f'Invalid request: missing {name} parameter')
         values = self[name] if isinstance(self[name], list) else [self[name]]
@@ -40,7 +40,7 @@ class Fields(dict[str, Any]):
         return [as_text(value)[0] for value in values]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a field, or the default; without a default it must be present and not empty. Raises Refused."""
+        """The value of a field, or the default; without one it must not be empty. Raises Refused."""
         if default is not None and name not in self:
             return default
         (value, *others) = self.texts(name)
@@ -51,13 +51,13 @@ class Fields(dict[str, Any]):
         return value
 
     def choice(self, name: str, *allowed: str) -> str:
-        """The value of a field, the first one allowed if it is not there. Raises Refused."""
+        """The value of a field, by default the first one allowed. Raises Refused."""
         if (value := self.text(name, allowed[0])) not in allowed:
             raise Refused(400, f'{name}={value[:20]!r}: expected {", ".join(filter(None, allowed))}')
         return value
 
     def names(self, name: str) -> list[str]:
-        """Values that may be joined by commas; none if the field is not there."""
+        """Values that may be joined by commas."""
         return ','.join(self.texts(name)).split(',') if name in self else []
 
     def number(self, name: str, default: int) -> int:
@@ -119,7 +119,6 @@ async def read_fields(request: Request, *, most: int) -> Fields:
 
 
 def _joined(pairs: Any) -> dict[str, Any]:
-    """The values of a form or a query by name; a list where a name comes again."""
     lists: dict[str, list[Any]] = {}
     for name, value in pairs.multi_items():  # getlist of each name would take seconds for thousands
         lists.setdefault(name, []).append(value)

@@ -14,7 +14,7 @@ from .fields import Fields, Refused
 from .service import Service
 
 _MOST = 1000  # glossaries
-_LONGEST = 100  # characters of a term or a translation: long ones slow the search, which is compiled for each length
+_LONGEST = 100  # characters of a term or a translation: the search is compiled for each length
 Pair = tuple[str | None, str]  # source and target language
 
 
@@ -28,7 +28,7 @@ class StoredGlossary:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec='milliseconds'))
 
     def info(self, pair: Pair | None = None) -> dict[str, Any]:
-        """The fields of both versions, among them those of one pair; None: of the first."""
+        """The fields of both versions, and those of a pair, by default the first."""
         dictionaries = {
             (source, target): {'source_lang': source, 'target_lang': target, 'entry_count': len(glossary.terms)}
             for (source, target), glossary in self.by_pair.items()
@@ -83,7 +83,7 @@ async def update(service: Service, request: Request) -> Any:
 
 
 async def delete(service: Service, request: Request) -> Response:
-    """Deletes a glossary, or only its terms for a pair of languages if one is named."""
+    """Deletes a glossary, or only its terms for the pair of languages that is named."""
     fields = await service.read(request)
     if 'source_lang' not in fields and request.url.path.endswith('dictionaries'):
         raise Refused(400, 'source_lang and target_lang: expected both')
@@ -111,7 +111,7 @@ def _name(fields: Fields, default: str | None = None) -> str:
 
 
 def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bool = False) -> dict[Pair, Glossary]:
-    """The terms that a client sends, by their languages, added to those that `stored` has unless it `replaces` them.
+    """The terms that a client sends, added to those that `stored` has unless it `replaces` them.
 
     Raises Refused, or UserError with the line.
     """
@@ -129,9 +129,8 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
     kept = [glossary for by_pair in (stored.by_pair | found, *others) for glossary in by_pair.values()]
     count = sum(len(glossary.terms) for glossary in kept)
     if count > service.limits.max_terms:
-        raise Refused(
-            413, f'{count} terms in all glossaries: this server keeps {service.limits.max_terms}; delete some'
-        )
+        most = service.limits.max_terms
+        raise Refused(413, f'{count} terms in all glossaries: this server keeps {most}; delete some')
     return found
 
 

@@ -35,7 +35,7 @@ async def attention(service: Service, request: Request) -> Any:
     most = direction.best.decoding.max_source_tokens
     ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
     for name, found in ids.items():
-        if len(found) > most:  # its shape would be compiled, for minutes, and may take all memory
+        if len(found) > most:  # its shape would be compiled, for minutes
             raise Refused(400, f'{name}: {len(found)} tokens; a map of attention takes {most} at most: send less')
 
     def see(line: str) -> Any:

@@ -15,13 +15,12 @@ from flax_transformer.tasks.translation.documents.marked import Marked, translat
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
-from flax_transformer.tasks.translation.inference.batcher import Batcher, Job
-from flax_transformer.tasks.translation.inference.directions import Direction
 from flax_transformer.tasks.translation.inference.result import Translation
 
+from .batcher import Batcher, Job
+from .directions import Direction, Served
 from .fields import Fields, Gone, Refused, read_fields
 from .metrics import Metrics
-from .served import Served
 
 
 @dataclass(frozen=True)
@@ -69,20 +68,20 @@ class Service:
 
     async def read(self, request: Request) -> Fields:
         """The fields of a request that may be served. Raises Refused, or Gone."""
-        # JSON may spell a character in 12 bytes, as \ud83d\ude00; names and other fields need room too.
+        # JSON may spell a character in 12 bytes.
         fields = await read_fields(request, most=12 * self.limits.max_characters + 16_384)
         header = request.headers.get('authorization', '').partition(' ')[2].strip()
         named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey')]
         # The header's characters are bytes: of UTF-8 from curl, of Latin-1 from Python's clients.
         given = [key for key in (header.encode('latin-1'), header.encode(), *named) if key]
-        # Every pair is compared, each in constant time, so that the time says nothing of the keys.
+        # Every pair is compared, in constant time, which says nothing of the keys.
         matches = [hmac.compare_digest(key, known) for key in given for known in self.keys]
         if self.keys and not any(matches):
             raise Refused(403, 'Invalid API key' if given else 'This server needs an API key: ask whoever runs it')
         return fields
 
     def texts(self, fields: Fields, name: str) -> list[str]:
-        """The texts of a request. Raises Refused for more than it may have, before anything looks into them."""
+        """The texts of a request. Raises Refused for more than it may have."""
         texts = fields.texts(name)
         self._refuse_more(len(texts), 'texts')
         self._refuse_more(sum(map(len, texts)), 'characters')
@@ -121,11 +120,11 @@ class Service:
             lines = [part for part in parts if isinstance(part, Marked)]
             jobs += self._jobs(direction, lines, call, (translator, glossary, alignment))
         done = iter(await self._run(request, jobs, sum(map(len, texts))))
-        versions = (_versions(parts, done) for parts in parts_of)
-        return [
-            Reply(direction, confidence, text, others[:alternatives], lines)
-            for (direction, confidence), (lines, (text, *others)) in zip(directions, versions, strict=True)
-        ]
+        replies = []
+        for (direction, confidence), parts in zip(directions, parts_of, strict=True):
+            lines, (text, *others) = _versions(parts, done)
+            replies.append(Reply(direction, confidence, text, others[:alternatives], lines))
+        return replies
 
     async def call(self, request: Request, direction: Direction, line: str, call: Callable[[str], Any]) -> Any:
         """The result of a call with a line, made by the thread that owns the translators."""
@@ -143,7 +142,6 @@ class Service:
         return [Job(line, bucket(len(ids), buckets), call, key) for line, ids in zip(lines, encoded, strict=True)]
 
     async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> list[Any]:
-        """The results of the jobs. Raises Refused, Gone, or what the translator raised."""
         if self.is_draining:
             raise Refused(503, 'The server is stopping; ask another, or later')
         if self._num_waiting >= self.limits.max_requests:
@@ -186,13 +184,13 @@ class Service:
 
 
 async def _left(request: Request) -> None:
-    """Returns when the client has closed its connection."""
+    """Returns when the client has left."""
     while (await request.receive())['type'] != 'http.disconnect':
         pass
 
 
 def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> tuple[list[Translation], list[str]]:
-    """The next translations, of the parts that were to be translated, and the distinct texts with them, best first."""
+    """The next translations, one for each part to translate, and the distinct texts with them, best first."""
     lines = []
     choices = []  # the texts of each part, the best first
     for part in parts:

@@ -17,9 +17,8 @@ import pytest
 from test_serving import RUN, SMALL, running
 
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.server.served import Served
+from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.service import Limits, Service
-from flax_transformer.tasks.translation.inference.directions import Directions
 
 pytestmark = [
     pytest.mark.slow,

@@ -30,11 +30,10 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.server.app import Server
+from flax_transformer.server.directions import Directions, Served, _pairs
 from flax_transformer.server.fields import read_fields
-from flax_transformer.server.served import Served
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.directions import Directions, _pairs
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 RUN = TESTS / 'golden' / 'number_words'

@@ -48,7 +48,7 @@ class Document(NamedTuple):
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:
-    """The document in a file's content. Raises UserError, which begins with the place, if it is no such document."""
+    """The document in a file's content. Raises UserError, which names the place, if it is none."""
     try:
         text = content.decode('utf-8')
     except UnicodeDecodeError as error:
@@ -128,20 +128,20 @@ def _srt(text: str, place: str) -> Document:
     times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
     faults = []
     last = srt.timedelta(0)
-    for line, each in zip(times, subtitles, strict=False):
-        if not last <= each.start <= each.end:
-            begin, end = map(srt.timedelta_to_srt_timestamp, (each.start, each.end))
+    for line, subtitle in zip(times, subtitles, strict=False):
+        if not last <= subtitle.start <= subtitle.end:
+            begin, end = map(srt.timedelta_to_srt_timestamp, (subtitle.start, subtitle.end))
             faults.append(f'{place}, line {line}: got {begin} --> {end}, expected times that do not run back')
-        last = each.start
+        last = subtitle.start
 
     def write(texts: list[str]) -> str:
-        for each, translation in zip(subtitles, texts, strict=True):
-            each.content = _wrapped(translation, each.content.count('\n') + 1)
+        for subtitle, translation in zip(subtitles, texts, strict=True):
+            subtitle.content = _wrapped(translation, subtitle.content.count('\n') + 1)
         composed = srt.compose(subtitles, reindex=False, strict=False, eol='\r\n' if '\r\n' in text else '\n')
         return composed.rstrip() + text[len(text.rstrip()) :]
 
     # A sentence goes on in the next line, unless somebody else speaks.
-    units = [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', each.content)) for each in subtitles]
+    units = [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', subtitle.content)) for subtitle in subtitles]
     return Document(units, write, faults)
 
 

@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def split_markdown(text: str) -> list[Part]:
-    """The parts of a text; front matter, code, the tags of HTML and addresses are kept."""
+    """The parts of a text; front matter, code, tags and addresses are kept."""
     library = imported('markdown_it', 'documents', 'Markdown')
     # Texts are not joined with characters that are written in another way, such as \* and &amp;.
     reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
@@ -63,7 +63,7 @@ def _escape(text: str) -> str:
 
 
 def _tokens(content: str, children: list[Any]) -> list[Token]:
-    """The tokens of a paragraph, heading or cell; none if they are not found in it, one after the other."""
+    """The tokens of a paragraph, heading or cell; none if they do not follow each other in it."""
     found: list[Token] = []
     at = 0
     rest = iter(children)

@@ -1,4 +1,7 @@
-"""Texts with tags and with words that are not translated: put aside, and put back where word alignment says."""
+"""Texts with tags and with literals (addresses, placeholders of programs, numbers with units, what a caller names).
+
+Both are put aside, and put back where word alignment says.
+"""
 
 import re
 from bisect import bisect_left
@@ -10,13 +13,29 @@ from typing import Any, Literal, NamedTuple
 
 from flax_transformer.tasks.translation.inference.result import Translation
 
-# The model sees one of these, which the text does not have, in place of a literal, and most models copy it.
-STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
+# Most models copy these, which they see in place of literals.
+_STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
 # A word; its group is without the signs around it, such as quotes and commas, unless it has no others.
 _LATIN = 'A-Za-z0-9À-ɏ'
 _GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
+_NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
+_UNITS = (
+    'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
+    'bar|dB|px|pt|min|h|°[CF]?|%|€|\\$|£|EUR|USD|GBP'
+)
+_LITERAL = re.compile(
+    rf"""
+    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses; signs that end a sentence stay outside
+    | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
+    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders in braces, perhaps after a dollar
+    | \$\$[^$]+\$\$    # formulas
+    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # placeholders of printf
+    | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
+    """,
+    re.X,
+)
 
 
 class Span(NamedTuple):
@@ -37,25 +56,41 @@ class Marked(NamedTuple):
     escape: Callable[[str], str] = str  # how translated text is written out
 
 
+def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True) -> Marked:
+    """The line with spans for the texts that are named and, if `known`, for what is no language."""
+    if not known and not named:
+        return line
+    longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
+    patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
+    spans = list(line.spans)
+    for pattern in [*patterns, *[_LITERAL] * known]:
+        for match in pattern.finditer(line.text):
+            start, end = match.span()
+            # A match with a tag inside is not kept whole.
+            if all(span.end <= start or end <= span.start for span in spans):
+                spans.append(Span(start, end, 'literal', line.escape(match[0])))
+    return line._replace(spans=tuple(sorted(spans, key=itemgetter(0, 1))))
+
+
 def translate_marked(
     translator: Any, lines: Sequence[Marked], *, alignment: bool = False, **options: Any
 ) -> list[Translation]:
     """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
 
     The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
-    stand-in once, the text is translated without its literals. Where alignment is asked for, a stand-in is a word. A
-    text with tags has its best translation only, as alignment is of that one. `options` are those of the translator's
-    call.
+    stand-in once, the text is translated without its literals. A text with tags has its best translation only, as
+    alignment is of that one. `options` are those of the translator's call.
     """
     options['alignment'] = alignment or any(line.spans for line in lines)
-    texts = [_Aside(line, STAND_INS) for line in lines]
+    texts = [_Aside(line, _STAND_INS) for line in lines]
     translations = translator([text.asked for text in texts], **options)
     failed = [i for i, translation in enumerate(translations) if not texts[i].is_in(translation)]
     if failed:
         for i in failed:
             texts[i] = _Aside(lines[i], ())
-        of_lines = [name for name in ('prefixes', 'required') if options.get(name)]
-        options |= {name: [options[name][i] for i in failed] for name in of_lines}
+        for name in ('prefixes', 'required'):
+            if options.get(name):
+                options[name] = [options[name][i] for i in failed]
         options['progress'] = None  # they are counted already
         for i, translation in zip(failed, translator([texts[i].asked for i in failed], **options), strict=True):
             translations[i] = translation
@@ -95,7 +130,7 @@ class _Aside:
         # A tag may have stood between two spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
         if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
-            self.asked = ''  # there is nothing to translate
+            self.asked = ''  # nothing to translate
 
     def is_in(self, translation: Translation) -> bool:
         """Whether a translation has each stand-in once."""
@@ -127,7 +162,7 @@ class _Aside:
 
 
 def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:
-    """The places of a stand-in in a text: as a word, else next to what is no Latin letter."""
+    """The places of a stand-in in a text: as a word, else between what is not Latin."""
     words = re.finditer(rf'(?<!\w){stand_in}(?!\w)', text, re.I)
     return list(words) or list(re.finditer(rf'(?<![{_LATIN}]){stand_in}(?![{_LATIN}])', text))
 
@@ -146,7 +181,6 @@ class _Element:
 
 
 def _word_at(text: str, start: int) -> int:
-    """The number of the word that has the character at `start`."""
     return len(f'{text[:start]}|'.split()) - 1
 
 
@@ -172,7 +206,7 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
 
 
 def _tree(spans: Sequence[Span], text: str) -> _Element:
-    """The tags as elements within each other; one that lacks its other half is an element of its own."""
+    """The tags as elements within each other; one without its other half is an element of its own."""
     words = list(_WORD.finditer(text))
     ends = ends_of(spans)
     firsts, lasts = [word.start(1) for word in words], [word.end(1) for word in words]
@@ -240,7 +274,7 @@ def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> t
 
 
 def _point(child: _Element, words: range, target: tuple[int, int], aligned: list[int | None]) -> int:
-    """Before which target word something without words goes: where fewest words change sides, near ones above all."""
+    """Before which target word an empty element goes: where fewest words change sides, near ones above all."""
     word = child.words.start
     cost = 0.0
     leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word

@@ -9,8 +9,7 @@ from xml.parsers import expat
 
 from flax_transformer.common.errors import UserError
 
-from .literals import with_literals
-from .marked import Marked, Span, ends_of
+from .marked import Marked, Span, ends_of, with_literals
 
 Part = str | Marked  # kept as it stands, or translated
 
@@ -79,8 +78,8 @@ def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
     """The parts of XML, which need not have a single root.
 
-    Without tags that split, what is in an element with text of its own is a sentence, or blanks between its elements.
-    Raises UserError, with the line, for text that is not well-formed.
+    Without tags that split, what is in an element with text of its own is a sentence. Raises UserError, with the line,
+    for text that is not well-formed.
     """
     tokens = xml_tokens(text, place)
     splits = {*tags.splitting} - {*tags.non_splitting}
@@ -91,9 +90,9 @@ def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]
 def split_tokens(
     tokens: Sequence[Token], is_split: Sequence[bool], escape: Callable[[str], str] = str, ignored: Collection[str] = ()
 ) -> list[Part]:
-    """The parts of a text, which joined are the text; `is_split` says of each token whether a sentence ends there."""
+    """The parts of a text, which joined are the text; `is_split` says whether a sentence ends at a token."""
     parts: list[Part] = []
-    waiting: list[Token] = []  # the sentence so far
+    sentence: list[Token] = []
     number = 0
     ends = ends_of(tokens)
     while number < len(tokens):
@@ -103,27 +102,22 @@ def split_tokens(
         number += 1
         if end:
             inner = tokens[number - 1 : end]
-            stays = token.name in ignored or is_kept(token)
+            stays = token.name in ignored or _KEPT.search(token.raw)
             # A sign with a link, or an anchor, is no text.
             is_blank = not splits and not any(part.kind == 'text' and re.search(r'\w', part.value) for part in inner)
             if stays or is_blank:
                 token = Token('literal' if stays else 'void', ''.join(part.raw for part in inner), token.name)
                 number = end
         if splits:
-            parts += [*_sentence(waiting, escape), token.raw]
-            waiting = []
+            parts += [*_sentence(sentence, escape), token.raw]
+            sentence = []
         else:
-            waiting.append(token)
-    return [*parts, *_sentence(waiting, escape)]
-
-
-def is_kept(token: Token) -> bool:
-    """Whether an element says that it is not to be translated."""
-    return _KEPT.search(token.raw) is not None
+            sentence.append(token)
+    return [*parts, *_sentence(sentence, escape)]
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
-    """Writes text as HTML and XML want it, and letters as their author spelled them."""
+    """Writes text as markup, and letters as their author spelled them."""
     spelled = {token.value: token.raw for token in tokens if token.kind == 'text' and token.raw != token.value}
     letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
     table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
@@ -135,7 +129,7 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
 
 
 def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
-    """Yields a sentence and the white space around it; without letters, the text as it stands."""
+    """Yields a sentence and the white space around it; as it stands without letters."""
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
         yield ''.join(token.raw for token in tokens)
         return
@@ -163,7 +157,8 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
     tokens = []
     done = 0
     for match in pattern.finditer(text):
-        raw, start, end = match[0], *match.span()
+        raw = match[0]
+        start, end = match.span()
         before = text[done:start]
         value = ''
         kind = 'open'
@@ -201,26 +196,26 @@ def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     line = 1
     for number, token in enumerate(tokens):
         if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
-            wrong = (f'<{token.name}>', f'</{token.name}> after') if token.kind == 'open' else None
-            got, expected = wrong or (f'</{token.name}>', f'<{token.name}> before')
+            got, expected = f'<{token.name}>', f'</{token.name}> after'
+            if token.kind == 'close':
+                got, expected = f'</{token.name}>', f'<{token.name}> before'
             faults.append(f'{place}, line {line}: got {got}, expected {expected} it')
         line += token.raw.count('\n')
     return faults
 
 
 def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
-    """The tokens of a document or a part of one. Raises UserError for text that is not well-formed."""
     is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
     try:
         expat.ParserCreate('utf-8').Parse((text if is_whole else f'<_>{text}</_>').encode(), True)
     except expat.ExpatError as error:
-        why = f'{expat.ErrorString(error.code)}; expected well-formed XML'
-        raise UserError(f'{place}, line {error.lineno}: {why}') from None
+        why = expat.ErrorString(error.code)
+        raise UserError(f'{place}, line {error.lineno}: {why}; expected well-formed XML') from None
     return tokens_of(text, _XML)
 
 
 def split_xliff(text: str, place: str) -> list[Part]:
-    """The parts of XLIFF 1.2 or 2.0: a source that has no target, or an empty one, gets its translation as target."""
+    """The parts of XLIFF 1.2 or 2.0: a source without a target, or with an empty one, gets its translation there."""
     if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
         raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
     parts: list[Part] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flax_transformer.tasks.translation.inference.batcher import Batcher, Job, ThreadFailed
+from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
 
 
 def batcher(**parts: Callable[..., None]) -> Batcher:
