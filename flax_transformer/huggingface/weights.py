@@ -27,23 +27,21 @@ from .pickles import Tensors, read_pickle
 from .settings import family_of_model
 
 SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
-# Ours, theirs, and the kind of module; {n} is the layer.
+# Ours, theirs, and the kind of module, within each layer of a side.
+LAYER = (
+    ('self_attention', 'self_attn', 'attention'),
+    ('self_residual/norm', 'self_attn_layer_norm', 'norm'),
+    ('cross_attention', 'encoder_attn', 'attention'),
+    ('cross_residual/norm', 'encoder_attn_layer_norm', 'norm'),
+    ('feed_forward/inner', 'fc1', 'dense'),
+    ('feed_forward/outer', 'fc2', 'dense'),
+    ('feed_forward_residual/norm', 'final_layer_norm', 'norm'),
+)
+# And outside of them.
 MODULES = (
     ('embedding', 'model.shared', 'table'),
     ('source_embedding', 'model.encoder.embed_tokens', 'table'),
     ('target_embedding', 'model.decoder.embed_tokens', 'table'),
-    ('encoder/layers_{n}/self_attention', 'model.encoder.layers.{n}.self_attn', 'attention'),
-    ('encoder/layers_{n}/self_residual/norm', 'model.encoder.layers.{n}.self_attn_layer_norm', 'norm'),
-    ('encoder/layers_{n}/feed_forward/inner', 'model.encoder.layers.{n}.fc1', 'dense'),
-    ('encoder/layers_{n}/feed_forward/outer', 'model.encoder.layers.{n}.fc2', 'dense'),
-    ('encoder/layers_{n}/feed_forward_residual/norm', 'model.encoder.layers.{n}.final_layer_norm', 'norm'),
-    ('decoder/layers_{n}/self_attention', 'model.decoder.layers.{n}.self_attn', 'attention'),
-    ('decoder/layers_{n}/self_residual/norm', 'model.decoder.layers.{n}.self_attn_layer_norm', 'norm'),
-    ('decoder/layers_{n}/cross_attention', 'model.decoder.layers.{n}.encoder_attn', 'attention'),
-    ('decoder/layers_{n}/cross_residual/norm', 'model.decoder.layers.{n}.encoder_attn_layer_norm', 'norm'),
-    ('decoder/layers_{n}/feed_forward/inner', 'model.decoder.layers.{n}.fc1', 'dense'),
-    ('decoder/layers_{n}/feed_forward/outer', 'model.decoder.layers.{n}.fc2', 'dense'),
-    ('decoder/layers_{n}/feed_forward_residual/norm', 'model.decoder.layers.{n}.final_layer_norm', 'norm'),
     ('projection', 'lm_head', 'softmax'),
     ('encoder/final_norm', 'model.encoder.layer_norm', 'norm'),
     ('decoder/final_norm', 'model.decoder.layer_norm', 'norm'),
@@ -80,11 +78,15 @@ POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encode
 
 def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
     """Our name, theirs and the change between them, for every array that the model may have."""
-    for ours, theirs, kind in MODULES:
-        depth = config.num_encoder_layers if ours.startswith('encoder') else config.num_decoder_layers
-        for n in range(depth) if '{n}' in ours else (0,):
-            for our_array, their_array, change in KINDS[kind]:
-                yield ours.format(n=n) + our_array, theirs.format(n=n) + their_array, change
+    modules = list(MODULES)
+    for side, depth in (('encoder', config.num_encoder_layers), ('decoder', config.num_decoder_layers)):
+        for n in range(depth):
+            for ours, theirs, kind in LAYER:
+                if side == 'decoder' or not ours.startswith('cross'):
+                    modules.append((f'{side}/layers_{n}/{ours}', f'model.{side}.layers.{n}.{theirs}', kind))
+    for ours, theirs, kind in modules:
+        for our_array, their_array, change in KINDS[kind]:
+            yield ours + our_array, theirs + their_array, change
 
 
 def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:

@@ -284,7 +284,7 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
     monkeypatch.setattr(
         type(model.translator),
         '_translate',
-        lambda self, texts, ids, *rest: batch.__setitem__(slice(None), ids) or translate(self, texts, ids, *rest),
+        lambda self, asked: batch.__setitem__(slice(None), asked.sources) or translate(self, asked),
     )
     with ThreadPoolExecutor(8) as threads:
         ask = lambda line: client('/translate', {'q': line, **PAIR})
