@@ -43,7 +43,7 @@ class Pretrained(NamedTuple):
 def read_folder(folder: Path | str) -> Pretrained:
     """The model, tokenizer and search of a folder as `save_pretrained` writes it.
 
-    Raises UserError if files are missing or damaged, for another architecture, and for settings that we cannot follow.
+    Raises UserError if it is not sound, or if we cannot follow its architecture or settings.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -60,8 +60,7 @@ def read_folder(folder: Path | str) -> Pretrained:
             tokenizer = MarianTokenizer.load(folder)
             _check_vocabulary(config, tokenizer)
         else:
-            kind = settings.get('tokenizer_class') or ''
-            tokenizer = FairseqTokenizer.load(folder, config.vocab_size, kind)
+            tokenizer = FairseqTokenizer.load(folder, config.vocab_size, settings.get('tokenizer_class', ''))
             forced = (code for code, id_ in tokenizer.languages.items() if id_ == searching.get('forced_bos_token_id'))
             language = next(forced, tokenizer.settings.get('tgt_lang'))  # the only one, in some models
             decoding = replace(decoding, target_language=language)

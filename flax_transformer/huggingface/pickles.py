@@ -1,7 +1,7 @@
 """State dicts from the pickles that torch.save writes; torch is not needed.
 
-Unpickling calls what the file names, so a stranger's file could run any code. Here names stay names: `find_class` hands
-out stubs, which have no state to set and return no live object when they are called.
+Unpickling calls what the file names, so a stranger's file could run any code. Here names stay names: `find_class` gives
+stubs, which have no state and return no live object when they are called.
 """
 
 import contextlib
@@ -37,7 +37,8 @@ _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR = ('torch._utils', '_rebuild_tensor_v2')
 _PARAMETER = ('torch._utils', '_rebuild_parameter')
 _LEGACY_START = [0x1950A86A20F9469CFC6C, 1001]  # a magic number and a version, before torch 1.6
-_MOST_SHARED = 8  # tensors may total this many times the file's size: tied tables share a storage
+_BIG_ENDIAN = 'was written on a big-endian machine; save it on a little-endian one'
+_MOST_SHARED = 8  # times the file's size, for all tensors: tied tables share a storage
 
 
 class Storage(NamedTuple):
@@ -60,7 +61,7 @@ class View(NamedTuple):
         return abs(math.prod(self.shape)) * self.storage.dtype.itemsize
 
     def of(self, storage: bytes) -> np.ndarray:
-        """The tensor, read-only, in the storage's memory. Raises ValueError if it is no part of that."""
+        """The tensor, read-only, in the storage's memory. Raises ValueError if it is no part of it."""
         size = self.storage.dtype.itemsize
         strides = [stride * size for stride in self.strides]
         try:
@@ -70,7 +71,7 @@ class View(NamedTuple):
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """Tensors by name, each read from its file whenever it is asked for: no more than one need be in memory."""
+    """Tensors by name, each read when it is asked for: no more than one need be in memory."""
 
     def __init__(self, readers: dict[str, Callable[[], np.ndarray]]) -> None:
         self.readers = readers
@@ -136,7 +137,7 @@ def _read_zip(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         (top,) = (name for name in archive.namelist() if name.endswith('data.pkl'))
         root = top.removesuffix('data.pkl')
         if f'{root}byteorder' in archive.namelist() and archive.read(f'{root}byteorder') != b'little':
-            raise UserError('was written on a big-endian machine; save it on a little-endian one')
+            raise UserError(_BIG_ENDIAN)
         views = load(io.BytesIO(archive.read(top)))
 
     def storage(key: str) -> bytes:
@@ -151,7 +152,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
         if stream[:1] != pickle.PROTO or [load(stream), load(stream)] != _LEGACY_START:
             raise ValueError('no magic number')
         if not load(stream)['little_endian']:
-            raise UserError('was written on a big-endian machine; save it on a little-endian one')
+            raise UserError(_BIG_ENDIAN)
         views = load(stream)
         _check_state_dict(views)
         sizes = {view.storage.key: view.storage.dtype.itemsize for view in views.values()}
@@ -167,7 +168,7 @@ def _read_legacy(file: Path) -> tuple[Any, Callable[[str], bytes]]:
 
 
 def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
-    """The place and size in bytes of a storage, which follows its length in elements."""
+    """The place and size in bytes of a storage that follows its length in elements."""
     size = int.from_bytes(stream.read(8), 'little') * item_size
     begin = stream.tell()
     if size > len(stream) - begin:
@@ -177,10 +178,7 @@ def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
 
 
 def load(stream: BinaryIO) -> Any:
-    """The value of the next pickle in a stream; a tensor is a `View`.
-
-    Raises UserError if it names anything but what a state dict is made of.
-    """
+    """The value of the next pickle in a stream. Raises UserError if it names what is no part of a state dict."""
     return _Unpickler(stream, encoding='latin-1').load()
 
 
@@ -190,7 +188,7 @@ class _Names(dict):
 
 
 class _Stub(NamedTuple):
-    """A name in a pickle: a storage's type, or one of the three functions of a state dict."""
+    """A name in a pickle: a storage's type, or a function of a state dict."""
 
     module: str
     name: str
@@ -233,7 +231,7 @@ class _Unpickler(pickle._Unpickler):
 
 
 def _of_type(wanted: type, value: Any) -> Any:
-    """The value. Raises ValueError if it is of another type; says nothing of what it holds, which may be endless."""
+    """The value. The ValueError for another type does not show it: it may be endless."""
     if type(value) is not wanted:
         raise ValueError(f'got a {type(value).__name__} where a {wanted.__name__} is expected')
     return value

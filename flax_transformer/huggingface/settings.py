@@ -1,6 +1,6 @@
 """Hugging Face's config.json and generation_config.json <-> our model and search, by name.
 
-Everything that the other side cannot hold is reported together, each field with what was got and expected.
+What the other side cannot hold is reported together, each field with what was got and expected.
 """
 
 from pathlib import Path
@@ -25,8 +25,8 @@ class Family(NamedTuple):
 
 
 _COMMON = {'norm': 'layer', 'norm_epsilon': 1e-5, 'attention_score': 'scaled_dot', 'attention_bias': True}
-_IDS = {'pad_token_id': 1, 'eos_token_id': 2}
 _PRE_NORM = _COMMON | {'norm_first': True, 'tie_embeddings': 'all'}
+_IDS_AND_TABLE = {'pad_token_id': 1, 'eos_token_id': 2, 'tie_word_embeddings': True}
 FAMILIES = (
     Family(
         'Marian',
@@ -43,16 +43,16 @@ FAMILIES = (
         'm2m_100',
         'M2M100ForConditionalGeneration',
         _PRE_NORM | {'positions': 'tensor2tensor', 'position_offset': 2, 'logits_bias': False, 'embedding_norm': False},
-        _IDS | {'tie_word_embeddings': True},
+        _IDS_AND_TABLE,
     ),
     Family(
         'mBART-50',
         'mbart',
         'MBartForConditionalGeneration',
         _PRE_NORM | {'positions': 'learned', 'position_offset': 0, 'logits_bias': True, 'embedding_norm': True},
-        _IDS
-        | {'tie_word_embeddings': True, 'normalize_before': True, 'normalize_embedding': True}
-        | {'add_final_layer_norm': True, 'static_position_embeddings': False},
+        _IDS_AND_TABLE
+        | {'normalize_before': True, 'normalize_embedding': True, 'add_final_layer_norm': True}
+        | {'static_position_embeddings': False},
         table_offset=2,
     ),
 )
@@ -118,7 +118,8 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
     theirs = UNSAID | theirs
-    needed = [name for _, name in SAME] + ['activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
+    same = [name for _, name in SAME]
+    needed = [*same, 'activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
     if not is_marian:
         needed += ['decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
@@ -129,7 +130,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     if is_marian:
         expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
     faults += unexpected(theirs, expected)
-    for name in (*(name for _, name in SAME), *needed[-2:]):
+    for name in (*same, *needed[-2:]):
         kinds = (int,)
         if name == 'scale_embedding':
             kinds = (bool,)
@@ -140,7 +141,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     if faults:
         raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
 
-    rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}  # every row is like any other
+    rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}
     if is_marian:
         tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
         if not theirs['tie_word_embeddings']:
@@ -173,12 +174,12 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
     if several := [words for words in banned if len(words) != 1]:
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
     if faults:
-        faults.append('remove them from generation_config.json, or from an older config.json, to do without')
+        faults.append('remove them from generation_config.json, or an older config.json, to do without')
         raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
 
-    # Hugging Face counts the decoder's start in max_length, but not in max_new_tokens.
+    # Hugging Face counts the decoder's start in max_length, not in max_new_tokens, and the target's tag in both.
     limit = theirs.get('max_new_tokens') or theirs.get('max_length', 0) - 1
-    limit -= has_tags  # the tag of the target language counts there, but not in max_tokens
+    limit -= has_tags
     cache = limit * model.num_decoder_layers * model.d_model
     least = theirs.get('min_length', 1)
     if theirs.get('min_new_tokens'):
@@ -223,7 +224,7 @@ def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
 
 
 def unexpected(values: dict[str, Any], expected: dict[str, list[Any]], section: str = '') -> list[str]:
-    """Every field that is there and has none of the expected values, with what was got and expected."""
+    """What was got and expected, for every field that is there with another value."""
     return [
         f'{section}{name}={values[name]!r}: expected {" or ".join(map(repr, choices))}'
         for name, choices in expected.items()
@@ -232,7 +233,7 @@ def unexpected(values: dict[str, Any], expected: dict[str, list[Any]], section: 
 
 
 def even_heads(model: TransformerConfig) -> list[int | None]:
-    """The values of head_dim with which the heads have d_model features together."""
+    """What head_dim may be for heads that share d_model features evenly."""
     return [None, model.d_model // model.num_heads]
 
 
@@ -240,13 +241,11 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
     """The ways, in words, in which an exported model differs."""
     notes = []
     if decoding.max_tokens is None:
-        notes.append(
-            f'decoding.max_tokens is None: a limit relative to the source cannot be written; max_length will be '
-            f'{longest_of(model, decoding)}'
-        )
-    last = model.vocab_size_of_target - 1
+        longest = longest_of(model, decoding)
+        notes.append(f'decoding.max_tokens is None, a limit relative to the source: max_length will be {longest}')
     if family_of_model(model) is not MARIAN:
         return notes
+    last = model.vocab_size_of_target - 1
     if (model.pad_id, model.pad_id) != (last, model.vocab_size - 1):
         notes.append(f'model.pad_id={model.pad_id} is not the last id, {last}: CTranslate2 cannot convert this model')
     elif model.target_vocab_size or model.pad_row == 'both':
@@ -255,14 +254,14 @@ def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
 
 
 def longest_of(model: TransformerConfig, decoding: DecodingConfig) -> int:
-    """Positions of an exported model: as many as our search may need, or as its table has."""
+    """Positions of an exported model: what our search may need, or its table has."""
     if model.positions == 'learned':
         return model.max_length
     return max(model.max_length, decoding.max_source_tokens, (decoding.max_tokens or 0) + 1)
 
 
 def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str, Any]:
-    """config.json, in the terms of its family, of a model without `faults_of_model`."""
+    """config.json of a model without `faults_of_model`."""
     family = family_of_model(model)
     marian = {
         'decoder_vocab_size': model.vocab_size_of_target,
@@ -292,11 +291,10 @@ def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str,
 
 def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: int) -> dict[str, Any]:
     """generation_config.json of a search without `faults_of_decoding`."""
-    banned = {*decoding.banned_ids, *((model.pad_id,) * decoding.ban_pad), *((unk_id,) * decoding.ban_unk)}
+    banned = {*decoding.banned_ids, *[model.pad_id] * decoding.ban_pad, *[unk_id] * decoding.ban_unk}
     max_length = longest_of(model, decoding)
     if decoding.max_tokens is not None:
-        # Counts the decoder's start, and the tag of the target language, if there is one.
-        max_length = decoding.max_tokens + 1 + (model.start_id is not None)
+        max_length = decoding.max_tokens + 1 + (model.start_id is not None)  # the decoder's start, and a tag
     settings = {
         'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
         'pad_token_id': model.pad_id,
@@ -315,7 +313,7 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file, without nulls. Raises UserError if the file is missing, damaged or holds something else."""
+    """The object in a file, without nulls. Raises UserError if there is none."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     with naming_damage(file, 'copy it again'):

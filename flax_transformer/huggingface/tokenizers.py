@@ -47,8 +47,6 @@ _HANDED_ON = {'tokenizer.json': 'fast_tokenizer.json', 'special_tokens_map.json'
 
 
 class MarianTokenizer(Tokenizer):
-    """A Tokenizer that gives the ids of MarianTokenizer in Hugging Face's transformers."""
-
     tags_to_ban = ()  # an imported model bans what its own settings ban
 
     def __init__(
@@ -171,7 +169,7 @@ class MarianTokenizer(Tokenizer):
         return ids
 
     def _parse(self, line: str) -> Iterable[tuple[str, bool]]:
-        """The parts of a line: pieces that are spelled out (True), and the text between them."""
+        """The pieces that are spelled out in a line (True), and the text between them."""
         end = 0
         for match in [*self._is_special.finditer(line), None]:
             text = line[end : match.start() if match else None]
@@ -191,8 +189,7 @@ class MarianTokenizer(Tokenizer):
         With `clean_up_tokenization_spaces`, English punctuation and contractions lose the space before them.
         """
         pieces = (self.piece(id_) for id_ in ids)
-        text = self._target.decode_pieces([piece for piece in pieces if piece not in self._specials])
-        text = text.replace('\u2581', ' ').replace('\n', ' ').strip()
+        text = _one_line(self._target.decode_pieces([piece for piece in pieces if piece not in self._specials]))
         if self.settings.get('clean_up_tokenization_spaces'):
             for spaced in _CLEANED:
                 text = text.replace(spaced, spaced.strip())
@@ -200,7 +197,7 @@ class MarianTokenizer(Tokenizer):
 
 
 class FairseqTokenizer(Tokenizer):
-    """A Tokenizer that gives the ids of NllbTokenizer, M2M100Tokenizer or MBart50Tokenizer in transformers."""
+    """The tokenizers that transformers calls NllbTokenizer, M2M100Tokenizer and MBart50Tokenizer."""
 
     pad_id, eos_id, unk_id = 1, 2, 3
     tags_to_ban = ()  # an imported model bans what its own settings ban
@@ -318,7 +315,7 @@ class FairseqTokenizer(Tokenizer):
         return language
 
     def portable(self) -> Portable:
-        raise UserError('the tokenizer of a model whose targets begin with the tag of their language is not portable')
+        raise UserError('a tokenizer whose targets begin with the tag of their language is not portable')
 
     def piece(self, token_id: int) -> str:
         return self._pieces.get(int(token_id), _FIRST[self.unk_id])
@@ -342,13 +339,16 @@ class FairseqTokenizer(Tokenizer):
         return [self._ids[ids].tolist() for ids in self._processor.encode(texts)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """One line of text; tags, other special pieces and ids without a piece give nothing."""
         known = [self._text_ids[id_] for id_ in map(int, ids) if id_ in self._text_ids]
-        return self._processor.decode(known).replace('\u2581', ' ').replace('\n', ' ').strip()
+        return _one_line(self._processor.decode(known))
+
+
+def _one_line(text: str) -> str:
+    return text.replace('\u2581', ' ').replace('\n', ' ').strip()
 
 
 def _content(token: Any) -> str:
-    """The text of a special token, which may be given as an object. Raises ValueError if it is no text."""
+    """The text of a special token, which may be given as an object."""
     text = token['content'] if isinstance(token, dict) else token
     if not isinstance(text, str):
         raise ValueError(f'a special token is a {type(text).__name__}, expected text')

@@ -52,7 +52,7 @@ MODULES = (
     ('logits_bias', 'final_logits_bias', 'row'),
 )
 _DENSE = (('/kernel', '.weight', 'transposed'), ('/bias', '.bias', 'same'))
-# The arrays of a kind of module: ours, theirs, and what turns one into the other.
+# The arrays of a kind of module: ours, theirs, and the change between them.
 KINDS = {
     'table': (('/table', '.weight', 'same'),),
     'positions': (('/table', '.weight', 'without first rows'),),
@@ -66,13 +66,13 @@ KINDS = {
     'softmax': (('', '.weight', 'transposed'),),
     'row': (('', '', 'as a row'),),
 }
-# Names of one and the same table: a file may hold any of them, or all.
+# Names of one table: a file may hold any of them.
 TIED = {
     'all': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens', 'lm_head'),
     'target': ('model.decoder.embed_tokens', 'lm_head'),
     'none': (),
 }
-# Sinusoids, written by older versions; every version computes them.
+# Sinusoids, which older versions wrote.
 POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encoder', 'decoder') for s in ('', 's'))
 
 
@@ -129,7 +129,7 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
         params[ours] = jnp.array(_without_pad(ours, tensor, config))
     faults += [f'{name}: unexpected' for name in homes]
     if faults:
-        raise UserError('the tensors are not those of the model that config.json describes:\n  ' + '\n  '.join(faults))
+        raise UserError('\n  '.join(['the tensors are not those of the model that config.json describes:', *faults]))
     return unflatten_dict(params, sep='/')
 
 
@@ -167,7 +167,6 @@ def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.ndarray:
-    """The array; an embedding whose pad row is not read has zeros there."""
     if not name.endswith('embedding/table') or config.pad_row == 'both':
         return array
     return np.where(np.arange(len(array))[:, None] == config.pad_id, np.float32(0), array)
@@ -184,7 +183,7 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
         homes[aliases[0]] = present[0]
 
     if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:
-        # Ignored if the two sides have tables of their own, as the latest version writes them.
+        # The latest version also writes a table for each side.
         for side in ('encoder', 'decoder'):
             homes.setdefault(f'model.{side}.embed_tokens.weight', shared)
     if config.positions != 'learned':
@@ -194,10 +193,7 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
 
 
 def read_tensors(folder: Path) -> Tensors:
-    """All tensors of the folder's model, as they are stored, read when asked for.
-
-    Raises UserError if there is no file of weights, one is damaged, or a pickle holds more than tensors.
-    """
+    """All tensors of the folder's model, as they are stored. Raises UserError if there are none, or damaged ones."""
     for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, read_pickle)):
         if (folder / name).is_file():
             return read(folder / name)

@@ -179,8 +179,9 @@ class Runner:
             rows = self.devices.by_rows.spec
             mesh = self.devices.mesh
             specs = (PartitionSpec(), *[rows] * len(arrays))
-            own = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
-            self._compiled[function] = jax.jit(own)
+            self._compiled[function] = jax.jit(
+                jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
+            )
         if self._replicated is None or self._replicated[0] is not params:
             self._replicated = (params, self.devices.put(params, self.devices.replicated))
         with jax.set_mesh(NO_MESH):

@@ -35,10 +35,10 @@ def best_of_each(
     """
     is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
 
-    def candidate(found: Hypotheses, i: int) -> Translation:
-        ids = found.tokens[i][: found.lengths[i]]
-        gains = found.token_log_probs[i][: found.lengths[i]]
-        return make_translation(tokenizer, ids, found.scores[i], gains, is_finished=bool(found.is_finished[i]))
+    def candidate(ranked: Hypotheses, i: int) -> Translation:
+        length = ranked.lengths[i]
+        ids, gains = ranked.tokens[i][:length], ranked.token_log_probs[i][:length]
+        return make_translation(tokenizer, ids, ranked.scores[i], gains, is_finished=bool(ranked.is_finished[i]))
 
     def is_faulty(one: Translation, source: str, source_ids: Sequence[int]) -> bool:
         if decoding.pass_over == 'nothing':

@@ -39,7 +39,7 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
     parts = []
     gaps = []
     for sentence, gap in sentences:
-        is_short = len(sentence.encode('utf-8')) + 3 <= limit  # most lines need not be counted
+        is_short = len(sentence.encode()) + 3 <= limit  # most lines need not be counted
         pieces = [sentence] if is_short else split_line(sentence, count, limit)
         parts += pieces
         # Sentences without white space between them get a space: the translation may need it.
@@ -53,11 +53,11 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
 
     By sentencex's rules for the language.
     """
-    import sentencex  # not by those who translate line by line
+    import sentencex  # slow, and not for lines
 
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
-        pieces = [line]  # the splitter lost something: do not trust it with this line
+        pieces = [line]  # the splitter lost something
     lead = ''
     parts = []
     for piece in pieces:

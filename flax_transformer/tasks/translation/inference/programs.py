@@ -43,9 +43,7 @@ class Programs:
             *[tokenizer.pad_id] * decoding.ban_pad,
         }
         if self.banned.issuperset(range(size)):
-            raise UserError(
-                f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags: nothing is left to choose'
-            )
+            raise UserError(f'all {size} pieces are banned, by banned_ids, ban_unk, ban_pad or as tags')
         if decoding.coverage_penalty:
             require(models, 'decode_with_attention', 'decoding.coverage_penalty')
         if decoding.weights == 'int8':
@@ -57,7 +55,7 @@ class Programs:
         self.has_first = tokenizer.first_id(decoding.target_language) is not None  # every target begins with a tag
         start = getattr(self.models[0], 'start_id', None)
         self.special_ids = SpecialIds(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
-        self.max_positions = max_positions(models)  # the longest source or target; None: any
+        self.max_positions = max_positions(models)  # None: any number
         self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
@@ -79,7 +77,7 @@ class Programs:
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
             if self.has_first and prefix is None:
                 tag = self.tokenizer.first_id(self.decoding.target_language)
-                raise UserError(f'prefix: got none; this model expects the tag of the target language, [[{tag}], ...]')
+                raise UserError(f'prefix: got none; expected the tag of the target language, [[{tag}], ...]')
             return search(weights, source, prefix, required=required)
 
         return checked
@@ -142,7 +140,7 @@ class Programs:
             weights = _rounded(self.models[0], params)
         else:
             weights = tuple(map(_rounded, self.models, params))
-        return jax.tree.map(_on_device, weights)
+        return jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, weights)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
@@ -150,11 +148,10 @@ class Programs:
         for index, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             if limit is not None and len(tokens) > limit:
                 begins = text if len(text) <= 60 else f'{text[:60]}...'
+                place = f'{name} {index + 1} of {len(texts)}'
+                got = f'the {name} {begins!r} has {len(tokens)} tokens'
                 raise BadLine(
-                    f'{name} {index + 1} of {len(texts)}',
-                    f'the {name} {begins!r} has {len(tokens)} tokens; expected at most {limit}, the positions that the '
-                    'model has learned: shorten it',
-                    index,
+                    place, f'{got}; expected at most {limit}, the positions that the model has learned', index
                 )
 
     def check_numbers(self, params: Any, scores: Iterable[float]) -> None:
@@ -180,10 +177,6 @@ def check_ids(name: str, ids: Any, size: int) -> None:
         raise UserError(f'{name}: got {ids.dtype} of shape {ids.shape}; expected integers of shape [sentences, slots]')
     if wrong := ids[(ids < 0) | (ids >= size)].tolist():
         raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')
-
-
-def _on_device(x: Any) -> Any:
-    return jnp.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 def _rounded(model: TranslationModel, params: Any) -> Any:

@@ -25,7 +25,7 @@ FEWEST = 50  # sentences to calibrate on
 _RIDGE = 1.0  # shrinks weights of standardized features; the sums are over all examples
 _DIGITS = 4
 
-_LEAST = -30.0  # nats; what the search forbids and yet has to take is far below
+_LEAST = -30.0  # nats; what the search forbids is far below
 
 
 def sentence_features(gains: Sequence[float], num_source: int) -> tuple[float, ...]:
@@ -108,47 +108,46 @@ class Calibration:
         from sacrebleu.metrics import CHRF
 
         metric = CHRF()
-        kept = [i for i, one in enumerate(translations) if one.token_log_probs and not one.split]
-        if len(kept) < FEWEST:
-            raise UserError(f'{len(kept)} sentences to calibrate on; expected at least {FEWEST}')
         sentences = []
         scores = []
         words = []
         are_right = []
-        for i in kept:
-            one = translations[i]
-            reference = references[i]
-            sentences.append(sentence_features(one.token_log_probs, num_source[i]))
-            scores.append(metric.sentence_score(one.text, [reference]).score / 100)
-            found = word_features(one)
-            left = Counter(reference.split())
-            if len(found) != len(one.text.split()):
+        for translation, count, reference in zip(translations, num_source, references, strict=True):
+            if translation.split or not translation.token_log_probs:
                 continue
-            words += found
-            for word in one.text.split():
+            sentences.append(sentence_features(translation.token_log_probs, count))
+            scores.append(metric.sentence_score(translation.text, [reference]).score / 100)
+            features = word_features(translation)
+            written = translation.text.split()
+            if len(features) != len(written):
+                continue
+            words += features
+            left = Counter(reference.split())
+            for word in written:
                 left[word] -= 1
                 are_right.append(left[word] >= 0)
+        if len(sentences) < FEWEST:
+            raise UserError(f'{len(sentences)} sentences to calibrate on; expected at least {FEWEST}')
         if not words:
             raise UserError('the translations to calibrate on have no words')
         sentence = Regression.fitted(np.array(sentences), np.array(scores))
         word = Regression.fitted(np.array(words), np.array(are_right, np.float64))
-        return cls(sentence, word, len(kept))
+        return cls(sentence, word, len(sentences))
 
     def judged(self, translation: Translation, num_source: int) -> Translation:
         """The translation of a source of so many tokens, and its n best, with their quality."""
-        one = replace(translation, n_best=tuple(self.judged(other, num_source) for other in translation.n_best))
-        if not one.token_log_probs:
-            return one
-        words = word_features(one)
-        return replace(
-            one,
-            quality=round(float(self.sentence([sentence_features(one.token_log_probs, num_source)])[0]), _DIGITS),
-            word_quality=tuple(np.round(self.word(words), _DIGITS).tolist()) if words else (),
-        )
+        translation = replace(translation, n_best=tuple(self.judged(other, num_source) for other in translation.n_best))
+        gains = translation.token_log_probs
+        if not gains:
+            return translation
+        (quality,) = self.sentence([sentence_features(gains, num_source)])
+        words = word_features(translation)
+        word_quality = tuple(np.round(self.word(words), _DIGITS).tolist()) if words else ()
+        return replace(translation, quality=round(float(quality), _DIGITS), word_quality=word_quality)
 
     def write(self, run: Path) -> None:
-        parts = {'sentence': self.sentence._asdict(), 'word': self.word._asdict()}
-        content = {'format': FORMAT, 'sentences': self.num_sentences} | parts
+        content = {'format': FORMAT, 'sentences': self.num_sentences}
+        content |= {'sentence': self.sentence._asdict(), 'word': self.word._asdict()}
         write_whole(run / FILE, json.dumps(content, indent=1) + '\n')
 
     @classmethod

@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -72,18 +72,17 @@ class Translator(Streams):
           model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
           parallel: the devices; None: one.
-          source_language: whose rules split_sentences follows, and whose tag begins sources; None: the tokenizer's, or
-            English.
-          target_language: whose tokens BLEU counts; None: decoding.target_language.
-          programs: compiled for the same models, tokenizer and search; None: new ones.
-          calibration: makes the quality of translations; None: they have none.
+          source_language: whose rules split_sentences follows, and whose tag begins sources.
+          target_language: whose tokens BLEU counts.
+          programs: compiled for the same models, tokenizer and search.
+          calibration: makes the quality of translations.
         """
         self.decoding = decoding or DecodingConfig()
         own = getattr(tokenizer, 'source_language', 'en')
         self.source_language = self.decoding.source_language or source_language or own
         self.target_language = self.decoding.target_language or target_language
         self.tokenizer = tokenizer.reading(self.source_language)
-        self.tokenizer.tag_id(self.decoding.target_language)  # an unknown language is refused now rather than later
+        self.tokenizer.tag_id(self.decoding.target_language)  # refuses an unknown language now
         self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
         self.calibration = calibration
         self._params = params  # float32; None: freed
@@ -91,6 +90,8 @@ class Translator(Streams):
             models = model if isinstance(model, Sequence) else [model]
             programs = Programs(list(map(make_model, models)), self.tokenizer, self.decoding, parallel)
         self.programs = programs
+        self.models = programs.models  # several are an ensemble
+        self.model = self.models[0]
 
     @classmethod
     def from_run(
@@ -109,17 +110,17 @@ class Translator(Streams):
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
         config, params, tokenizer = runs[0]
-        settings = config.decoding
+        data, settings = config.data, config.decoding
         if settings.target_language is None:
-            settings = replace(settings, target_language=tokenizer.default_language(config.data.target_language))
+            settings = replace(settings, target_language=tokenizer.default_language(data.target_language))
         translator = cls(
             [run.config.model for run in runs],
             tuple(run.params for run in runs) if others else params,
             tokenizer,
             settings,
             parallel=parallel,
-            source_language=config.data.source_language,
-            target_language=config.data.target_language,
+            source_language=data.source_language,
+            target_language=data.target_language,
             calibration=None if others else Calibration.read(split_reference(path)[0]),
         )
         del runs, params  # else they stay until the end of this function
@@ -177,15 +178,6 @@ class Translator(Streams):
         return other
 
     @property
-    def models(self) -> tuple[TranslationModel, ...]:
-        return self.programs.models
-
-    @property
-    def model(self) -> TranslationModel:
-        """The model; of an ensemble the first."""
-        return self.models[0]
-
-    @property
     def params(self) -> Any:
         """The parameters, float32; read again from where they came if they were freed."""
         return self._read() if self._params is None else self._params
@@ -229,9 +221,9 @@ class Translator(Streams):
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
             A single line in place of a list gives a single translation.
-          prefixes: what each line's translation begins with, or '' or None; a line with one is not split.
-          required: phrases that each line's translation must contain, or lists of alternatives; a line with some is not
-            split. `missing` of a translation has those that it lacks all the same.
+          prefixes: what each line's translation begins with, or '' or None.
+          required: phrases that each line's translation must contain, or lists of alternatives; `missing` of a
+            translation has those that it lacks all the same. A line with a prefix or such phrases is not split.
           glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
@@ -248,12 +240,10 @@ class Translator(Streams):
         before = self.runner.num_compilations
 
         split = [self._split(line) for line in lines]
-        begins = None
-        if prefixes is not None:
-            split = [line.whole() if prefix else line for line, prefix in zip(split, prefixes, strict=True)]
-            begins = self._encode_prefixes(split, prefixes)
-        if required is not None:
-            split = [line.whole() if phrases else line for line, phrases in zip(split, required, strict=True)]
+        for wishes in (prefixes, required):
+            if wishes is not None:
+                split = [line.whole() if wish else line for line, wish in zip(split, wishes, strict=True)]
+        begins = None if prefixes is None else self._encode_prefixes(split, prefixes)
         demands = demands_of(split, required, glossary, self.tokenizer)
 
         parts = [part for line in split for part in line.parts]
@@ -264,8 +254,8 @@ class Translator(Streams):
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
         if self.calibration:
-            pairs = zip(translations, sources, strict=True)
-            translations = [self.calibration.judged(translation, len(source)) for translation, source in pairs]
+            pairs = zip(translations, map(len, sources), strict=True)
+            translations = [self.calibration.judged(*pair) for pair in pairs]
         result = joined_lines(split, translations, sources)
         result.num_compilations = self.runner.num_compilations - before
         return result[0] if is_single else result
@@ -279,7 +269,7 @@ class Translator(Streams):
 
     def _encode_prefixes(self, split: Sequence[Line], prefixes: Sequence[str | bytes | None]) -> list[list[int]]:
         """The ids, without EOS, that the translation of each part of the lines begins with."""
-        texts = [as_text(prefix or '')[0] for prefix in prefixes]
+        texts = _texts(prefix or '' for prefix in prefixes)
         encoded = self.tokenizer.encode_target(texts)
         self.programs.check_lengths('prefix', texts, encoded)
         return [ids[:-1] for ids, line in zip(encoded, split, strict=True) for _ in line.parts]
@@ -327,8 +317,8 @@ class Translator(Streams):
         """
         if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
             return self.score([sources], [targets], alignment=alignment)[0]
-        sources = [as_text(source)[0] for source in sources]
-        targets = [as_text(target)[0] for target in targets]
+        sources = _texts(sources)
+        targets = _texts(targets)
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
         columns = self._encode(sources), self.encode_target(targets)
@@ -352,7 +342,7 @@ class Translator(Streams):
 
         S is the bucket of the longest line; none is split. Raises BadLine for one that the model cannot read whole.
         """
-        texts = [as_text(line)[0] for line in lines]
+        texts = _texts(lines)
         ids = self._encode(texts)
         self.programs.check_lengths('line', texts, ids)
         return self.runner.padded(ids)
@@ -374,6 +364,10 @@ class Translator(Streams):
         for rows, slots in shapes:
             self.runner.map(self.translate_ids, self.weights, self._columns([[self.tokenizer.eos_id] * slots] * rows))
         return len(shapes)
+
+
+def _texts(lines: Iterable[str | bytes]) -> list[str]:
+    return [as_text(line)[0] for line in lines]
 
 
 def _params_of_runs(references: Sequence[Path | str], step: int | None) -> Any:
