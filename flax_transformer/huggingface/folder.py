@@ -82,7 +82,7 @@ def read_folder(folder: Path | str) -> Pretrained:
 def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
     """Writes a folder that Hugging Face loads.
 
-    Raises UserError with everything that the format cannot hold, and if the folder is not empty.
+    Raises UserError as `check_export` does, and if the folder is not empty.
     """
     config, params, tokenizer, decoding = pretrained
     folder = Path(folder)
@@ -129,7 +129,6 @@ def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], lon
 
 
 def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> None:
-    """Raises UserError if the tokenizer's ids mean something else to the model, or nothing."""
     pairs = {
         'id of padding': (tokenizer.pad_id, config.pad_id),
         'id of EOS': (tokenizer.eos_id, config.eos_id),
@@ -146,7 +145,7 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
 
 
 def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:
-    """'neither' if the decoder starts from the zero vector, as Marian made it; 'both' if from a learned row."""
+    """'neither' if the decoder starts from the zero vector; 'both' if from a learned row."""
     for name in TIED[config.tie_embeddings] or ('model.decoder.embed_tokens', 'model.shared'):
         table = tensors.get(f'{name}.weight')
         if table is not None and len(table) > config.pad_id:

@@ -89,8 +89,7 @@ class Tensors(Mapping[str, np.ndarray]):
 def read_pickle(file: Path) -> Tensors:
     """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
 
-    Raises UserError, now or when a tensor is read, if the file is damaged or holds more than tensors. Takes no more
-    memory than the file's size.
+    Raises UserError, now or when a tensor is read, if the file is damaged or holds more than tensors.
     """
     check_regular(file)
     with _explained(file):

@@ -111,10 +111,7 @@ UNLESS_FALSE = (
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
-    """The model that config.json describes, except Marian's pad_row, which only its tensors show.
-
-    Raises UserError with every field that is missing or not supported.
-    """
+    """The model that config.json describes, except Marian's pad_row, which only its tensors show. Raises UserError."""
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
     theirs = UNSAID | theirs
@@ -160,10 +157,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 
 
 def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
-    """The search that generation_config.json, or an older config.json, asks for.
-
-    Raises UserError with every setting that we cannot follow.
-    """
+    """The search that generation_config.json, or an older config.json, asks for. Raises UserError."""
     changing = [*UNLESS_FALSE.split(), *(name for name in UNLESS_ONE.split() if theirs.get(name) != 1)]
     faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
     has_tags = model.start_id is not None  # then a forced first token is the language that is translated into

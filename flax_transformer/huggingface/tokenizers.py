@@ -62,7 +62,6 @@ class MarianTokenizer(Tokenizer):
         Args:
           source, target: SentencePiece models.
           vocabulary: id by piece, for both sides unless there is a target_vocabulary.
-          settings: tokenizer_config.json.
         """
         self.settings = settings
         self._models = source, target
@@ -356,7 +355,7 @@ def _content(token: Any) -> str:
 
 
 def read_vocabulary(file: Path) -> dict[str, int]:
-    """The ids in a file, by piece. Raises UserError unless they are different integers of at least 0."""
+    """The ids in a file, by piece. Raises UserError unless they differ and are at least 0."""
     ids = read_object(file)
     numbers = list(ids.values())
     if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
@@ -378,7 +377,7 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
 
 
 def _read_model(file: Path, ids: dict[str, int]) -> bytes:
-    """A SentencePiece model. Raises UserError unless the vocabulary has most of its pieces; unk is read for others."""
+    """A SentencePiece model. Raises UserError unless the vocabulary has most of its pieces."""
     with naming_damage(file, 'copy it again'):
         model = read_model(file)
         processor = open_model(model)

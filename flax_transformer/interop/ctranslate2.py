@@ -32,7 +32,7 @@ from flax_transformer.transformer.model import Transformer
 ComputeType = Literal['float32', 'int8']
 
 _package = partial(imported, 'ctranslate2', 'ctranslate2', 'the back end ctranslate2')
-# Fields of DecodingConfig without a counterpart there: they must have their defaults.
+# Fields of DecodingConfig that must have their defaults.
 WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty', 'groups', 'mbr')
 
 
@@ -51,18 +51,13 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
         searches['length_penalty'] = ['power', 'none']
     faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
     if decoding.weights != 'float32':
-        faults.append(
-            f"decoding.weights={decoding.weights!r}: expected 'float32'; CTranslate2's int8 is --compute-type int8"
-        )
+        faults.append(f"decoding.weights={decoding.weights!r}: expected 'float32', and --compute-type int8 for int8")
     if faults:
         raise UserError('\n  '.join(['CTranslate2 cannot do this:', *faults]))
 
 
 def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
-    """The cached folder of this model for CTranslate2, made if absent; no source or target is longer than `slots`.
-
-    Its name is a hash of all that decides its content.
-    """
+    """The cached folder of this model for CTranslate2, made if absent; no source or target is longer than `slots`."""
     version = _package().__version__
     digest = hashlib.sha256(f'1 {version} {slots} {config!r}'.encode())
     for name, leaf in named_leaves(params):
@@ -106,7 +101,7 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
     spec.register_source_vocabulary([str(i) for i in range(config.vocab_size)])
     spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
     eos = str(config.eos_id)
-    # Every id is known, so the unknown piece is never looked up; the decoder starts from the zero vector.
+    # The unknown piece is never looked up; the decoder starts from the zero vector.
     for name in ('unk', 'bos', 'eos', 'decoder_start'):
         setattr(spec.config, f'{name}_token', eos)
     spec.config.layer_norm_epsilon = config.norm_epsilon
@@ -118,9 +113,10 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
 
 def _embeddings(spec: Any, config: TransformerConfig, params: Any) -> None:
     decoder = spec.decoder
-    tables = ('embedding', 'embedding') if config.tie_embeddings == 'all' else ('source_embedding', 'target_embedding')
-    spec.encoder.embeddings[0].weight = params[tables[0]]['table']
-    decoder.embeddings.weight = table = params[tables[1]]['table']
+    is_shared = config.tie_embeddings == 'all'
+    spec.encoder.embeddings[0].weight = params['embedding' if is_shared else 'source_embedding']['table']
+    table = params['embedding' if is_shared else 'target_embedding']['table']
+    decoder.embeddings.weight = table
     if config.tie_embeddings == 'none':
         decoder.projection.weight = np.ascontiguousarray(params['projection'].T)
     elif config.pad_row == 'neither':
@@ -190,10 +186,8 @@ class CTranslate2Translator(Translator):
 
     @cached_property
     def engine(self) -> Any:
-        """The `ctranslate2.Translator`; the model is converted when it is first needed."""
-        decoding = self.decoding
-        slots = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens)) + 1
-        folder = converted(self.model.config, self.params, slots)
+        most = self.decoding.max_source_tokens
+        folder = converted(self.model.config, self.params, max(most, output_slots(self.decoding, most)) + 1)
         return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
     def _translate(self, asked: Asked) -> list[Translation]:
@@ -241,7 +235,7 @@ class CTranslate2Translator(Translator):
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             ids = list(map(int, tokens))
             is_finished = ids[-1:] == [self.tokenizer.eos_id]
-            # CTranslate2 reports log-probability / length^alpha; `score` promises our own length penalty.
+            # CTranslate2's score is log-probability / length^alpha.
             log_prob = score * max(len(ids), 1) ** power
             worth = log_prob / float(length_penalty(len(ids), decoding.length_penalty, decoding.alpha))
             translation = make_translation(self.tokenizer, ids, worth, (), is_finished=is_finished)

@@ -22,7 +22,7 @@ SIDES = ('source', 'target')
 def load(folder):
     """A function from lines to (text, token ids, score) of each line's best translation.
 
-    Of a program exported with phrases it takes `required`, too: for each line a list of phrases, each a text or a list
+    If the program takes phrases, it has the argument `required`: for each line a list of phrases, each a text or a list
     of alternatives.
 
     Raises ValueError if a file is missing or damaged, or if JAX is too old.
@@ -91,7 +91,7 @@ def version(text):
 
 
 def read_files(folder):
-    """The contents, by name, of the files that export.json lists, and of export.json. Raises ValueError if damaged."""
+    """The contents, by name, of the files that export.json lists, and what it says. Raises ValueError if damaged."""
     described = folder / 'export.json'
     if not described.is_file():
         raise ValueError('export.json missing or damaged')

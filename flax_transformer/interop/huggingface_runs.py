@@ -23,7 +23,7 @@ def import_huggingface(
 ) -> Run:
     """Makes a run directory, at step 0, from a folder's model. Raises UserError if `run` already exists.
 
-    The languages are those that the run translates between unless it is asked for others; None: as the folder says.
+    The languages, by default the folder's, are those that the run translates between unless it is asked for others.
     """
     pretrained = read_folder(folder)
     run = Run(run)
@@ -65,14 +65,14 @@ def export_huggingface(
 ) -> list[str]:
     """Writes a run's model as a folder that Hugging Face loads, with this search; returns in words what differs there.
 
-    `run` and `step` name a checkpoint as in `load_run`. Raises UserError with everything that the format cannot hold,
-    and if the folder is not empty.
+    `run` and `step` name a checkpoint as in `load_run`. Raises UserError as `write_folder` does.
     """
     config, params, tokenizer = load_run(run, step=step)
     refuse_non_finite(params)
-    if family_of_model(config.model) is not MARIAN and not isinstance(tokenizer, FairseqTokenizer):
+    is_marian = family_of_model(config.model) is MARIAN
+    if not is_marian and not isinstance(tokenizer, FairseqTokenizer):
         raise UserError(f"this model's tokenizer is a {type(tokenizer).__name__}; expected that of an imported model")
-    if family_of_model(config.model) is MARIAN and not isinstance(tokenizer, MarianTokenizer):
+    if is_marian and not isinstance(tokenizer, MarianTokenizer):
         languages = config.data.source_language, config.data.target_language
         tokenizer = as_marian(tokenizer, languages, longest_of(config.model, decoding))
     write_folder(folder, Pretrained(config.model, params, tokenizer, decoding))

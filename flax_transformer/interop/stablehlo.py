@@ -54,25 +54,26 @@ def export_run(
 
     Args:
       weights: in a file next to the program, or constants inside it.
-      dtype: of computation; None: the config's, or float32 if that is auto, since the program runs on other machines.
+      dtype: of computation; None: the config's, or float32 if that is auto.
       phrases: the program also takes phrases that translations must contain.
 
     Raises UserError for what cannot be exported, and if the folder exists.
     """
     folder = Path(folder)
+    is_inside = weights == 'inside'
     if folder.exists():
         raise UserError(f'{folder} exists; an export is written to a new folder')
     model, params = with_fixed_shapes(translator, dtype)
     refuse_non_finite(params)
     flat = _flat(params)
     size = sum(leaf.nbytes for leaf in flat.values())
-    if weights == 'inside' and size > _MOST_INSIDE:
+    if is_inside and size > _MOST_INSIDE:
         raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; use --weights beside')
-    program = lower(translator, model, params, inside=weights == 'inside', platforms=platforms, phrases=phrases)
-    files = _files(translator, program, None if weights == 'inside' else flat)
+    program = lower(translator, model, params, inside=is_inside, platforms=platforms, phrases=phrases)
+    files = dict(sorted(_files(translator, program, None if is_inside else flat).items()))
     description = _description(translator, model, program, weights, phrases=phrases) | {
-        'bytes': {name: len(content) for name, content in sorted(files.items())},
-        'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
+        'bytes': {name: len(content) for name, content in files.items()},
+        'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
     files['export.json'] = (json.dumps(description, indent=1, ensure_ascii=False) + '\n').encode()
     partial = folder.with_name(folder.name + '.partial')
@@ -99,14 +100,11 @@ def _files(translator: Translator, program: Exported, weights: dict[str, np.ndar
 
 
 def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[ModelConfig, Any]:
-    """The config and parameters to trace with unknown lengths: sinusoids become a learned table.
-
-    Raises UserError for what cannot be exported.
-    """
+    """The config and parameters to trace with unknown lengths: sinusoids become a learned table. Raises UserError."""
     _check(translator)
     decoding = translator.decoding
     model = translator.model.config
-    params = translator.weights if decoding.weights == 'int8' else translator.params  # not in this machine's dtype
+    params = translator.weights if decoding.weights == 'int8' else translator.params
     if isinstance(model, TransformerConfig):
         if model.positions != 'learned':
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
@@ -145,7 +143,7 @@ def lower(
     platforms: Sequence[str],
     phrases: bool = False,
 ) -> Exported:
-    """The program for any batch, source length up to max_source_tokens, and number of phrases, if it takes some."""
+    """The program for any batch, source length up to max_source_tokens, and number of phrases."""
     programs = Programs([make_model(model)], translator.tokenizer, translator.decoding)
     search = programs.translate_required if phrases else programs.translate_ids
     flat = _flat(params)
@@ -166,7 +164,7 @@ def lower(
     else:
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
         program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, *inputs)
-    # JAX writes StableHLO for readers up to four weeks old; its releases of half a year ago are older.
+    # JAX writes StableHLO for readers up to four weeks old.
     older = mlir.serialize_portable_artifact(program.mlir_module(), _STABLEHLO, True)
     return replace(program, mlir_module_serialized=older)
 
@@ -216,5 +214,4 @@ def _description(
 
 
 def _flat(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves by path, `encoder/layers_0/...`, in the order of `jax.tree.leaves`."""
     return {name: np.asarray(leaf) for name, leaf in named_leaves(jax.device_get(tree))}

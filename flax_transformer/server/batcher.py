@@ -13,8 +13,7 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError
 
-# Share of a batch's time. Callers who have their results ask again at once: waiting so long for as many lines makes one
-# batch of them, and the first line is not a batch of its own.
+# Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them.
 _PAUSE = 0.05
 
 
@@ -25,13 +24,13 @@ class Job:
     line: Any
     slots: int  # what it takes of a batch
     call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
-    key: Hashable  # jobs of the same key may share a batch, which the call of any of them translates
+    key: Hashable  # jobs of the same key may share a batch, and a call
     result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    started: float = 0.0  # the time at which its batch began
+    started: float = 0.0  # when its batch began
 
 
 class ThreadFailed(Exception):
-    """The translators' thread has ended: nothing is translated again."""
+    """Nothing is translated again."""
 
 
 class Batcher:
@@ -49,7 +48,7 @@ class Batcher:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
         self.is_warm = False
-        self.failure: str | None = None  # why the thread has ended without being told to
+        self.failure: str | None = None  # why the thread has ended unasked
 
     def start(self) -> None:
         self._thread.start()
@@ -87,7 +86,6 @@ class Batcher:
             self._fail(error, batch)
 
     def _fail(self, error: BaseException, batch: list[Job]) -> None:
-        """Says why the thread ends, and fails all jobs."""
         reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
         with self._changed:
             self.failure = reason
@@ -104,7 +102,6 @@ class Batcher:
             self._changed.wait_for(lambda: len(self._queue) >= count or self._is_stopping, timeout)
 
     def _next(self) -> list[Job]:
-        """The next batch; empty when the thread is to end."""
         while True:
             self._wait_for(1)
             with self._changed:
@@ -112,7 +109,7 @@ class Batcher:
                     return batch
 
     def _take(self) -> list[Job]:
-        """Takes the oldest job from the queue, and those that fit into a batch with it; drops what nobody waits for.
+        """Takes the oldest job and those that fit into a batch with it; drops what nobody waits for.
 
         The batch ends at the first job too long for the room left, so that no line waits for shorter ones.
         """

@@ -1,4 +1,4 @@
-"""The fields of a request, whichever way a client sends them, and the two ways in which a request ends early."""
+"""The fields of a request, whichever way a client sends them, and the two ways in which it ends early."""
 
 import asyncio
 import json

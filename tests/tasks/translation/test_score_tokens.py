@@ -10,7 +10,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.tasks.translation import metrics as module
-from flax_transformer.tasks.translation.inference.choice import expected_utilities
+from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.metrics import ScoreTokens, note_on, score, score_tokens
 from flax_transformer.tasks.translation.significance import paired_tests
 

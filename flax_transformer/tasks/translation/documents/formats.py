@@ -1,15 +1,17 @@
-"""Documents: the texts to translate in a file, and the file with their translations in their place."""
+"""Documents: the texts to translate in a file, and the file with their translations in place.
+
+Markdown is CommonMark with tables and strikethrough.
+"""
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import imported
 from flax_transformer.data.lines import utf8_fault
 
 from . import markup
-from .markdown import split_markdown
 from .marked import Marked
 from .markup import Part
 
@@ -26,6 +28,26 @@ FORMATS = {
 }
 # Tags of messages and subtitles, and line ends.
 _PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:[\s/][^<>]*)?>|\{\\[^{}]*\}|\r?\n')
+_FRONT_MATTER = re.compile(r'\A(---|\+\+\+)[ \t]*\n.*?\n(?:\1|\.\.\.)[ \t]*\n', re.S)
+_PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'
+# How a token of a line is written, from where it begins.
+_WRITTEN = {
+    'image': re.compile(rf'!\[(?:[^\[\]\\]|\\.)*\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
+    'link_close': re.compile(rf'\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
+    'softbreak': re.compile(r'[ \t]*\n[ \t]*'),
+    'hardbreak': re.compile(r'(?: {2,}|\\)\n[ \t]*'),
+    'code_inline': re.compile(r'(`+)(?!`).*?(?<!`)\1(?!`)', re.S),
+    'autolink': re.compile('<[^>]*>'),
+}
+_KINDS = {
+    'text': 'text',
+    'text_special': 'text',
+    'softbreak': 'text',
+    'hardbreak': 'break',
+    'image': 'void',
+    'code_inline': 'literal',
+    'autolink': 'literal',
+}
 _TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 
@@ -48,7 +70,7 @@ class Document(NamedTuple):
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:
-    """The document in a file's content. Raises UserError, which names the place, if it is none."""
+    """Raises UserError, which names the place, if the content is no such document."""
     try:
         text = content.decode('utf-8')
     except UnicodeDecodeError as error:
@@ -57,13 +79,13 @@ def read_document(content: bytes, form: str, place: str) -> Document:
     if '\0' in text:
         raise UserError(f'{place}: got a zero byte, expected text')
     if form == 'html':
-        return Document([markup.split_html(text)], faults=markup.unclosed(markup.html_tokens(text), place))
+        return Document([markup.split_html(text)], faults=markup.unclosed(text, place))
     if form == 'po':
         return _po(text, place)
     if form == 'srt':
         return _srt(text, place)
     if form == 'markdown':
-        return Document([split_markdown(text)])
+        return Document([_markdown(text)])
     if form == 'xliff':
         return Document([markup.split_xliff(text, place)])
     return Document([markup.split_xml(text, place=place)])
@@ -73,6 +95,68 @@ def plain_parts(text: str) -> list[Part]:
     """The parts of a text of lines, which may have tags."""
     tokens = markup.tokens_of(text, _PLAIN)
     return markup.split_tokens(tokens, [token.raw.endswith('\n') for token in tokens])
+
+
+def _markdown(text: str) -> list[Part]:
+    """The parts of a text; front matter, code, tags and addresses are kept."""
+    library = imported('markdown_it', 'documents', 'Markdown')
+    # Texts are not joined with characters that are written in another way, such as \* and &amp;.
+    reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
+    front = _FRONT_MATTER.match(text)
+    done = begin = front.end() if front else 0
+    lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]
+    parts: list[Part] = [text[:begin]]
+    for token in reader.parse(text[begin:]):
+        if token.type not in ('html_block', 'inline'):
+            continue
+        start, stop = lines[token.map[0]], lines[token.map[1]]
+        if token.type == 'html_block':
+            parts += [text[done:start], *markup.split_html(text[start:stop])]
+            done = stop
+        else:
+            first, *more = token.content.split('\n')
+            last = more[-1].strip() if more else first
+            start = text.find(first, max(done, start), stop)
+            stop = text.find(last, lines[token.map[0] + len(more)] if more else start, stop) + len(last)
+            tokens = _markdown_tokens(token.content, token.children)
+            if start >= 0 and tokens:  # a cell with an escaped | is nowhere, and stays
+                is_split = [token.kind == 'break' for token in tokens]
+                parts += [text[done:start], *markup.split_tokens(tokens, is_split, _escape_markdown)]
+                done = stop
+    return [*parts, text[done:]]
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r'([\\`*\[\]<])', r'\\\1', text)
+
+
+def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
+    """The tokens of a paragraph, heading or cell; none if they do not follow each other in it."""
+    found: list[markup.Token] = []
+    at = 0
+    rest = iter(children)
+    for token in rest:
+        start = at
+        kind = token.type
+        value = '\n' if kind == 'softbreak' else token.content
+        if token.markup == 'autolink':
+            kind = 'autolink'
+            next(rest), next(rest)  # its text, and its end
+        if kind in ('text', 'html_inline'):
+            opening = value
+        else:
+            opening = '[' if kind == 'link_open' else token.markup
+        written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
+        if not (match := written.match(content, at)):
+            return []
+        at = match.end()
+        raw = content[start:at]
+        if kind == 'html_inline':
+            found += markup.html_tokens(raw)
+        else:
+            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
+            found.append(markup.Token(form, raw, token.tag, value))
+    return found if at == len(content) else []
 
 
 def _po(text: str, place: str) -> Document:
@@ -88,8 +172,11 @@ def _po(text: str, place: str) -> Document:
     owners = []
     faults = []
     for entry in file:
-        forms = entry.msgstr_plural if entry.msgid_plural else {None: entry.msgstr}
-        wanted = range(count) if entry.msgid_plural else [None]
+        forms = {None: entry.msgstr}
+        wanted = [None]
+        if entry.msgid_plural:
+            forms = entry.msgstr_plural
+            wanted = range(count)
         if entry.msgid_plural and (not header or {*forms} != {*wanted}):
             got = ', '.join(f'msgstr[{form}]' for form in sorted(forms)) or 'no msgstr[0]'
             why = '' if header else '; the header has no Plural-Forms'

@@ -15,7 +15,7 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 # Most models copy these, which they see in place of literals.
 _STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
-# A word; its group is without the signs around it, such as quotes and commas, unless it has no others.
+# A word; its group is without the signs around it, unless it has no others.
 _LATIN = 'A-Za-z0-9À-ɏ'
 _GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
@@ -78,8 +78,8 @@ def translate_marked(
     """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
 
     The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
-    stand-in once, the text is translated without its literals. A text with tags has its best translation only, as
-    alignment is of that one. `options` are those of the translator's call.
+    stand-in once, the text is translated without its literals. A text with tags has its best translation only.
+    `options` are those of the translator's call.
     """
     options['alignment'] = alignment or any(line.spans for line in lines)
     texts = [_Aside(line, _STAND_INS) for line in lines]
@@ -106,7 +106,7 @@ def translate_marked(
 
 
 class _Aside:
-    """A text as the model gets it, and what is put back afterwards."""
+    """A text as the model gets it, and what is put back."""
 
     def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
         self.tags: list[Span] = []
@@ -127,7 +127,7 @@ class _Aside:
             else:
                 self.tags.append(here)
         self._text += line.text[done:]
-        # A tag may have stood between two spaces.
+        # A tag may stand between spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
         if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
             self.asked = ''  # nothing to translate
@@ -189,10 +189,10 @@ def _is_sign(character: str) -> bool:
 
 
 def ends_of(tags: Sequence[Any]) -> dict[int, int]:
-    """After which tag (Span or Token) each element ends, by the number of its opening tag; elements do not cross."""
+    """After which tag (Span or Token) an element ends, by the number of its opening tag; elements do not cross."""
     ends: dict[int, int] = {}
     stack: list[int] = []
-    waiting: Counter[str] = Counter()  # names of those on the stack
+    waiting: Counter[str] = Counter()  # names on the stack
     for number, tag in enumerate(tags):
         if tag.kind == 'open':
             stack.append(number)
@@ -210,7 +210,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
     words = list(_WORD.finditer(text))
     ends = ends_of(spans)
     firsts, lasts = [word.start(1) for word in words], [word.end(1) for word in words]
-    stack = [(_Element('', '', range(len(words))), -1)]  # what is open, and the number of its closing tag
+    stack = [(_Element('', '', range(len(words))), -1)]  # elements, and the numbers of their closing tags
     for number, span in enumerate(spans):
         if number == stack[-1][1]:
             stack.pop()

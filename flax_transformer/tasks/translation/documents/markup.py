@@ -22,8 +22,8 @@ tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = ['area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'meta', 'param', 'source', 'track', 'wbr']
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # may go unclosed
-_NO_LANGUAGE = 'code kbd math pre samp svg textarea var'  # what is in them is no language
-# An unclosed comment or section runs to the end, as in browsers, so that a text is read once.
+_NO_LANGUAGE = 'code kbd math pre samp svg textarea var'
+# An unclosed comment or section runs to the end, as in browsers.
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
     | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
@@ -32,7 +32,7 @@ _MARKUP = r"""
 _XML = re.compile(_MARKUP, re.S | re.X)
 _HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
-# XLIFF: what has sources, a source and its target if there is one, and the tags around markup of another format.
+# XLIFF: what has sources, a source and its target, and the tags around markup of another format.
 _UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
 _SOURCE = re.compile(
     r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
@@ -56,7 +56,7 @@ class Tags(NamedTuple):
 
     ignored: Collection[str] = ()  # what is in them is not translated
     splitting: Collection[str] = ()  # a sentence ends at them
-    non_splitting: Collection[str] = ()  # and at these it does not
+    non_splitting: Collection[str] = ()  # and not at these
 
 
 NO_TAGS = Tags()
@@ -103,7 +103,7 @@ def split_tokens(
         if end:
             inner = tokens[number - 1 : end]
             stays = token.name in ignored or _KEPT.search(token.raw)
-            # A sign with a link, or an anchor, is no text.
+            # A link on a sign, or an anchor, is no text.
             is_blank = not splits and not any(part.kind == 'text' and re.search(r'\w', part.value) for part in inner)
             if stays or is_blank:
                 token = Token('literal' if stays else 'void', ''.join(part.raw for part in inner), token.name)
@@ -153,7 +153,7 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
 
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
-    """What a pattern finds in a text, by its groups `close` and `name` or as entities, and the texts between."""
+    """What a pattern finds in a text, by its groups `close` and `name` or as entities, and what is between."""
     tokens = []
     done = 0
     for match in pattern.finditer(text):
@@ -164,7 +164,7 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
         kind = 'open'
         if raw.startswith('&'):
             value = html.unescape(raw)
-            # Symbols such as &copy;, spaces at an edge and entities of the document's own stand as they are.
+            # Symbols such as &copy;, spaces at an edge and the document's own entities stay.
             is_symbol = unicodedata.category(value[0])[0] == 'S' and value not in '<>'
             is_edge = value.isspace() and not text[end : end + 1].isalnum()
             kind = 'other' if is_symbol or is_edge or (value == raw and raw.endswith(';')) else 'text'
@@ -187,8 +187,9 @@ def html_tokens(text: str) -> list[Token]:
     return tokens
 
 
-def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
+def unclosed(text: str, place: str) -> list[str]:
     """Messages about the tags of HTML that lack their other half."""
+    tokens = html_tokens(text)
     ends = ends_of(tokens)
     left_open = _LEFT_OPEN.split()
     paired = {*ends, *(end - 1 for end in ends.values())}

@@ -80,7 +80,7 @@ class Runner:
         Args:
           columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
-          last: an array [sentences, ...] that comes after those of the columns; -1 in rows without a sentence.
+          last: one more array [sentences, ...]; -1 in rows without a sentence.
         """
         if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
             raise RuntimeError(
@@ -109,7 +109,6 @@ class Runner:
         return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
 
     def _sizes(self, slots: int) -> list[int]:
-        """The batch sizes of a bucket; the last is a full batch."""
         devices = len(self.devices)
         full = max(self.batch_tokens // slots // devices, 1) * devices
         return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
@@ -132,7 +131,6 @@ class Runner:
             order = order[rows:]
 
     def release(self) -> None:
-        """Drops the copies of the last parameters."""
         self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:

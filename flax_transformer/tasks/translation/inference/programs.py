@@ -23,7 +23,7 @@ from .ids import SpecialIds, attend_ids, score_ids, translate_ids
 
 
 class Programs:
-    """The jitted functions of some models and a search, and the runner that feeds them; parameters are arguments."""
+    """The jitted functions of some models and a search, whose first argument is the weights, and their runner."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Programs:
 
     @cached_property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`ids.translate_ids(weights, source, prefix=None, required=None)`, jitted.
+        """See `ids.translate_ids`.
 
         Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
         """
@@ -97,14 +97,13 @@ class Programs:
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
-        """`ids.score_ids(weights, source, target)`, jitted."""
         if self.decoding.coverage_penalty:
             require(self.models, 'cross_attention', 'decoding.coverage_penalty')
         return self._jitted(score_ids, decoding=self.decoding)
 
     @cached_property
     def attend_ids(self) -> Callable[..., jax.Array]:
-        """`ids.attend_ids(weights, source, target)`, jitted. Raises UserError for models that cannot."""
+        """Raises UserError for models that cannot."""
         require(self.models, 'cross_attention', 'word alignment')
         return self._jitted(attend_ids)
 
@@ -143,7 +142,7 @@ class Programs:
         return jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, weights)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Raises BadLine, which quotes the text, if one has more tokens than the models have positions."""
+        """Raises BadLine for a text of more tokens than the models have positions."""
         limit = self.max_positions
         for index, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             if limit is not None and len(tokens) > limit:
@@ -155,7 +154,7 @@ class Programs:
                 )
 
     def check_numbers(self, params: Any, scores: Iterable[float]) -> None:
-        """Raises UserError if a score is NaN, or that of no hypothesis because the parameters are not finite."""
+        """Raises UserError if the scores show that the parameters are not finite."""
         scores = list(scores)
         is_broken = any(map(math.isnan, scores))
         # A beam ranks NaN below everything and so finds nothing, as it also may under strict bans.

@@ -164,7 +164,6 @@ class Calibration:
 
 
 def _read(found: Any, count: int) -> Regression:
-    """Raises ValueError, TypeError or LookupError for anything but a regression on so many features."""
     weights = np.array(found['weights'], np.float64)
     bias = float(found['bias'])
     if weights.shape != (count,) or not np.isfinite([*weights, bias]).all():

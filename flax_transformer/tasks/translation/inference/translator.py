@@ -27,11 +27,10 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .batch_runner import Runner
-from .choice import best_of_each
 from .lines import Line, split_into_parts
 from .programs import Programs
 from .quality import Calibration
-from .result import Translation, Translations, align_ids, joined_lines, make_translation, text_of
+from .result import Translation, Translations, align_ids, best_of_each, joined_lines, make_translation, text_of
 from .terms import Demands, Phrase, demands_of
 
 Model = ModelConfig | TranslationModel
@@ -104,8 +103,8 @@ class Translator(Streams):
     ) -> Self:
         """The translator of a run directory's best checkpoint, or of the mean that training.average_last asks for.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Further
-        runs make an ensemble with the first one's settings. `decoding` overrides fields of the run's DecodingConfig.
+        `step`, or a path such as `RUN@12000`, `RUN@last`, `RUN@best` or `RUN@average`, chooses another. Further runs
+        make an ensemble with the first one's settings. `decoding` overrides fields of the run's DecodingConfig.
         """
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
@@ -189,7 +188,6 @@ class Translator(Streams):
 
     @property
     def runner(self) -> Runner:
-        """Puts batches onto the devices, and counts the compiled programs."""
         return self.programs.runner
 
     @property
@@ -268,7 +266,6 @@ class Translator(Streams):
         return split_into_parts(line, count_tokens, self.programs.max_source_tokens, language)
 
     def _encode_prefixes(self, split: Sequence[Line], prefixes: Sequence[str | bytes | None]) -> list[list[int]]:
-        """The ids, without EOS, that the translation of each part of the lines begins with."""
         texts = _texts(prefix or '' for prefix in prefixes)
         encoded = self.tokenizer.encode_target(texts)
         self.programs.check_lengths('prefix', texts, encoded)
@@ -294,7 +291,6 @@ class Translator(Streams):
         return best
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
-        """Sources and, if there are any, what targets begin with."""
         if self.first_id is not None:
             prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
         return [sources] if prefixes is None else [sources, prefixes]

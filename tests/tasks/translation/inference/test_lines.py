@@ -11,9 +11,13 @@ from random_lines import check_lines, random_line, tiny_translator
 from flax_transformer import Translator
 from flax_transformer.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.tasks.translation.inference.choice import best_of_each
 from flax_transformer.tasks.translation.inference.lines import split_into_parts, split_sentences
-from flax_transformer.tasks.translation.inference.result import has_loop, is_untranslated, make_translation
+from flax_transformer.tasks.translation.inference.result import (
+    best_of_each,
+    has_loop,
+    is_untranslated,
+    make_translation,
+)
 
 
 @pytest.fixture(scope='module')

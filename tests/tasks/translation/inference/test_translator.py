@@ -21,7 +21,7 @@ from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerC
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.api import make_trainer
-from flax_transformer.tasks.translation.inference.choice import expected_utilities
+from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes
