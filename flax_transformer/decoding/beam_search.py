@@ -84,14 +84,13 @@ def beam_search(
         live, finished, parents = _extend(parts, diversity, beams.position, problem)
         is_closed = beams.is_closed | (beams.position + 1 >= problem.max_lengths)
         is_closed |= _cannot_improve(live, finished, beams.position, problem, groups)
-        unless_closed = lambda new, old: jnp.where(beams.is_closed.reshape(-1, *[1] * (new.ndim - 1)), old, new)
-        live, finished = jax.tree.map(unless_closed, (live, finished), (beams.live, beams.finished))
+        live, finished = _select(beams.is_closed, (beams.live, beams.finished), (live, finished))
         return _Beams(beams.position + 1, live, finished, is_closed, _follow(state, parents))
 
     is_running = lambda beams: ~jnp.all(beams.is_closed)
     beams = _first_beams(state, problem, width, groups)
     beams = run_search(next_beams, is_running, beams, length=problem.length, width=width)
-    # A group that stopped early is full, so none of its live hypotheses, which were not cut, is returned.
+    # A group that stopped early is full: none of its live hypotheses, which were not cut, is returned.
     return _merge([_best(*part, problem) for part in _split((beams.live, beams.finished), groups)], problem)
 
 
@@ -102,18 +101,13 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     token_log_probs = jnp.zeros((batch, width, length), jnp.float32)
     none = jnp.full((batch, width), NEG_INF, jnp.float32)
     zeros = jnp.zeros((batch, width), jnp.int32)
-    log_probs = jnp.tile(jnp.array(([0.0] + [NEG_INF] * (width // groups - 1)) * groups, jnp.float32), (batch, 1))
-    has_slots = bool(jax.tree.leaves(state.slots))
-    ancestry = jnp.zeros((batch, width, length), jnp.int32) if has_slots else None
+    log_probs = none.at[:, :: width // groups].set(0.0)
+    state_scores = jnp.zeros((batch, width), jnp.float32)
+    counts = None if problem.required is None else no_counts(problem.required, width)
+    ancestry = jnp.zeros((batch, width, length), jnp.int32) if jax.tree.leaves(state.slots) else None
     return _Beams(
         position=jnp.int32(0),
-        live=_Live(
-            tokens,
-            token_log_probs,
-            log_probs,
-            jnp.zeros((batch, width), jnp.float32),
-            None if problem.required is None else no_counts(problem.required, width),
-        ),
+        live=_Live(tokens, token_log_probs, log_probs, state_scores, counts),
         finished=Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs),
         is_closed=jnp.zeros(batch, bool),
         state=state._replace(cache=repeat(state.cache, width), ancestry=ancestry),
@@ -260,28 +254,31 @@ def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypothes
 
 def _merge(best: Sequence[Hypotheses], problem: SearchProblem) -> Hypotheses:
     """The hypotheses of all groups, each once; missing ones are blank."""
-    found = _concatenate(best)
+    merged = _concatenate(best)
     if len(best) > 1:
-        found = _sort(found)
-        same = jnp.all(found.tokens[:, :, None] == found.tokens[:, None], axis=-1)
-        same &= found.lengths[:, :, None] == found.lengths[:, None]
+        merged = _sort(merged)
+        same = jnp.all(merged.tokens[:, :, None] == merged.tokens[:, None], axis=-1)
+        same &= merged.lengths[:, :, None] == merged.lengths[:, None]
         is_repeat = jnp.any(jnp.tril(same, -1), axis=-1)
-        found = _sort(found._replace(log_probs=jnp.where(is_repeat, NEG_INF, found.log_probs)))
-    is_real = _is_real(found.log_probs)  # there may be fewer than W hypotheses
-    return Hypotheses(
-        tokens=jnp.where(is_real[:, :, None], found.tokens, problem.pad_id),
-        scores=jnp.where(is_real, found.scores, NEG_INF),
-        log_probs=jnp.where(is_real, found.log_probs, NEG_INF),
-        lengths=jnp.where(is_real, found.lengths, 0),
-        is_finished=found.is_finished & is_real,
-        token_log_probs=jnp.where(is_real[:, :, None], found.token_log_probs, 0.0),
-    )
+        merged = _sort(merged._replace(log_probs=jnp.where(is_repeat, NEG_INF, merged.log_probs)))
+    # There may be fewer than W hypotheses.
+    blank = Hypotheses(problem.pad_id, NEG_INF, NEG_INF, lengths=0, is_finished=False, token_log_probs=0.0)
+    return _select(_is_real(merged.log_probs), merged, blank)
 
 
-def _sort(found: Hypotheses) -> Hypotheses:
+def _sort(hypotheses: Hypotheses) -> Hypotheses:
     """Finished ones, cut ones, then those that do not exist; each by score, stable."""
-    kind = jnp.where(_is_real(found.log_probs), jnp.where(found.is_finished, 0, 1), 2)
-    return gather_beams(found, jnp.lexsort((-found.scores, kind), axis=1))
+    kind = jnp.where(_is_real(hypotheses.log_probs), ~hypotheses.is_finished, 2)
+    return gather_beams(hypotheses, jnp.lexsort((-hypotheses.scores, kind), axis=1))
+
+
+def _select(mask: jax.Array, chosen: Any, other: Any) -> Any:
+    """The leaves [B, ...] of one tree where the mask [B] or [B, W] is true, else those of the other."""
+
+    def pick(x: jax.Array, y: Any) -> jax.Array:
+        return jnp.where(mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim)), x, y)
+
+    return jax.tree.map(pick, chosen, other)
 
 
 def _is_real(values: jax.Array) -> jax.Array:

@@ -15,14 +15,14 @@ MOST_TER_WORDS = 1000  # a longer line is not scored: TER takes 30 s for two dif
 NO_TER = f'TER is left out: a line has more than {MOST_TER_WORDS:,} words'
 BUCKETS = (10, 20, 30, 50)  # upper limits, in words or characters of the source; the last bucket has none
 
-# ISO 639-1 and 639-3, and what people write instead.
+# By `two_letters`, or what people write instead.
 _TOKENIZERS = {
-    **dict.fromkeys(('zh', 'zho', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn'), 'zh'),
-    **dict.fromkeys(('ja', 'jpn', 'jp'), 'ja-mecab'),
-    **dict.fromkeys(('ko', 'kor'), 'ko-mecab'),
+    **dict.fromkeys(('zh', 'chi', 'cmn', 'yue', 'wuu', 'lzh', 'cn'), 'zh'),
+    **dict.fromkeys(('ja', 'jp'), 'ja-mecab'),
+    'ko': 'ko-mecab',
 }
 # Written without spaces too, and without a tokenizer in sacreBLEU: Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha.
-_OTHERS = ('th', 'tha', 'lo', 'lao', 'km', 'khm', 'my', 'mya', 'bur', 'bo', 'bod', 'tib', 'dz', 'dzo')
+_OTHERS = ('th', 'lo', 'km', 'my', 'bur', 'bo', 'tib', 'dz')
 _PACKAGES = {'ja-mecab': 'sacrebleu[ja]', 'ko-mecab': 'sacrebleu[ko]'}
 
 
@@ -31,7 +31,7 @@ class ScoreTokens(NamedTuple):
 
     bleu: str = '13a'  # BLEU's tokenizer, by sacreBLEU's name
     is_asian: bool = False  # TER takes each Chinese character for a word
-    note: str = ''  # why this is not what sacreBLEU or the literature would take
+    note: str = ''  # why this is not what sacreBLEU would take
 
 
 SPACED = ScoreTokens()  # most languages'
@@ -95,7 +95,7 @@ def _problem_with(tokenizer: str) -> str:
 
 @dataclass(frozen=True)
 class BucketScores:
-    words: str  # in the source, such as `11-20`; characters where it is written without spaces
+    words: str  # of the source, such as `11-20`; characters where it is written without spaces
     num_lines: int
     bleu: float
     chrf: float
@@ -117,7 +117,7 @@ class Scores:
     length_ratio: float  # tokens of translations / references, as BLEU counts them
     num_lines: int
     num_truncated: int
-    has_four_words: bool  # some translation has 4-grams of tokens for BLEU to count
+    has_four_words: bool  # some translation has 4-grams for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
     length_unit: str = 'words'  # what by_length counts: these, or characters
     bleu_note: str = ''  # a note on BLEU's tokenizer; see `score_tokens`

@@ -80,15 +80,15 @@ def row_for(pairs: int) -> Row:
     [(192, 400), (192, 5400), (192, 8000), (192, 8000), (320, 18500)]
     """
     known, *columns = zip(*TABLE, strict=True)
-    found = Row(pairs, *(between(pairs, *zip(known, column, strict=True)) for column in columns))
-    return found._replace(
-        pieces=round(found.pieces / 100) * 100,
-        d_model=round(found.d_model / 64) * 64,
-        layers=round(found.layers),
-        weight_decay=float(f'{found.weight_decay:.2g}'),
-        learning_rate=float(f'{found.learning_rate:.2g}'),
-        tokens_per_step=round(found.tokens_per_step / 1024) * 1024,
-        passes=round(found.passes, 2),
+    row = Row(pairs, *(between(pairs, *zip(known, column, strict=True)) for column in columns))
+    return row._replace(
+        pieces=round(row.pieces / 100) * 100,
+        d_model=round(row.d_model / 64) * 64,
+        layers=round(row.layers),
+        weight_decay=float(f'{row.weight_decay:.2g}'),
+        learning_rate=float(f'{row.learning_rate:.2g}'),
+        tokens_per_step=round(row.tokens_per_step / 1024) * 1024,
+        passes=round(row.passes, 2),
     )
 
 
@@ -194,8 +194,8 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         section = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
         open_training(section.corpora[0], section)  # raises if the text repeats itself too much
     lines = [f'{options.source.name} and {options.target.name}: {facts.pairs:,} pairs {source}-{target}']
-    for name, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
-        lines.append(f'  {name}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
+    for side, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
+        lines.append(f'  {side}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if held_out:
         lines.append(f'  {held_out:,} of the pairs are held out for validation')
     candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
@@ -265,15 +265,14 @@ def _check(file: Path, options: NewOptions) -> None:
     if options.source is None or options.target is None:
         raise UserError(f'new: give --source and --target, as in: new {file} --source train.en --target train.de')
     for kind in ('valid', 'test'):
-        given = [getattr(options, f'{kind}_{side}') is not None for side in ('source', 'target')]
-        if any(given) and not all(given):
+        if (getattr(options, f'{kind}_source') is None) != (getattr(options, f'{kind}_target') is None):
             raise UserError(f'got one of --{kind}-source and --{kind}-target, expected both or neither')
-    for given in (file, *(getattr(options, name) for name in vars(options))):
-        if isinstance(given, Path):
-            if given != file and not given.is_file():
-                raise UserError(f'{given} does not exist, or is not a file')
-            if ',' in str(given.absolute()) or '{lang}' in str(given.absolute()):
-                raise UserError(f'{given.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
+    given = [value for value in vars(options).values() if isinstance(value, Path)]
+    for path in (file, *given):
+        if path != file and not path.is_file():
+            raise UserError(f'{path} does not exist, or is not a file')
+        if ',' in str(path.absolute()) or '{lang}' in str(path.absolute()):
+            raise UserError(f'{path.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
 def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, Any]:

@@ -1,30 +1,37 @@
-"""How a translation model is trained, and on what batches."""
+"""How a translation model is trained and validated."""
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.batches import PackedBatches
+from flax_transformer.common.installing import install_command
+from flax_transformer.data.bitext.batches import Batch, PackedBatches, loss_batches
 from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.monitor.reporter import Reporter
+from flax_transformer.engine.task import Params
 from flax_transformer.engine.task_value import Training
-from flax_transformer.engine.validation import held_out
+from flax_transformer.engine.trainer import Trainer
+from flax_transformer.engine.validation import Validation, held_out
 
 from .calibration import calibrate
 from .config import Config
+from .inference.programs import Programs
 from .inference.quality import FEWEST
 from .inference.translator import Translator
+from .metrics import make_metrics, note_on
 from .model import family_of, source_table
-from .preparation import Prepared, interleaved, keep, prepare_run
+from .preparation import Prepared, ValidationSet, interleaved, keep, of_each_corpus, prepare_run
 from .run import Run
 from .task import TranslationTask, with_dtype
-from .validation import TranslationValidation
 
 
 class TrainingData(PackedBatches):
@@ -58,6 +65,124 @@ class TrainingData(PackedBatches):
     def describe(self, position: Any) -> dict[str, Any]:
         """The sentences of the batch at a position, by their numbers in each corpus, from 1."""
         return {'sentences': dict(zip(self._corpora, self.sentences(position), strict=True))}
+
+
+Translated = dict[tuple[str, int], str]  # translations by name of the set and index of the sentence
+
+
+class TranslationValidation(Validation):
+    """Scores the validation sets, and translates as `flax-transformer translate` would, for BLEU and for samples."""
+
+    def __init__(self, config: Config, prepared: Prepared, trainer: Trainer) -> None:
+        super().__init__(trainer)
+        self._config = config
+        self._tokenizer = prepared.tokenizer
+        self._sets = prepared.validation
+
+        count = config.training.evaluate_bleu
+        if count is None:
+            count = sum(len(own.pairs) for own in self._sets)
+        self._scored = interleaved(self._sets, count)
+        self._samples = interleaved(self._sets, config.training.sample_translations)
+        self.predicts = bool(self._scored or self._samples)
+
+        self._programs: Programs | None = None
+        self._can_draw = config.training.draw_attention
+        self._is_explained = False
+
+    def batches(self) -> Sequence[Batch]:
+        config = self._config
+        return loss_batches(
+            of_each_corpus(config.data, self._sets),
+            config.model,
+            config.data,
+            num_rows=config.rows_per_step,
+            multiple_of=len(self.trainer.devices),
+        )
+
+    def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, Any]:
+        try:
+            return self._translate_and_score(step, params, reporter)
+        finally:
+            if self._programs:
+                self._programs.runner.release()  # training needs the memory
+
+    def _translate_and_score(self, step: int, params: Params, reporter: Reporter) -> dict[str, Any]:
+        translated = self._translate(params)
+        for number, (own, i) in enumerate(self._samples, start=1):
+            source, translation = own.pairs.sources[i], translated[own.name, i]
+            reporter.sample(step, number, source=source, reference=own.pairs.targets[i], translation=translation)
+            if number == 1 and self._can_draw:
+                self._draw(self._translator_of(params, own), step, source, translation, reporter)
+
+        scores = self._score(translated)
+        if scores and not self._is_explained:
+            self._is_explained = True
+            notes = [f'BLEU is {scores["bleu_signature"]}']
+            notes += filter(None, (note_on(own.tokens, own.pairs.targets) for own in self._sets))
+            for note in dict.fromkeys(notes):
+                reporter.say(note)
+        return scores
+
+    def _translate(self, params: Params) -> Translated:
+        translated: Translated = {}
+        for own in self._sets:
+            chosen = sorted({i for owner, i in (*self._scored, *self._samples) if owner is own})
+            if chosen:
+                translations = self._translator_of(params, own)([own.pairs.sources[i] for i in chosen])
+                for i, translation in zip(chosen, translations, strict=True):
+                    translated[own.name, i] = translation.text
+        return translated
+
+    def _translator_of(self, params: Params, own: ValidationSet) -> Translator:
+        """The run's translator, compiled once, with these parameters and the languages of a set."""
+        config = self._config
+        translator = Translator(
+            config.model,
+            params,
+            self._tokenizer,
+            replace(config.decoding, target_language=own.tag),
+            parallel=config.parallel,
+            source_language=own.source_language,
+            target_language=own.target_language,
+            programs=self._programs,
+        )
+        self._programs = translator.programs
+        return translator
+
+    def _draw(self, translator: Translator, step: int, line: str, translation: str, reporter: Reporter) -> None:
+        """Draws the attention over a sample for TensorBoard; without matplotlib, says so once."""
+        from .inspection import attention_png
+
+        try:
+            reporter.picture(step, 'attention', attention_png(translator, line, translation))
+        except ImportError:
+            reporter.say(f'no pictures of attention: matplotlib is not installed: {install_command("plots")}')
+            self._can_draw = False
+
+    def _score(self, translated: Translated) -> dict[str, Any]:
+        """BLEU; with several sets, that of each and their mean, since they may be in different languages."""
+        bleu: dict[str, float] = {}
+        signatures: dict[str, str] = {}
+        for own in self._sets:
+            chosen = [i for owner, i in self._scored if owner is own]
+            if chosen:
+                metric = make_metrics(own.tokens)['bleu']
+                lines = [translated[own.name, i] for i in chosen]
+                bleu[own.name] = metric.corpus_score(lines, [[own.pairs.targets[i] for i in chosen]]).score
+                signatures[own.name] = str(metric.get_signature())
+        if not bleu:
+            return {}
+
+        scores: dict[str, Any] = {'bleu': sum(bleu.values()) / len(bleu)}
+        if len(bleu) > 1:
+            scores |= {f'bleu/{name}': score for name, score in bleu.items()}
+        scores['bleu_sentences'] = len(self._scored)
+        signature, *others = set(signatures.values())
+        if others:
+            signature = '; '.join(map(' '.join, signatures.items()))
+        scores['bleu_signature'] = signature
+        return scores
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:

@@ -37,7 +37,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
     from flax_transformer.tasks.translation import inspection
     from flax_transformer.tasks.translation.loading import load_run
     from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
-    from flax_transformer.tasks.translation.validation import TranslationValidation
+    from flax_transformer.tasks.translation.training import TranslationValidation
 
     config, params, tokenizer = load_run(copy_run)
 

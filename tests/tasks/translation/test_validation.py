@@ -22,7 +22,7 @@ from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.quality import Calibration
 from flax_transformer.tasks.translation.metrics import make_metrics, score_tokens
 from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
-from flax_transformer.tasks.translation.validation import TranslationValidation
+from flax_transformer.tasks.translation.training import TranslationValidation
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes
 
@@ -103,8 +103,8 @@ def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: TranslationV
     release = Runner.release
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runner, 'release', lambda runner: (kept.append(alive() - before), release(runner)))
-        patch.setattr('flax_transformer.tasks.translation.validation.loss_batches', lambda *args, **settings: [])
-        patch.setattr('flax_transformer.tasks.translation.validation.of_each_corpus', lambda *args: [])
+        patch.setattr('flax_transformer.tasks.translation.training.loss_batches', lambda *args, **settings: [])
+        patch.setattr('flax_transformer.tasks.translation.training.of_each_corpus', lambda *args: [])
         for _ in range(2):
             validation(TrainState(jnp.int32(3), params, None, None), Said())
             assert kept.pop() >= 3 * size, 'the copies on both devices'
