@@ -60,6 +60,12 @@ def toy_state(toys: Toys) -> DecodeState:
     return DecodeState(cache, {'table': toys.table, 'mix': toys.mix}, jnp.int32(0))
 
 
+def attending_step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+    """The toy, and an attention over three slots that depends on the prefix."""
+    logits, after = toy_step(tokens, state)
+    return logits, jax.nn.softmax(2 * after.cache['trace'][:, :3], axis=-1), after
+
+
 def problem_of(toys: Toys, length: int = LENGTH, **pieces) -> SearchProblem:
     return SearchProblem(toys.start, toys.max_lengths, length, EOS, PAD, **pieces)
 

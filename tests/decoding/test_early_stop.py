@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoding_toys import EOS, PAD, VOCAB_SIZE, Toys, assert_equal, make_toys, toy_state, toy_step
+from decoding_toys import EOS, PAD, VOCAB_SIZE, Toys, assert_equal, attending_step, make_toys, toy_state
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import transforms
@@ -94,11 +94,6 @@ def scorer_of(options: Options, stops_early: jax.Array) -> Scorer:
 
     bound = lambda *args: jnp.where(stops_early, chosen.bound(*args), jnp.inf)
     return Scorer(chosen.score, bound, state_score)
-
-
-def attending_step(tokens: jax.Array, state: DecodeState):
-    logits, after = toy_step(tokens, state)
-    return logits, jax.nn.softmax(2 * after.cache['trace'][:, :SOURCE], axis=-1), after
 
 
 @functools.partial(jax.jit, static_argnames=('width', 'groups', 'members'))

@@ -16,6 +16,7 @@ from decoding_toys import (
     Found,
     Toys,
     assert_same,
+    attending_step,
     every_prefix,
     hypotheses_of,
     is_clear,
@@ -27,10 +28,8 @@ from decoding_toys import (
     toy_step,
 )
 
-from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import transforms
 from flax_transformer.decoding.beam_search import beam_search
-from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import add, coverage_penalty, length_normalized, with_coverage, word_reward
 from flax_transformer.decoding.search import ensemble, ensemble_state
@@ -73,12 +72,6 @@ def test_a_word_reward_is_added_for_each_token(reward):
 
     score = lambda tokens, total: total + reward * len(tokens)
     compare(search(toys), toys, lambda i, n: exhaustive(model_of(toys, i), n, score))
-
-
-def attending_step(tokens, state: DecodeState):
-    """The toy, and an attention that depends on the prefix."""
-    logits, after = toy_step(tokens, state)
-    return logits, jax.nn.softmax(2 * after.cache['trace'][:, :SOURCE], axis=-1), after
 
 
 def coverage_of(toys: Toys, sentence: int, tokens: tuple[int, ...]) -> list[float]:
@@ -189,11 +182,3 @@ def test_diverse_groups_equal_the_algorithm_over_lists(width, groups, diversity)
         return reference_groups(model, max_length, width, groups, diversity)
 
     compare(result, toys, expect, least=0.7)
-
-
-def test_greedy_scores_with_any_scorer():
-    toys = make_toys(39, BATCH)
-    scorer = add(length_normalized('power', 1.0), word_reward(0.25))
-    found = jax.jit(lambda toys: greedy_search(toy_step, toy_state(toys), problem_of(toys, scorer=scorer)))(toys)
-    expected = found.log_probs / found.lengths + 0.25 * found.lengths
-    np.testing.assert_allclose(found.scores, expected, atol=1e-5)

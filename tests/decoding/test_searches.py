@@ -11,7 +11,6 @@ from decoding_toys import (
     EOS,
     LENGTH,
     PAD,
-    TOLERANCE,
     VOCAB_SIZE,
     WHOLE_SPACE,
     Toys,
@@ -136,20 +135,6 @@ def test_stopping_early_saves_steps_and_takes_none_too_many():
     assert steps[toys.max_lengths > 1].min() > 1
 
 
-def twin_toys(seed: int, batch: int) -> Toys:
-    """Toys in which ids 2 and 3 always tie, and go on differently."""
-    toys = make_toys(seed, batch)
-    toys.table[..., 3] = toys.table[..., 2]
-    toys.mix[..., 3] = toys.mix[..., 2]
-    return toys
-
-
-def test_ties_go_to_the_lower_id():
-    toys = twin_toys(12, BATCH)
-    check(beam(toys, 0.6, width=3), toys, lambda model, n: reference_beam(model, n, 3, 'gnmt', 0.6))
-    check(greedy(toys, 0.6), toys, lambda model, n: reference_greedy(model, n, 'gnmt', 0.6))
-
-
 def test_ties_go_to_the_lower_beam_then_the_lower_id():
     toys = jax.tree.map(np.zeros_like, make_toys(0, BATCH))._replace(max_lengths=np.full(BATCH, LENGTH, np.int32))
     # Everything ties. Step 1 ends 1 and keeps 2, 3. Step 2 has 21, 22, 23 | 31, 32, 33: two more end.
@@ -175,14 +160,3 @@ def test_a_sentence_does_not_depend_on_its_neighbors(search):
             *(np.where(is_kept.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(toys, neighbors, strict=True))
         )
         assert_equal(search(mixed, 0.6), result, is_kept)
-
-
-@pytest.mark.parametrize('search', [greedy, functools.partial(beam, width=3)], ids=['greedy', 'beam'])
-def test_more_slots_than_tokens_change_nothing_but_the_padding(search):
-    toys = make_toys(15, BATCH)
-    tight, roomy = search(toys, 0.6), search(toys, 0.6, length=LENGTH + 3)
-    assert (roomy.tokens[..., LENGTH:] == PAD).all()
-    # Two programs: the scores may differ in the last bits.
-    np.testing.assert_array_equal(roomy.tokens[..., :LENGTH], tight.tokens)
-    np.testing.assert_array_equal(roomy.lengths, tight.lengths)
-    np.testing.assert_allclose(roomy.scores, tight.scores, rtol=0, atol=TOLERANCE)

@@ -11,10 +11,9 @@ import pytest
 from traced import products, sums_over_tokens
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.ops.embedding import output_names
 from flax_transformer.rnn.config import RecurrentConfig
 from flax_transformer.rnn.layers import RecurrentLayer
-from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, init_params, resolve_dtype
+from flax_transformer.rnn.model import SHARDING_RULES, AttentionRNN, forward_flops, init_params
 
 V = 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -113,18 +112,6 @@ def test_a_fresh_layer_keeps_the_length_of_its_state() -> None:
     np.testing.assert_allclose(np.einsum('HGE,HGF->GEF', gates, gates), [np.eye(3)] * 3, atol=1e-5)
 
 
-def test_output_names_are_of_parameters() -> None:
-    config = small(tie_embeddings='none', logits_bias=True)
-    assert output_names(config) == ('projection', 'logits_bias')
-    assert set(output_names(config)) <= set(parameter_shapes(config))
-
-
-def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
-    assert resolve_dtype(small(dtype='auto'), 'cpu').dtype == 'float32'
-    assert resolve_dtype(small(dtype='auto'), 'tpu').dtype == 'bfloat16'
-    assert resolve_dtype(small(), 'gpu').dtype == 'float32'
-
-
 @pytest.mark.parametrize(
     ('cell', 'attention', 'input_feeding'),
     [('lstm', 'additive', True), ('gru', 'multiplicative', False)],
@@ -171,14 +158,6 @@ def test_flops_are_those_of_the_traced_products(cell, attention, input_feeding) 
     shapes, expected = parameter_shapes(config), forward_flops(config, *SLOTS).total
     assert products(jax.make_jaxpr(loss)(shapes).jaxpr) == expected
     assert products(jax.make_jaxpr(jax.grad(loss))(shapes).jaxpr) == 3 * expected
-
-
-def test_flops_by_part_by_hand() -> None:
-    """Two FLOPs for each weight, and for each weight of a mean over 7 annotations."""
-    flops = forward_flops(RecurrentConfig(**SIZES), *SLOTS)
-    assert flops.encoder == 7 * 2 * (2 * 48 * (16 + 12) + 2 * 48 * (24 + 12))
-    assert flops.attention == 5 * 7 * 2 * (12 + 24)
-    assert flops.logits == 5 * 2 * 16 * 50
 
 
 @pytest.mark.parametrize(

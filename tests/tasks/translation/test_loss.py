@@ -17,14 +17,13 @@ from traced import equations
 
 from flax_transformer.config import Config, DataConfig, ParallelConfig, TrainingConfig, TransformerConfig
 from flax_transformer.data.bitext.batches import Batch
-from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.losses import cross_entropy
 from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.tasks.api import make_trainer
-from flax_transformer.tasks.translation.task import TranslationTask, automatic_chunk, loss_sums, per_token
+from flax_transformer.tasks.translation.task import TranslationTask, loss_sums, per_token
 from flax_transformer.transformer.flops import forward_flops
-from flax_transformer.transformer.model import Transformer, parameter_shapes, shift_right
+from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 
 @pytest.fixture(scope='module')
@@ -68,46 +67,20 @@ def mixed_batch() -> Batch:
 
 
 def test_each_corpus_has_its_own_loss(params: Any) -> None:
-    """As if its tokens alone were weighed; together they are all."""
+    """As if its tokens alone were weighed; the losses of corpora are held below, in chunks."""
     batch = mixed_batch()
     loss = partial(LOSS, corpora=('a', 'b', 'c', 'none'))
     sums = jax.device_get(jax.jit(partial(eval_step, loss=loss))(params, batch))
     plain = evaluate(params, uneven_batch())
     assert sums['loss'] == plain['loss']
     assert plain.keys() == {'loss', 'nll', 'target_tokens', 'source_tokens'}
-    logits = jax.jit(Transformer(TINY).apply)(
-        {'params': params},
-        batch.source,
-        shift_right(batch.target, 0, batch.target_positions),
-        source_segments=batch.source_segments,
-        target_segments=batch.target_segments,
-        source_positions=batch.source_positions,
-        target_positions=batch.target_positions,
-    )
-    log_probs = np.asarray(jax.nn.log_softmax(logits))
-    nll = -np.take_along_axis(log_probs, batch.target[..., None], axis=-1)[..., 0]
     for number, name in enumerate('abc'):
         mine = (batch.target_segments > 0) & (batch.corpora == number)
         assert sums[f'target_tokens/{name}'] == mine.sum() > 0
-        assert float(sums[f'nll/{name}']) == pytest.approx(nll[mine].sum(), rel=1e-5)
     assert sum(float(sums[f'nll/{name}']) for name in 'abc') == pytest.approx(float(sums['nll']), rel=1e-6)
     means = mean_loss([sums, sums])
     assert means['nll/b'] == pytest.approx(float(sums['nll/b']) / float(sums['target_tokens/b']), rel=1e-6)
     assert 'nll/none' not in means  # no token has no mean
-
-
-@pytest.mark.parametrize('strategy', [pytest.param('pmap', marks=pytest.mark.slow), 'mesh'])
-def test_the_losses_of_corpora_do_not_depend_on_the_devices(strategy: str, params: Any) -> None:
-    step = partial(eval_step, loss=partial(LOSS, corpora=('a', 'b', 'c')))
-    devices = Devices(ParallelConfig(strategy, 4))
-    compiled = devices.compile(step)
-    got = mean_loss(
-        [compiled(devices.put(params, devices.replicated), devices.split(mixed_batch()), jax.random.key(0))]
-    )
-    expected = mean_loss([jax.jit(step)(params, mixed_batch())])
-    assert {'nll/a', 'nll/b', 'nll/c'} < got.keys() == expected.keys()
-    for name, value in expected.items():
-        assert got[name] == pytest.approx(value, rel=1e-5)
 
 
 def test_in_bfloat16_softmax_norms_logits_and_loss_are_float32_islands(params: Any) -> None:
@@ -206,14 +179,6 @@ def test_chunked_logits_are_never_whole_in_memory():
     whole = temporary(512)
     assert whole > 512 * 4000 * 4
     assert temporary(32) < whole / 4
-
-
-@pytest.mark.parametrize(
-    ('platform', 'slots', 'size'), [('cpu', 256, 2**23), ('gpu', 4194, 2**29), ('tpu', 1024, 2**25)]
-)
-def test_chunks_hold_so_many_slots_or_so_many_bytes(platform: str, slots: int, size: int) -> None:
-    assert automatic_chunk(replace(MODEL, vocab_size=32_000), platform) == slots
-    assert automatic_chunk(replace(MODEL, vocab_size=1024), platform) * 1024 * 4 == size
 
 
 @pytest.mark.parametrize(('device', 'slots'), [('cpu', 256), ('tpu', 1024)])

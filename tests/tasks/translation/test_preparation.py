@@ -1,6 +1,5 @@
 """What a run is prepared from: lines for the tokenizer, corpora as ids, validation sets; faults come first."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -14,57 +13,34 @@ from hypothesis import strategies as st
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfig
 from flax_transformer.data.bitext import cache
-from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.packing import join_rows
 from flax_transformer.tasks.translation import training
 from flax_transformer.tasks.translation.preparation import (
+    EvenSample,
     check_tokenizer,
     open_corpora,
     prepare,
     prepare_run,
-    sample_lines,
     train_tokenizer,
 )
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 
-class Numbered(Corpus):
-    """Pairs s0-t0, s1-t1, ... from `first` on, in chunks of some sizes."""
-
-    def __init__(self, first: int, chunks: list[int]) -> None:
-        super().__init__('numbered')
-        self.first, self.chunks = first, chunks
-
-    def place(self, index, side):
-        return f'{self.name}, pair {index}, side {side}'
-
-    def records(self):
-        number = self.first
-        for size in self.chunks:
-            numbers = range(number, number + size)
-            yield Records([b's%d' % n for n in numbers], [b't%d' % n for n in numbers])
-            number += size
-
-
 @settings(derandomize=True, deadline=None, max_examples=200)
-@given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 150))
-def test_lines_for_the_tokenizer_are_evenly_spaced_over_all_corpora(sizes: list[list[int]], most: int) -> None:
-    """All where they are few; else at least half of what may be, always both sides of a pair."""
-    total, corpora = 0, []
-    for chunks in sizes:
-        corpora.append(Numbered(total, chunks))
-        total += sum(chunks)
-    lines = sample_lines(corpora, most)
-    count = len(lines) // 2
-    numbers = [int(line[1:]) for line in lines[:count]]
-    assert lines == [f's{n}' for n in numbers] + [f't{n}' for n in numbers]
-    if total <= most:
-        assert numbers == list(range(total))
-    else:
-        assert most / 2 <= count <= most
-        step = numbers[1] - numbers[0] if count > 1 else total
-        assert numbers == list(range(0, total, step))
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 150))
+def test_an_even_sample_has_all_where_they_are_few_else_at_least_half_of_what_it_may(sizes: list, most: int) -> None:
+    sample = EvenSample(most)
+    for size in sizes:
+        numbers = range(sample.total, sample.total + size)
+        sample.add(Pairs([f's{n}' for n in numbers], [f't{n}' for n in numbers]))
+    total, (sources, targets) = sum(sizes), sample.sides
+    step = int(sources[1][1:]) if len(sources) > 1 else total
+    numbers = range(0, total, step)
+    assert sources == [f's{n}' for n in numbers]
+    assert targets == [f't{n}' for n in numbers]
+    assert (sample.total, min(total, most / 2) <= len(sources) <= most) == (total, True)
 
 
 TEXTS = {'en': 'one two three', 'de': 'öins zwäi drüi', 'el': 'ένα δύο τρία', 'ru': 'один два три'}
@@ -195,19 +171,6 @@ def test_a_fault_after_all_was_tokenized_keeps_that_and_the_run_can_begin_again(
     assert [file.name for file in (folder / 'run').iterdir()] == ['data_cache']
     monkeypatch.setattr(cache, '_write', lambda *_: pytest.fail('tokenized a second time'))
     assert len(digest_of(folder / 'run', config)) == 3
-
-
-def test_a_first_start_that_was_killed_while_it_tokenized_can_be_repeated(folder: Path) -> None:
-    """A kill leaves a lock that nobody holds and half a corpus, as the tests of the cache see."""
-    config = mixture(folder)
-    expected = digest_of(folder / 'whole', config)
-    shutil.copytree(folder / 'whole' / 'data_cache', folder / 'run' / 'data_cache')
-    half = next(path for path in (folder / 'run' / 'data_cache').iterdir() if path.is_dir())
-    (half / 'meta.json').unlink()
-    half.rename(half.with_suffix('.partial'))
-    assert digest_of(folder / 'run', config) == expected
-    names = [{path.name for path in (folder / name / 'data_cache').iterdir()} for name in ('run', 'whole')]
-    assert names[0] == names[1]
 
 
 def test_runs_share_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,11 +62,6 @@ def searching(translator: Translator, **decoding: object) -> Translator:
 
 
 @pytest.mark.slow
-def test_it_learns_to_copy(translator: Translator) -> None:
-    assert [one.text for one in translator(LINES)] == LINES
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     'decoding',
     [

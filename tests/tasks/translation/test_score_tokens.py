@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DataConfig
 from flax_transformer.tasks.translation import metrics as module
@@ -128,20 +127,6 @@ def test_minimum_bayes_risk_counts_the_target_languages_tokens() -> None:
     expected = [sum(sacrebleu.sentence_bleu(a, [b], tokenize='zh').score for b in texts) / 3 for a in texts]
     assert list(expected_utilities(texts, [1.0] * 3, 'bleu', 'zh')) == pytest.approx(expected)
     assert expected[0] > expected[2]
-
-
-def test_files_are_compared_in_their_language(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    references, ours = LINES['zh']
-    files = {name: tmp_path / name for name in ('source', 'reference', 'one', 'other')}
-    for name, lines in (('source', references), ('reference', references), ('one', ours), ('other', references)):
-        files[name].write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    command = ['compare', files['one'], files['other'], '--source', files['source'], '--reference', files['reference']]
-    command += ['--resamples', '5', '--trials', '5']
-    assert main([*map(str, command), '--data.target-language', 'zh_CN']) == 0
-    printed = capsys.readouterr().out
-    expected = sacrebleu.corpus_bleu(ours, [references], tokenize='zh').score
-    assert f'{expected:.2f}  100.00' in printed
-    assert '|tok:zh|' in printed
 
 
 OURS = ['The cat sat on the mat.', 'It is raining today', 'no', '', 'A b c d e f']
