@@ -21,8 +21,8 @@ import grain
 import numpy as np
 
 from flax_transformer.config import Config
-from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.tasks.translation.preparation import Prepared, open_corpora, prepare, train_tokenizer
+from flax_transformer.data.bitext.sources import open_training, read_corpus
+from flax_transformer.tasks.translation.preparation import Prepared, prepare, train_tokenizer
 from flax_transformer.tasks.translation.training import TrainingData
 
 SPEEDS = {'plain': 5e6, 'bpe_dropout': 5e5}  # target tokens a second
@@ -81,7 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         config = corpus(folder, args)
-        tokenizer = train_tokenizer(config, open_corpora(config.data))
+        tokenizer = train_tokenizer(config, [open_training(corpus, config.data)[0] for corpus in config.data.corpora])
         for name, speed in SPEEDS.items():
             config = replace(config, data=replace(config.data, bpe_dropout=0.1 if name == 'bpe_dropout' else 0.0))
             prepared = prepare(config, tokenizer, folder / 'cache', say=lambda text: None)

@@ -23,13 +23,14 @@ from measuring import peak_mib, resident_mib, run, seconds_in_turn
 from workload import training_step
 
 from flax_transformer.config import Config
-from flax_transformer.tasks.translation.preparation import open_corpora, prepare, train_tokenizer
+from flax_transformer.data.bitext.sources import open_training
+from flax_transformer.tasks.translation.preparation import prepare, train_tokenizer
 
 
 def prepare_stage(settings: Config, folder: Path) -> dict[str, float]:
     """Trains the tokenizer and tokenizes, in this process alone."""
     began = time.perf_counter()
-    tokenizer = train_tokenizer(settings, open_corpora(settings.data))
+    tokenizer = train_tokenizer(settings, [open_training(corpus, settings.data)[0] for corpus in settings.data.corpora])
     trained = time.perf_counter()
     tokenizer.save(folder / 'tokenizer')
     memory = peak_mib()

@@ -230,7 +230,7 @@ def candidates_for(
         'training.tokens_per_step': per_step,
         'decoding.max_source_tokens': slots,
     }
-    evaluation = 2 + min(held_out or HELD_OUT, HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
+    evaluation = 2 + (held_out or HELD_OUT) * pieces.per_pair[1] / per_step / 3  # a pass forward; samples
     most_dropout = between(facts.pairs, *MOST_DROPOUT)
 
     def dropout(passes: float) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Preparation of a training run: the tokenizer, the corpora as ids, the validation sets."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,27 +108,6 @@ def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:
     return pretrained_rows(config.model.embedding_from, config.data.root, tokens, config.model.d_model, say=say)
 
 
-def open_corpora(data: DataConfig) -> list[Corpus]:
-    """The training corpora, opened. Raises UserError if one does not exist."""
-    return [open_training(corpus, data)[0] for corpus in data.corpora]
-
-
-def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
-    settings = config.tokenizer
-    return SentencePieceTokenizer.train(
-        sample_lines(corpora, settings.max_sentences),
-        vocab_size=config.model.vocab_size,
-        algorithm=settings.algorithm,
-        normalization=settings.normalization,
-        byte_fallback=settings.byte_fallback,
-        character_coverage=settings.character_coverage,
-        pad_id=config.model.pad_id,
-        eos_id=config.model.eos_id,
-        unk_id=settings.unk_id,
-        languages=config.data.target_languages if config.data.language_tags else (),
-    )
-
-
 class EvenSample:
     """Evenly spaced pairs of all that are added: at most `most`, and at least half of that."""
 
@@ -148,14 +128,21 @@ class EvenSample:
                 del kept[1::2]
 
 
-def sample_lines(corpora: Sequence[Corpus], max_pairs: int) -> list[str]:
-    """Both sides of an `EvenSample` of all corpora."""
-    sample = EvenSample(max_pairs)
+def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
+    settings = asdict(config.tokenizer)
+    sample = EvenSample(settings.pop('max_sentences'))
     for corpus in corpora:
         for pairs in corpus.pairs():
             sample.add(pairs)
     sources, targets = sample.sides
-    return [*sources, *targets]
+    return SentencePieceTokenizer.train(
+        [*sources, *targets],
+        vocab_size=config.model.vocab_size,
+        pad_id=config.model.pad_id,
+        eos_id=config.model.eos_id,
+        languages=config.data.target_languages if config.data.language_tags else (),
+        **settings,
+    )
 
 
 def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Say) -> Prepared:
@@ -193,15 +180,14 @@ def _tokenized(
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     tokenizer = tokenizer.reading(settings.source_language)
     how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
-    options = {'unit': ' pairs', 'disable': not is_terminal(), 'leave': False, 'delay': 1}
-    with tqdm(desc=f'tokenizing {corpus.name}', **options) as bar:
+    name = f'tokenizing {corpus.name}'
+    with tqdm(desc=name, unit=' pairs', disable=not is_terminal(), leave=False, delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 
 def _report_filtered_pairs(name: str, pairs: TokenizedPairs, data: DataConfig, say: Say) -> None:
     total = len(pairs) + pairs.num_blank + pairs.num_too_long
-    tokens = int(pairs.target.offsets[-1])
-    say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {tokens:,} target tokens')
+    say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {pairs.target.offsets[-1]:,} target tokens')
     if pairs.num_blank:
         say(f'  left out: {pairs.num_blank:,} pairs with a blank side')
     if pairs.num_too_long:

@@ -102,7 +102,7 @@ def _compare(
     ours = _statistics(metric, baseline, references)
     others = _statistics(metric, system, references)
     lines, width = ours.shape
-    # Equal lines are drawn together, and exchanging what is equal changes nothing.
+    # Equal lines are drawn together, and exchanging equal translations changes nothing.
     kinds, counts = np.unique(np.concatenate([ours, others], axis=1), axis=0, return_counts=True)
     changes = (others - ours)[(others != ours).any(axis=1)]
 

@@ -15,17 +15,18 @@ from flax_transformer.config import CheckConfig, Config, CorpusConfig, DataConfi
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.packing import join_rows
+from flax_transformer.data.bitext.sources import open_training
 from flax_transformer.tasks.translation import training
 from flax_transformer.tasks.translation.preparation import (
     EvenSample,
     check_tokenizer,
-    open_corpora,
     prepare,
     prepare_run,
     train_tokenizer,
 )
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import Tokenizer
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
@@ -79,16 +80,20 @@ def mixture(folder: Path, **data: object) -> Config:
     return replace(config, model=replace(config.model, vocab_size=70), data=replace(config.data, **values))
 
 
+def tokenizer_of(config: Config) -> Tokenizer:
+    return train_tokenizer(config, [open_training(corpus, config.data)[0] for corpus in config.data.corpora])
+
+
 def test_the_tokenizer_learns_from_every_corpus_and_has_its_languages(folder: Path) -> None:
     config = mixture(folder)
-    tokenizer = train_tokenizer(config, open_corpora(config.data))
+    tokenizer = tokenizer_of(config)
     assert tokenizer.vocab_size == 70
     for text in TEXTS.values():
         assert tokenizer.unk_id not in tokenizer.encode([text])[0]
     assert list(tokenizer.languages) == ['de', 'el']
     plain = replace(config, data=replace(config.data, mixture=config.data.mixture[1:], language_tags=False))
     plain = replace(plain, data=replace(plain.data, target_language='el'))
-    other = train_tokenizer(plain, open_corpora(plain.data))
+    other = tokenizer_of(plain)
     assert other.languages == {}
     assert other.unk_id in other.encode([TEXTS['de']])[0]  # it saw none of that
 
@@ -144,7 +149,7 @@ def test_a_fault_in_a_validation_set_comes_before_any_corpus_is_tokenized(folder
 
 def test_the_tokenizer_of_another_model_is_refused_by_field(folder: Path) -> None:
     config = mixture(folder)
-    tokenizer = train_tokenizer(config, open_corpora(config.data))
+    tokenizer = tokenizer_of(config)
     for part, name, value in (('model', 'vocab_size', 71), ('model', 'eos_id', 61), ('tokenizer', 'unk_id', 62)):
         other = replace(config, **{part: replace(getattr(config, part), **{name: value})})
         with pytest.raises(UserError, match=f'{part}.{name}={value}, but the tokenizer has {name} '):
