@@ -146,10 +146,12 @@ def test_clean_overwrites_only_when_told_to(folder, capsys):
     assert (folder / 'new' / 'train.en').read_bytes() != before
 
 
-def test_clean_never_writes_over_what_it_reads(folder, capsys):
+@pytest.mark.parametrize(
+    'options', [(), ('--output', '.', '--overwrite'), ('--output', 'new', '--data.train', 'number_words:train')]
+)
+def test_clean_needs_a_new_folder_and_text_that_nobody_made(options, folder):
     before = (folder / 'train.en').read_bytes()
-    assert main(['clean', 'mine.py', '--output', '.', '--overwrite']) == 2
-    assert 'choose another --output' in capsys.readouterr().err
+    assert main(['clean', 'mine.py', *options]) == 2
     assert (folder / 'train.en').read_bytes() == before
 
 
@@ -160,13 +162,3 @@ def test_an_interrupted_clean_leaves_no_half_file(folder, monkeypatch, capsys):
     monkeypatch.setattr(cleaning, 'shown', stop)
     assert main(['clean', 'mine.py', '--output', 'new']) == 130
     assert list((folder / 'new').iterdir()) == []
-
-
-def test_clean_needs_a_folder(capsys):
-    assert main(['clean', 'mine.py']) == 2
-    assert 'clean mine.py --output FOLDER' in capsys.readouterr().err
-
-
-def test_clean_refuses_text_that_is_made(capsys):
-    assert main(['clean', 'mine.py', '--output', 'new', '--data.train', 'number_words:train']) == 2
-    assert 'needs no cleaning' in capsys.readouterr().err

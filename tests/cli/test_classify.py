@@ -30,8 +30,7 @@ def test_each_line_gets_a_label_and_its_probability(call: Call) -> None:
     assert labels[:2] == ('pos', 'neg')
     assert labels[4] == 'pos'
     assert all(float(probabilities[i]) > 0.9 for i in (0, 1, 4))
-    for part in ('empty lines, given', 'lines cut at', 'lines without a word'):
-        assert part in err
+    assert len(err.splitlines()) == 3  # empty, cut, without a word that is known
 
 
 def test_json_has_all_probabilities_and_flags_and_the_fields_that_came_in(call: Call) -> None:
@@ -62,7 +61,7 @@ def test_files_and_resuming(call: Call, tmp_path: Path) -> None:
 def test_a_run_of_another_task_is_refused(call: Call, tmp_path: Path) -> None:
     code, _, err = call(b'good\n', run=TESTS / 'golden' / 'number_words')
     assert code == 2
-    assert "a run of the task 'translation'; expected a run of 'classification'; use `flax-transformer translate" in err
+    assert 'use `flax-transformer translate' in err
     assert call(b'good\n', run=tmp_path / 'none')[0] == 2
 
 

@@ -67,15 +67,6 @@ def test_short_help_fits_two_screens_and_names_the_rest(command: str, capsys: py
     assert output_of(capsys, 'help', command).splitlines() == lines
 
 
-@dataclasses.dataclass
-class Silent:
-    size: int | None = None
-
-
-def test_short_help_shows_a_field_without_a_text() -> None:
-    assert short_help('flax-transformer train CONFIG', '', Silent).endswith('\noptions:\n  --size INT')
-
-
 def test_short_help_shows_the_values_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, 'train', 'multi30k_en_de', '-h')
     line = next(line for line in text.splitlines() if '--training.steps ' in line)

@@ -134,8 +134,3 @@ def test_a_map_fits_the_terminal(width: int) -> None:
     assert max(map(inspection._columns, lines)) <= width
     assert ('…' in lines[0]) == (width < 30)
     assert '█' in lines[1]
-
-
-def test_a_map_shades_cells_by_weight() -> None:
-    drawn = draw(list('abcde'), ['t'], np.array([[0.04, 0.06, 0.2, 0.4, 0.7]]), 80)
-    assert drawn.split('\n')[1] == 't   ░ ▒ ▓ █'

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from flax_transformer.cli import main
 from flax_transformer.cli.new import config_text
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
-from flax_transformer.config import TransformerConfig
 from flax_transformer.cost import step_cost
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import read_validation
@@ -22,7 +20,7 @@ from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import fit
-from flax_transformer.tasks.translation.new_config import TABLE, Facts, Pieces, candidates_for, language_of, row_for
+from flax_transformer.tasks.translation.new_config import Facts, Pieces, candidates_for, language_of, row_for
 
 WORDS = {'en': ['red', 'blue', 'green', 'house', 'tree', 'river', 'old', 'new', 'small', 'big']}
 WORDS['de'] = ['rot', 'blau', 'grün', 'Haus', 'Baum', 'Fluss', 'alt', 'neu', 'klein', 'groß']
@@ -129,17 +127,6 @@ def test_every_text_is_its_config(pairs: int, tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_sizes_are_those_of_the_table_and_change_without_a_jump() -> None:
-    for row in TABLE:
-        assert row_for(row.pairs) == row
-    paper, largest = TransformerConfig(), made(5_000_000)[-1].config.model
-    names = ('d_model', 'num_heads', 'd_ff', 'num_encoder_layers')
-    assert [getattr(largest, name) for name in names] == [getattr(paper, name) for name in names]
-    found = [row_for(round(1000 * 1.2**power)) for power in range(50)]
-    for before, after in itertools.pairwise(found):
-        assert 0.6 <= min(np.divide(after[1:], before[1:])) <= max(np.divide(after[1:], before[1:])) <= 1.6
-
-
 def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_cost, 'step_seconds', lambda trainer: trainer.task.flops_per_step / 1e10)
     short, long, endless = (fit(made(29_000), minutes * 60)[0] for minutes in (10, 600, 60_000))
@@ -225,12 +212,9 @@ def test_languages_come_from_names_then_from_text() -> None:
 
 BAD = {
     'nothing': ((), 'give --source and --target'),
-    'one sentence': (
-        *(('--source', 'same.en', '--target', 'same.de'), 'cannot hold out 4 of 40 examples, but 0 at most'),
-    ),
+    'one sentence': (('--source', 'same.en', '--target', 'same.de'), 'cannot hold out 4 of 40'),
     'one side of validation': (
-        ('--source', 'train.en', '--target', 'train.de', '--valid-source', 'train.en'),
-        '--valid-target',
+        *(('--source', 'train.en', '--target', 'train.de', '--valid-source', 'train.en'), '--valid-target'),
     ),
     'no file': (('--source', 'train.xx', '--target', 'train.de'), 'train.xx does not exist'),
     'unknown language': (('--source', 'short', '--target', 'short'), 'give --source-language'),

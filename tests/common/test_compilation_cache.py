@@ -28,20 +28,16 @@ def test_the_users_cache_folder_is_the_default(tmp_path: Path) -> None:
     assert tmp_path / 'flax_transformer' in cache_folder().parents
 
 
-def test_what_the_user_set_stays(tmp_path: Path) -> None:
-    jax.config.update(DIR, str(tmp_path / 'mine'))
-    use_compilation_cache()
-    assert jax.config.jax_compilation_cache_dir == str(tmp_path / 'mine')
-    assert not cache_folder().exists()
-
-
-def test_a_cache_that_is_off_stays_off() -> None:
-    jax.config.update('jax_enable_compilation_cache', False)
+@pytest.mark.parametrize(('name', 'value'), [(DIR, 'mine'), ('jax_enable_compilation_cache', False)])
+def test_what_the_user_set_stays(name: str, value: object) -> None:
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
     try:
         use_compilation_cache()
+        assert getattr(jax.config, name) == value
+        assert not cache_folder().exists()
     finally:
-        jax.config.update('jax_enable_compilation_cache', True)
-    assert jax.config.jax_compilation_cache_dir is None
+        jax.config.update(name, before)
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

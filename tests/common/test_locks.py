@@ -1,10 +1,8 @@
 """One process at a time in a run directory."""
 
-import ast
 import errno
 import fcntl
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -105,18 +103,3 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match='symbolic link'), in_use(tmp_path / 'run', say=print):
         pass
     assert (tmp_path / 'precious').read_text() == 'words'
-
-
-POSIX_ONLY = ('fcntl', 'grp', 'posix', 'pty', 'pwd', 'resource', 'syslog', 'termios', 'tty')
-
-
-def test_posix_only_modules_are_imported_by_the_locks_alone() -> None:
-    """And there only where they are."""
-    package, found = Path(files.__file__).parents[1], set()
-    for file in package.rglob('*.py'):
-        assert not re.search(r'os\.O_(NO|CLOEXEC)', file.read_text('utf-8')), f'{file}: getattr, as in common/files.py'
-        for node in ast.walk(ast.parse(file.read_text('utf-8'))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) else []
-            found |= {(str(file.relative_to(package)), name) for name in names if name in POSIX_ONLY}
-    assert found == {('common/files.py', 'fcntl')}

@@ -90,5 +90,5 @@ def test_options_are_those_of_the_class_given() -> None:
     assert list(found) == ['shape.radius', 'shape.side', 'seed']
     assert (found['shape.side'].value, found['shape.radius'].text) == (5, 'of the circle around it')
     argv = ['config', '--shape.side', '7']
-    parsed = parse('draw', ToyOptions, argv, first='CONFIG', description='', default=lambda name: ToyOptions(SQUARE))
+    parsed = parse('draw', ToyOptions, argv, first='CONFIG', default=lambda name: ToyOptions(SQUARE))
     assert parsed.config == ToyConfig(Square(side=7))

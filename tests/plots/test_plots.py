@@ -1,11 +1,8 @@
 """Pictures show the arrays and words that they are given, and warn about nothing (warnings are errors here)."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import flax_transformer
 from flax_transformer.plots.attention import plot_alignment, plot_heads, plot_layers, plot_map, plot_masks
 from flax_transformer.plots.curves import plot_lengths, plot_lines, plot_schedule
 from flax_transformer.plots.look import COLORS, MISSING, png, readable
@@ -82,9 +79,3 @@ def test_the_best_path_of_a_beam_tree_is_colored() -> None:
     assert steps[0] == steps[1] < steps[2] < steps[3]
     with pytest.raises(ValueError, match='and every node after its parent'):
         plot_beam_tree(['a', 'b'], [1, -1], [0.0, 0.0])
-
-
-def test_no_picture_uses_pyplot() -> None:
-    """It keeps every figure until somebody closes it, and may open windows."""
-    package = Path(flax_transformer.__file__).parent
-    assert not [file for file in package.rglob('*.py') if 'matplotlib.pyplot' in file.read_text('utf-8')]
