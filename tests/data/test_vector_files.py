@@ -98,15 +98,6 @@ def test_a_bad_file_is_refused_in_one_sentence(name: str, content: bytes, messag
     assert '\n' not in str(raised.value)
 
 
-def test_files_that_are_absent_or_broken_archives_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r'none\.bin does not exist'):
-        read_vectors(tmp_path / 'none.bin')
-    for name in ('a.bin.xz', 'a.txt.gz', 'a.bin.zst', 'a.txt.zst'):
-        (tmp_path / name).write_bytes(b'2 2\na 1 2\n')
-        with pytest.raises(UserError, match='could not be read'):
-            read_vectors(tmp_path / name)
-
-
 def test_a_first_line_of_integers_is_a_vector_if_the_format_says_so(tmp_path: Path) -> None:
     (tmp_path / 'a.txt').write_bytes(b'2 2 2\na 1 2\n')
     assert read_vectors(tmp_path / 'a.txt', 'glove').words == ['2', 'a']

@@ -162,14 +162,6 @@ def test_a_file_that_was_only_touched_is_read_once_to_see_that(folder, tmp_path,
     assert read == [folder / 'train.en']
 
 
-def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenized):
-    before = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    never_tokenized()
-    moved = tmp_path / 'elsewhere'
-    folder.rename(moved)
-    assert cached_pairs(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
-
-
 def test_what_makes_other_ids_lies_in_a_folder_of_its_own(folder, tmp_path, never_tokenized):
     other = SentencePieceTokenizer.train(LINES, vocab_size=290)
     asked = [(TOKENIZER, HOW), (other, HOW), (TOKENIZER, Settings(23, 20)), (TOKENIZER, Settings(24, 21))]
@@ -287,20 +279,6 @@ def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, 
     assert_same(pairs, expected)
     assert told == ('' if ends == 'killed' else f'{pairs.fingerprint} 100\n')
     assert len(prepared_in(where)) == 1
-
-
-@pytest.mark.skipif(not Path('/dev/full').exists(), reason='no /dev/full here')
-def test_a_disk_that_is_full_at_the_very_end_leaves_nothing_behind(folder, tmp_path, monkeypatch):
-    """What was written lies in a buffer until the file is closed."""
-    open_file = Path.open
-
-    def opening(self, mode='r', **settings):
-        return open_file(Path('/dev/full') if (self.name, mode) == ('source.ids', 'ab') else self, mode, **settings)
-
-    monkeypatch.setattr(Path, 'open', opening)
-    with pytest.raises(OSError, match='No space left'):
-        cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
-    assert prepared_in(tmp_path / 'cache') == set()
 
 
 def test_a_cache_that_may_only_be_read_serves(folder, tmp_path, monkeypatch):

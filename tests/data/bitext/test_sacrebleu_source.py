@@ -90,10 +90,7 @@ def test_an_absent_set_is_told_with_the_command_that_brings_it(home, name, folde
     ('name', 'files'),
     [
         ('wmt14', {'wmt14.en-de.src': 'one\n'}),
-        ('wmt14', {'wmt14.fr-en.src': 'un\n', 'wmt14.fr-en.ref': 'one\n'}),
         ('wmt14', {'raw/wmt14.test-filtered.tgz': ''}),
-        ('wmt14', {'raw/wmt14.test-filtered.tgz': 'kept, and nothing is unpacked'}),
-        ('wmt21', {'wmt21.en-de.src': 'one\n'}),
         ('multi30k/2016', {'raw/x': ''}),
     ],
 )
@@ -117,8 +114,3 @@ def test_an_unknown_set_is_told_the_form_and_the_nearest(home, name, near):
     with pytest.raises(UserError, match='expected sacrebleu:TESTSET/SOURCE-TARGET, as wmt14/en-de') as caught:
         read(f'sacrebleu:{name}')
     assert near is None or re.search(f'Did you mean .*{near}', str(caught.value))
-
-
-def test_an_unknown_pair_of_languages_is_told_with_the_known_ones(home):
-    with pytest.raises(UserError, match=r'wmt14 has the languages .*\ben-de\b'):
-        read('sacrebleu:wmt14/en-xx')

@@ -91,21 +91,6 @@ def test_a_missing_file_is_told_when_the_corpus_is_opened(lay, config, name):
         open_corpus(name, config)
 
 
-def test_an_unequal_pair_among_several_is_told_by_itself(lay, config, tmp_path):
-    lay({**PARTS, 'news.2.de': []})
-    folder = tmp_path / 'root'
-    expected = f'{folder / "news.2.en"} has 1 lines, {folder / "news.2.de"} has 0;'
-    with pytest.raises(UserError, match=re.escape(expected)):
-        read_corpus('news.*.{lang}', config)
-
-
-def test_the_languages_may_be_turned_or_given(lay, config, tmp_path):
-    lay({**PARTS, 'news.1.fr': ['un', 'deux']})
-    turned = DataConfig(root=config.root, source_language='de', target_language='en')
-    assert both(read_corpus('news.1.{lang}', turned)) == [('eins', 'one'), ('zwei', 'two')]
-    assert both(read_corpus('news.1.{lang}', config, ('fr', 'de'))) == [('un', 'eins'), ('deux', 'zwei')]
-
-
 @pytest.mark.parametrize('folder', ['with space', 'a,b', 'a,b,c', 'C#', '[2024]', 'what?', 'ünï'])
 def test_paths_may_hold_signs_that_mean_something_in_names(lay, tmp_path, folder):
     lay({f'{folder}/x.en': ['one'], f'{folder}/x.de': ['eins'], f'{folder}/x.tsv': ['one\teins']})
@@ -144,27 +129,6 @@ def test_columns_of_a_tsv_are_further_references_and_lines_may_have_fewer(lay, c
     assert both(pairs) == both(open_corpus('s,all.de.tsv', config).read()) == [('one', 'eins'), ('two', 'zwei')]
     assert pairs.references == (['Eins', None], ['ein', None])
     assert read_corpus('s,b,all.de.tsv', config).references == (['eins', 'zwei'], *pairs.references)
-
-
-def test_a_further_reference_that_is_not_utf8_is_named_with_its_line(lay, config, tmp_path):
-    lay({'s': ['one', 'two']})
-    (tmp_path / 'root' / 'all.tsv').write_bytes(b'eins\nzwei\tf\xfcnf\n')
-    with pytest.raises(UserError, match=r'all\.tsv, line 2: byte 0xfc is not valid UTF-8'):
-        read_corpus('s,all.tsv', config)
-
-
-@pytest.mark.parametrize('short', ['a', 'b', 'c'])
-def test_references_of_another_length_are_named(lay, config, tmp_path, short):
-    lay({'s': ['one', 'two'], **{name: ['x', 'y'] for name in 'abc'}, short: ['x']})
-    folder = tmp_path / 'root'
-    with pytest.raises(UserError, match=re.escape(f'{folder / "s"} has 2 lines, {folder / short} has 1;')):
-        read_corpus('s,a,b,c', config)
-
-
-def test_several_references_are_for_evaluation_only(lay, config):
-    lay({'s': ['one'], 'a': ['eins'], 'b': ['Eins']})
-    with pytest.raises(UserError, match='several references'):
-        open_corpus('s,a,b', config)
 
 
 def test_nothing_but_empty_files_is_no_corpus(lay, config):

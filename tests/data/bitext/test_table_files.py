@@ -34,9 +34,6 @@ def test_the_first_two_columns_are_source_and_target(read, name):
 @pytest.mark.parametrize(
     ('columns', 'pairs'),
     [
-        ('#1,2', [('a', 'b')]),
-        ('#2,1', [('b', 'a')]),
-        ('#3,1', [('c', 'a')]),
         ('#12,11', [('l', 'k')]),
         ('#4,4', [('d', 'd')]),
     ],
@@ -46,7 +43,7 @@ def test_columns_may_be_named(read, columns, pairs):
     assert read('a.tsv.gz', '\t'.join('abcdefghijkl') + '\n', columns) == pairs
 
 
-@pytest.mark.parametrize('columns', ['1', '1,2,3', '0,1', '1,0', 'a,b', '', '1;2', '-1,2'])
+@pytest.mark.parametrize('columns', ['1,2,3', '0,1', 'a,b', ''])
 def test_other_columns_are_told_the_form(read, columns):
     with pytest.raises(UserError, match=re.escape(f'got the columns {columns!r}')):
         read('a.tsv', 'a\tb\n', f'#{columns}')
@@ -68,12 +65,6 @@ def test_cells_are_taken_as_they_are(read, line, pair):
     assert read('a.tsv', f'x\ty\n{line}\nz\tz') == [('x', 'y'), pair, ('z', 'z')]
 
 
-@pytest.mark.parametrize('name', ['a.tsv', 'a.jsonl'])
-def test_a_byte_order_mark_and_the_lines_ends_of_windows_are_dropped(read, name):
-    line = {'a.tsv': 'one\teins', 'a.jsonl': '{"en": "one", "de": "eins"}'}[name]
-    assert read(name, f'\ufeff{line}\r\n{line}') == [('one', 'eins')] * 2
-
-
 @pytest.mark.parametrize('number', [1, CHUNK, CHUNK + 1])
 @pytest.mark.parametrize(
     ('columns', 'side', 'line'), [('', 'target', 'alone'), ('', 'target', ''), ('#2,1', 'source', 'alone')]
@@ -86,24 +77,12 @@ def test_a_missing_column_is_told_with_file_and_line(read, tmp_path, number, col
         read('a.tsv', '\n'.join(lines) + '\n', columns)
 
 
-@pytest.mark.parametrize('name', ['a.tsv', 'a.jsonl', 'a.tsv.gz'])
-@pytest.mark.parametrize('line', [1, 3, CHUNK + 2])
-def test_invalid_utf_8_is_told_with_file_line_and_byte(read, tmp_path, name, line):
-    good, bad = (b'a\tb', b'a\tgr\xfc\xdfe') if 'tsv' in name else (b'{"en": "", "de": ""}', b'{"en": "gr\xfc\xdfe"}')
-    lines = [good] * (line - 1) + [bad, good]
-    with pytest.raises(UserError, match=re.escape(f'{tmp_path / name}, line {line}: byte 0xfc is not valid UTF-8')):
-        read(name, b'\n'.join(lines))
-
-
 @pytest.mark.parametrize(
     'row',
     [
-        {'en': 'one', 'de': 'eins'},
         {'de': 'eins', 'id': 3, 'en': 'one', 'score': None},
-        {'translation': {'en': 'one', 'de': 'eins'}},
         {'id': '0', 'translation': {'de': 'eins', 'en': 'one', 'fr': 'un'}},
         {'source': 'one', 'target': 'eins'},
-        {'translation': {'source': 'one', 'target': 'eins'}},
         {'translation': 'a translation', 'source': 'one', 'target': 'eins'},
         {'en': 'one', 'de': 'eins', 'source': 'tatoeba', 'target': 'x'},
     ],
@@ -112,12 +91,6 @@ def test_invalid_utf_8_is_told_with_file_line_and_byte(read, tmp_path, name, lin
 def test_the_shapes_of_an_object(read, row):
     assert read('a.jsonl', json.dumps(row)) == [('one', 'eins')]
     assert read('a.jsonl.gz', f'{json.dumps(row)}\n' * 2) == [('one', 'eins')] * 2
-
-
-def test_the_languages_of_an_object_may_be_turned(read):
-    line = '{"en": "one", "de": "eins", "fr": "un"}\n'
-    assert read('a.jsonl', line, languages=('de', 'en')) == [('eins', 'one')]
-    assert read('a.jsonl', line, languages=('fr', 'de')) == [('un', 'eins')]
 
 
 def test_texts_of_an_object_are_one_line_each_and_otherwise_as_they_are(read):
@@ -136,18 +109,10 @@ def test_half_a_character_in_json_is_no_utf_8(read, tmp_path):
     ('line', 'side'),
     [
         ('{"en": "one", "de": "eins"', 'source'),
-        ('{"en": "one"} {"de": "eins"}', 'source'),
-        ('one\teins', 'source'),
-        ('', 'source'),
         ('["one", "eins"]', 'source'),
-        ('"one"', 'source'),
         ('[' * 100_000, 'source'),
-        ('{"de": "eins"}', 'source'),
-        ('{"en": "one"}', 'target'),
         ('{"en": "one", "fr": "un"}', 'target'),
         ('{"en": 1, "de": "eins"}', 'source'),
-        ('{"en": "one", "de": null}', 'target'),
-        ('{"en": "one", "de": ["eins"]}', 'target'),
         ('{"translation": {"en": "one"}, "de": "eins"}', 'target'),
     ],
     ids=lambda text: text[:40],

@@ -63,13 +63,6 @@ def test_invalid_utf_8_is_told_with_file_line_byte_and_remedy(tmp_path, content,
     assert f'{file}, line {line}: byte 0x{byte} is not valid UTF-8' in str(caught.value)
 
 
-def test_a_missing_folder_is_named_too_and_a_folder_is_not_a_file(tmp_path):
-    with pytest.raises(UserError, match=re.escape(f'(nor does the folder {tmp_path / "none"})')):
-        read_lines(tmp_path / 'none' / 'a.txt')
-    with pytest.raises(UserError, match='is a folder, not a file'):
-        read_lines(tmp_path)
-
-
 # Long and varied enough that an archive has several blocks.
 TEXT = ''.join(f'{number} {number * number % 9973:x}\n' for number in range(3 * CHUNK)).encode()
 

@@ -81,12 +81,6 @@ def test_a_prepared_builder_is_read_without_tensorflow(root, split):
     assert 'tensorflow' not in sys.modules
 
 
-def test_source_and_target_follow_the_languages_of_the_config(root):
-    config = DataConfig(root=str(root), source_language='de', target_language='en')
-    pairs = read_corpus('tfds:tiny_translate:validation', config)
-    assert (pairs.sources, pairs.targets) == (['drei'], ['three'])
-
-
 @pytest.mark.parametrize('builder', ['wmt14_translate/de-en', 'tiny_translate'])
 def test_an_unprepared_builder_fails_at_once_with_the_command_that_prepares_it(tmp_path, refused, builder):
     message = refused(f'tfds:{builder}:train', tmp_path)
@@ -147,11 +141,6 @@ def test_a_split_is_read_in_chunks_and_each_pair_has_its_place(root, monkeypatch
     assert part.place(2, 1) == 'tfds:tiny_translate:train[:3], example 3 (de)'
 
 
-@pytest.mark.parametrize(('split', 'count'), [('train[:2]', 2), ('train[50%:]', 2), ('train[1:]+validation', 4)])
-def test_a_split_may_be_cut_and_joined(root, split, count):
-    assert len(read_corpus(f'tfds:tiny_translate:{split}', DataConfig(root=str(root)))) == count
-
-
 FORM = 'expected tfds:NAME/CONFIG:SPLIT'
 
 
@@ -160,17 +149,12 @@ FORM = 'expected tfds:NAME/CONFIG:SPLIT'
     [
         ('tiny_translate', FORM),
         ('tiny_translate:train:test', FORM),
-        ('../tiny_translate:train', FORM),
         ('a/../../b:train', FORM),
-        ('/etc:train', FORM),
         ('tiny_translate:test', r"split 'test' is not prepared .*\(prepared: train, validation\)"),
         ('tiny_translate:train+test[:1]', "split 'test' is not prepared"),
         ('tiny_tranlate:train', 'no such builder.*Did you mean tiny_translate'),
         ('wmt14_translate/de-xx:train', "wmt14_translate has no config 'de-xx'"),
-        ('tiny_translate:train[:2', 'Error parsing split'),
-        ('tiny_translate:train+', "split '' is not prepared"),
         ('tiny_translate:train[1:1]', 'is empty|incompatible'),
-        ('tiny_translate:train[5:]', 'incompatible with 4 examples'),
         ('tiny_translate:train[::2]', 'Error parsing split'),
     ],
 )

@@ -86,16 +86,6 @@ def test_what_no_rule_matches_is_an_error_with_path_shape_and_table() -> None:
             spec_of(path, shape, SHARDING_RULES)
 
 
-def test_pairs_of_matrices_are_cut_by_columns_and_then_by_rows() -> None:
-    """Megatron-LM: what lies between the two is not exchanged."""
-    for first, second in (
-        ('self_attention/value', 'self_attention/output'),
-        ('feed_forward/inner', 'feed_forward/outer'),
-    ):
-        assert spec_of(f'decoder/layers_0/{first}/kernel', (16, 32), SHARDING_RULES) == P('fsdp', 'tensor')
-        assert spec_of(f'decoder/layers_0/{second}/kernel', (32, 16), SHARDING_RULES) == P('tensor', 'fsdp')
-
-
 def test_what_does_not_divide_stays_whole_and_is_reported() -> None:
     mesh = Devices(ParallelConfig('mesh', 8, fsdp=2, tensor=4)).mesh
     assert divisible_spec(P('tensor', 'fsdp'), (22, 16), mesh) == P(None, 'fsdp')

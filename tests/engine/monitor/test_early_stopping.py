@@ -35,15 +35,6 @@ def test_the_best_few_are_kept_beside_the_newest(tmp_path: Path, best_by: str, k
     assert {int(folder.name) for folder in tmp_path.iterdir() if folder.name.isdigit()} == kept
 
 
-def test_checkpoints_from_before_bleu_was_measured_are_never_the_best_by_it(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, keep_last=9, best_by='bleu')
-    for step, scores in enumerate(({'loss': 1.0}, {'loss': 2.0}, {'loss': 3.0, 'bleu': 0.0}, {'loss': math.nan}), 1):
-        checkpoints.save(make_state(step), {}, checkpoint_metrics(scores))
-        checkpoints.wait()
-        assert checkpoints.best() == min(step, 3)
-    checkpoints.close()
-
-
 @pytest.mark.parametrize('by', ['loss', 'bleu'])
 def test_evaluations_without_a_better_score_are_counted(by: str) -> None:
     sign = {'loss': -1.0, 'bleu': 1.0}[by]

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import Config, DecodingConfig, ParallelConfig, TrainingConfig
+from flax_transformer.config import Config
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import environment
 from flax_transformer.tasks.translation.run import Run
@@ -58,22 +58,6 @@ def test_the_run_of_another_config_is_refused_with_field_and_both_values(run, fi
     assert content(run.path) == before
 
 
-def test_fields_that_may_change_do_and_are_kept(run):
-    config = dataclasses.replace(
-        Config(),
-        training=TrainingConfig(
-            steps=7, log_every=1, evaluate_every=2, checkpoint_every=3, keep_last=4, sample_translations=0
-        ),
-        decoding=DecodingConfig(
-            beam_width=1, length_penalty='none', alpha=0.1, max_extra_tokens=9, max_source_tokens=8, batch_tokens=64
-        ),
-        parallel=ParallelConfig(strategy='mesh', num_devices=2),
-    )
-    config = changed('data.root', '/elsewhere', changed('data.test', '', config))
-    run.open(config)
-    assert run.read_config() == config
-
-
 def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
     (tmp_path / 'thesis.tex').write_text('words')
     for enter in (Run(tmp_path).check, Run(tmp_path).open):
@@ -109,36 +93,18 @@ def test_average_copies_nothing_that_a_strangers_link_leads_to(tmp_path):
     assert not (tmp_path / 'out').exists()
 
 
-def test_other_paths_of_any_script_are_taken(tmp_path):
-    for name in ('a b', "quote'", 'a:b', '{x}', 'größe', '走', '#1', '$HOME', '~', 'x]'):
-        Run(tmp_path / name / 'run').check(Config())
-
-
 @pytest.mark.parametrize(
     ('damage', 'expected'),
     [
         (lambda text: text[: len(text) // 2], 'config is not JSON'),
-        (lambda text: '', 'config is not JSON'),
-        (lambda text: '[1]', 'expected a JSON object'),
         (lambda text: text.replace('"d_model": 512', '"d_model": "512"'), "model.d_model='512'"),
     ],
-    ids=['cut', 'empty', 'list', 'type'],
+    ids=['cut', 'type'],
 )
 def test_a_damaged_config_is_named_with_what_is_wrong(run, damage, expected):
     run.config_file.write_text(damage(run.config_file.read_text()))
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=rf'config\.json: .*{expected}'):
         run.read_config()
-    assert str(caught.value).startswith(str(run.config_file))
-    assert expected in str(caught.value)
-
-
-def test_a_config_is_whole_or_as_it_was(run, monkeypatch):
-    """The machine stops between writing and renaming."""
-    before = run.config_file.read_bytes()
-    monkeypatch.setattr(type(run.path), 'replace', lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        run.open(changed('training.steps', 7))
-    assert run.config_file.read_bytes() == before
 
 
 def test_every_start_adds_its_environment_to_what_is_whole(run):
