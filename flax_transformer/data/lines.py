@@ -34,15 +34,11 @@ _KINDS = tuple(
         (rb'PK\x03\x04', 'a zip archive', 'unpack it and name the text files in it; those of OPUS have one a language'),
         (rb'\x1f\x8b|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd', 'compressed', 'end its name in .gz, .bz2, .xz or .zst'),
         (rb'\xff\xfe|\xfe\xff', 'in UTF-16', 'convert it with `iconv -f UTF-16 -t UTF-8`'),
-        (
-            rb'\x80[\x02-\x05]|\x93NUMPY',
-            "a pickle or an array of NumPy's",
-            "write it as text; gensim's vectors by their save_word2vec_format",
-        ),
+        (rb'\x80[\x02-\x05]|\x93NUMPY', 'a pickle or array', "write it as text; gensim's by save_word2vec_format"),
         (
             rb'\s*<(\?xml|!doctype|tmx|xliff|srcset|refset|tstset|mteval|doc\s[^>]*docid)\b',
             "XML or SGML, as TMX, XLIFF and WMT's .sgm are",
-            rf"{_SEGMENTS}, for example with `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p'` if they are in <seg>",
+            rf"{_SEGMENTS}, for example with `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p'`",
         ),
         (rb'(#.*\n|\s+)*msgid\s+"', 'a message catalog (.po)', _SEGMENTS),
         (rb'WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d[,.]\d\d\d -->', 'subtitles (.srt, .vtt)', _SEGMENTS),
@@ -57,10 +53,9 @@ def content_suffix(path: Path) -> str:
 
 def no_such_file(path: Path) -> str:
     """The message for a path that is not a file."""
-    hint = '' if path.parent.is_dir() else f' (nor does the folder {path.parent})'
-    return (
-        f'{path} is a {file_type(path.stat().st_mode)}, not a file' if path.exists() else f'{path} does not exist{hint}'
-    )
+    if path.exists():
+        return f'{path} is a {file_type(path.stat().st_mode)}, not a file'
+    return f'{path} does not exist' + ('' if path.parent.is_dir() else f' (nor does the folder {path.parent})')
 
 
 def utf8_fault(error: UnicodeDecodeError) -> str:
@@ -69,7 +64,7 @@ def utf8_fault(error: UnicodeDecodeError) -> str:
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file, all in memory. Raises UserError as `each_line` does."""
+    """The lines of a UTF-8 file, in memory. Raises UserError as `each_line` does."""
     return list(each_line(Path(path)))
 
 
@@ -85,11 +80,12 @@ def each_line(path: Path) -> Iterator[str]:
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive."""
-    mark = codecs.BOM_UTF8  # dropped from the first line
+    is_begin = True
     for chunk in raw_lines_of(path):
-        if mark:
+        if is_begin:
             check_plain(path, content_suffix(path), chunk)
-        chunk[0], mark = chunk[0].removeprefix(mark), b''
+            chunk[0] = chunk[0].removeprefix(codecs.BOM_UTF8)
+            is_begin = False
         if chunk == [b'']:
             return
         yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
@@ -102,10 +98,7 @@ def check_plain(path: Path, suffix: str, lines: Sequence[bytes]) -> None:
         if beginning.match(begin):
             raise BadInput(f'{path} is {kind}; expected plain text in UTF-8: {remedy}')
     if suffix == '.csv':
-        raise BadInput(
-            f'{path} has columns separated by commas; expected plain text: write it with tabs, as .tsv; if each line '
-            'is a sentence, name it .txt'
-        )
+        raise BadInput(f'{path} has columns separated by commas; write it with tabs, as .tsv, or name plain text .txt')
 
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
@@ -113,7 +106,6 @@ def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
 
     Raises BadInput, with the last line, for a broken archive and for a line of MOST_LINE bytes.
     """
-    broken = broken_file()
     number = 0  # lines read
     with open_binary(path) as file:
         lines = bounded_lines(file, MOST_LINE)
@@ -126,7 +118,7 @@ def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
                     size += len(line)
                     if size > CHUNK_BYTES:
                         break
-            except (*broken, BadInput) as error:
+            except (*broken_file(), BadInput) as error:
                 number += len(chunk)
                 place = f' (after line {number})' if number else ''
                 raise BadInput(f'{path} could not be read: {error}{place}') from None
@@ -155,7 +147,8 @@ def broken_file() -> tuple[type[Exception], ...]:
 @contextlib.contextmanager
 def open_binary(path: Path, suffix: str | None = None) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed by its suffix. Raises BadInput if there is no such file."""
-    suffix = path.suffix if suffix is None else suffix
+    if suffix is None:
+        suffix = path.suffix
     if not path.is_file():
         raise BadInput(no_such_file(path))
     try:
@@ -189,7 +182,8 @@ class _Zstandard(io.RawIOBase):
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._frame: Any = None  # being decompressed
-        self._packed = self._unpacked = b''
+        self._packed = b''
+        self._unpacked = b''
 
     def readable(self) -> bool:
         return True
@@ -209,14 +203,15 @@ class _Zstandard(io.RawIOBase):
             if self._frame.eof:
                 self._frame = None
         count = min(len(buffer), len(self._unpacked))
-        buffer[:count], self._unpacked = self._unpacked[:count], self._unpacked[count:]
+        buffer[:count] = self._unpacked[:count]
+        self._unpacked = self._unpacked[count:]
         return count
 
 
 def stat(file: Path) -> Listed:
     """A file's entry without its checksum."""
-    found = file.stat()
-    return {'path': str(file.absolute()), 'bytes': found.st_size, 'mtime_ns': found.st_mtime_ns}
+    status = file.stat()
+    return {'path': str(file.absolute()), 'bytes': status.st_size, 'mtime_ns': status.st_mtime_ns}
 
 
 def listed(files: Sequence[Path]) -> list[Listed]:
@@ -225,10 +220,7 @@ def listed(files: Sequence[Path]) -> list[Listed]:
 
 
 def unchanged(known: Sequence[Listed], files: Sequence[Path]) -> list[Listed] | None:
-    """The files' entries as of now if their text is unchanged; else None.
-
-    Only files whose path, size or time differ are read again: they may have been moved, or touched.
-    """
+    """The files' entries as of now if their text is unchanged, by content where path or time differ; else None."""
     if len(known) != len(files):
         return None
     now = []

@@ -49,10 +49,7 @@ CODES = {two: THREE_LETTERS.get(two, '') for two in _TWO_LETTERS.split()} | {'ar
 def prepare_multi30k(
     root: Path, *, mirror: str | None = None, say: Callable[[str], None], progress: Progress = lambda count: None
 ) -> Path:
-    """Downloads the corpus into `root`/multi30k and unpacks what is small; files that are there are only checked.
-
-    Its tokenized form goes into the folder tok_lc there. Raises UserError if a file does not come or is another one.
-    """
+    """Downloads the corpus into `root`/multi30k and unpacks what is small; files that are there are only checked."""
     folder = root / 'multi30k'
     for files, url, below in (
         (MULTI30K_FILES, MULTI30K_URL, folder),
@@ -60,13 +57,13 @@ def prepare_multi30k(
     ):
         for name, sha256 in files.items():
             try:
-                found = download(f'{mirror or url}/{name}', below / name, sha256=sha256, progress=progress)
+                file = download(f'{mirror or url}/{name}', below / name, sha256=sha256, progress=progress)
             except Unreachable as error:
                 raise UserError(
                     f'{error}. Without a network, copy {", ".join(files)} from github.com/multi30k/dataset, '
                     f'data/task1/{url.rpartition("/")[2]}, into {below} and run the command again'
                 ) from None
-            say(f'{below / name}: {found.bytes:,} bytes, as expected')
+            say(f'{below / name}: {file.bytes:,} bytes, as expected')
             if name.endswith('.gz') and not name.startswith('train'):
                 with gzip.open(below / name) as packed, written_whole((below / name).with_suffix('')) as opened:
                     shutil.copyfileobj(packed, opened)
@@ -90,9 +87,9 @@ def prepare_tatoeba(
     say: Callable[[str], None],
     progress: Progress = lambda count: None,
 ) -> Path:
-    """Downloads the pairs of two languages into `root`/tatoeba_en_de, split into train, dev and test.
+    """Downloads the pairs of two languages into `root`/tatoeba_en_de, split, unless the folder is there.
 
-    Does nothing if the folder is there. Raises UserError if a file does not come, or if there are no pairs.
+    Raises UserError if a file does not come, or if there are too few pairs.
     """
     folder = root / f'tatoeba_{source}_{target}'
     if folder.exists():
@@ -107,11 +104,8 @@ def prepare_tatoeba(
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     _write(made, split, (source, target))
-    record = {
-        'date': time.strftime('%Y-%m-%d'),
-        'license': TATOEBA_LICENSE,
-        'files': [each._asdict() for each in files.values()],
-    }
+    sources = [file._asdict() for file in files.values()]
+    record = {'date': time.strftime('%Y-%m-%d'), 'license': TATOEBA_LICENSE, 'files': sources}
     (made / 'source.json').write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')
     made.rename(folder)
     shutil.rmtree(exports)
@@ -123,23 +117,24 @@ def _exports(
     source: str, target: str, folder: Path, url: str, say: Callable[[str], None], progress: Progress
 ) -> dict[str, Downloaded]:
     """The exports of both languages and their links, by name; those in the folder are taken as they are."""
-    first, second = (_code(language) for language in (source, target))
-    paths = [f'{first}/{first}_sentences.tsv.bz2', f'{second}/{second}_sentences.tsv.bz2']
-    paths += [f'{first}/{first}-{second}_links.tsv.bz2']
-    found = {}
+    first = _code(source)
+    second = _code(target)
+    paths = [f'{code}/{code}_sentences.tsv.bz2' for code in (first, second)]
+    paths.append(f'{first}/{first}-{second}_links.tsv.bz2')
+    exports = {}
     for path in paths:
-        name = Path(path).name
-        file = folder / name
+        file = folder / Path(path).name
+        known = sha256_of(file) if file.exists() else None
         try:
-            known = sha256_of(file) if file.exists() else None
-            found[name] = download(f'{url}/{path}', file, sha256=known, progress=progress)
+            export = download(f'{url}/{path}', file, sha256=known, progress=progress)
         except Unreachable as error:
             raise UserError(
                 f'{error}. Without a network, copy {", ".join(paths)} from {TATOEBA_URL} into {folder} and run the '
                 'command again'
             ) from None
-        say(f'{file}: {found[name].bytes:,} bytes, SHA-256 {found[name].sha256}')
-    return found
+        exports[file.name] = export
+        say(f'{file}: {export.bytes:,} bytes, SHA-256 {export.sha256}')
+    return exports
 
 
 def _code(language: str) -> str:
@@ -188,9 +183,10 @@ def split_pairs(pairs: list[tuple[str, str]], held_out: int = HELD_OUT) -> Split
     taken: set[str] = set()  # targets of the sets so far
     sets = []
     for names in (order[:count], order[count : 2 * count]):
-        kept = [name for name in names if not any(_normalized(target) in taken for _, target in by_source[name])]
-        sets.append([(by_source[name][0][0], [target for _, target in by_source[name]]) for name in kept])
-        taken |= {_normalized(target) for name in kept for _, target in by_source[name]}
+        groups = [by_source[name] for name in names]
+        kept = [group for group in groups if not any(_normalized(target) in taken for _, target in group)]
+        sets.append([(group[0][0], [target for _, target in group]) for group in kept])
+        taken |= {_normalized(target) for group in kept for _, target in group}
     train = [pair for name in order[2 * count :] for pair in by_source[name] if _normalized(pair[1]) not in taken]
     return Split(train, dev=sets[1], test=sets[0])
 
@@ -204,8 +200,12 @@ def _write(folder: Path, split: Split, languages: tuple[str, str]) -> None:
     for side, language in enumerate(languages):
         with (folder / f'train.{language}.gz').open('wb') as raw, compressing(raw, '.gz') as file:
             file.writelines(f'{pair[side]}\n'.encode() for pair in split.train)
+    source, target = languages
     for name, rows in (('dev', split.dev), ('test', split.test)):
-        for language, lines in zip(languages, ([row[0] for row in rows], [row[1][0] for row in rows]), strict=True):
-            (folder / f'{name}.{language}').write_text(''.join(line + '\n' for line in lines), encoding='utf-8')
-        references = ''.join('\t'.join(row[1]) + '\n' for row in rows)
-        (folder / f'{name}.allrefs.{languages[1]}.tsv').write_text(references, encoding='utf-8')
+        files = {
+            f'{name}.{source}': [text for text, _ in rows],
+            f'{name}.{target}': [references[0] for _, references in rows],
+            f'{name}.allrefs.{target}.tsv': ['\t'.join(references) for _, references in rows],
+        }
+        for file, lines in files.items():
+            (folder / file).write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')

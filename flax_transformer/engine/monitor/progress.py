@@ -12,7 +12,7 @@ from flax_transformer.engine.config import LoopConfig
 
 @dataclass
 class MetricWindow:
-    """Sums over the steps since the last report, and the time they took; `MetricWindow(**window.state())` goes on."""
+    """Sums over the steps since the last report, and the time they took."""
 
     sums: dict[str, float] = field(default_factory=dict)
     steps: int = 0  # skipped ones do not count
@@ -26,7 +26,7 @@ class MetricWindow:
         self._began = time.perf_counter() - seconds
 
     def state(self) -> dict[str, Any]:
-        """All of it, for JSON; a copy, which is written later, in a thread, while the sums go on changing."""
+        """What goes on in `MetricWindow(**state)`, for JSON; a copy, since a thread writes it later."""
         return asdict(self) | {'seconds': self._seconds()}
 
     def add(self, metrics: dict[str, float]) -> None:
@@ -38,8 +38,8 @@ class MetricWindow:
             return
         self.skipped_in_a_row = 0
         self.steps += 1
-        for name, value in metrics.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(value)
+        for name in metrics:
+            self.sums[name] = self.sums.get(name, 0.0) + float(metrics[name])
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -62,14 +62,13 @@ class MetricWindow:
         """A task's averages over the steps since the last call, without skipped ones; times in seconds."""
         seconds = self._seconds()
         sums = self.sums
-        steps = self.steps
         counts = task.counts
         metrics = task.summarize(sums)
-        metrics |= {name: sums[name] / steps for name in (*counts, 'grad_norm') if name in sums}
+        metrics |= {name: sums[name] / self.steps for name in (*counts, 'grad_norm') if name in sums}
         metrics |= {
             'skipped_steps': self.skipped,
             f'{counts[0]}_per_second': sums[counts[0]] / seconds,
-            'seconds_per_step': seconds / (steps + self.skipped),
+            'seconds_per_step': seconds / (self.steps + self.skipped),
             'data_wait': self.waited / seconds,
         }
         self.sums = {}
@@ -81,11 +80,7 @@ class MetricWindow:
 
 
 def is_lower_better(score: str) -> bool:
-    """Whether a lower score is better, by its name: true of losses, perplexities and error rates.
-
-    >>> is_lower_better('loss'), is_lower_better('word_error_rate'), is_lower_better('bleu')
-    (True, True, False)
-    """
+    """Whether a lower score is better, by its name."""
     return score.endswith(('loss', 'perplexity', 'error_rate'))
 
 
@@ -111,7 +106,7 @@ class EarlyStopping:
     """The best evaluation so far and how many have come since; over after `patience` of them."""
 
     def __init__(self, score: str, patience: int, state: dict[str, Any] | None = None) -> None:
-        """Continues from what `state` returned, if that was for the same score. With patience 0, is never over."""
+        """Continues from what `state` returned for the same score. With patience 0, is never over."""
         self.score = score
         self.patience = patience
         known = state if state and state['by'] == score else {}
@@ -163,8 +158,7 @@ class LossSpikes:
     def add(self, values: dict[str, float]) -> dict[str, float]:
         """Adds a step's loss and, if it has one, grad_norm. Returns a spike's values, means and deviations, or {}.
 
-        A value above the threshold counts as the threshold, so that one spike does not hide the next. The first
-        `window` steps are never spikes.
+        A value above the threshold counts as the threshold, so that one spike does not hide the next.
         """
         spike = {}
         rate = max(1.0 / self.window, 1.0 / (self.steps + 1))

@@ -1,7 +1,4 @@
-"""Where metrics go: files that survive a full disk, TensorBoard's among them, and Weights & Biases or MLflow.
-
-Trackers are reached by their own clients; a resumed run goes on in the same run there.
-"""
+"""Where metrics go: files that survive a full disk, TensorBoard's among them, and Weights & Biases or MLflow."""
 
 import enum
 import errno
@@ -25,7 +22,6 @@ from flax_transformer.engine.preemption import interrupt_in
 ID_FILE = 'tracker.json'  # {tracker: id of the run there}
 PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME names another
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_SCHEME = 'appended'  # tensorboardX opens a file of this scheme by ours
 
 
 class End(enum.Enum):
@@ -40,16 +36,15 @@ class End(enum.Enum):
         """How training ended, by the exception that leaves it, if any."""
         if error is None:
             return cls.DONE
-        if isinstance(error, Exception) and interrupt_in(error) is None:
-            return cls.FAILED
-        return cls.STOPPED
+        is_failure = isinstance(error, Exception) and interrupt_in(error) is None
+        return cls.FAILED if is_failure else cls.STOPPED
 
 
 class Tracker:
-    """A run of a tracker. If the tracker cannot be reached, says so once, and training goes on."""
+    """A run of a tracker, resumed with ours. If it cannot be reached, says so once, and training goes on."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
-        """`name` is the package's; 'none' tracks nothing. Raises UserError if it is missing or cannot open its run."""
+        """`name` is the package's, or 'none'. Raises UserError if it is missing or cannot open its run."""
         self._name = name
         self._say = say
         self._client = None
@@ -60,7 +55,7 @@ class Tracker:
         fields = flat_table(_read(folder / 'config.json'))
         try:
             self._client = CLIENTS[name](folder.absolute().name, known.get(name), fields)
-        except Exception as error:  # their client may raise anything
+        except Exception as error:  # a client may raise anything
             raise UserError(f'training.report_to={name!r}: {first_line(error)}') from None
         write_whole(folder / ID_FILE, json.dumps(known | {name: self._client.id}) + '\n')
 
@@ -75,18 +70,16 @@ class Tracker:
             return
         try:
             getattr(self._client, method)(*values)
-        except Exception as error:  # their client may raise anything
+        except Exception as error:
             self._client = None
             self._say(f'{self._name} gets no more metrics: {first_line(error)}')
 
 
 def check_installed(name: str) -> None:
     """Raises UserError if a tracker's package is missing."""
-    if name == 'none':
-        return
-    spec = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name) if name != 'none' else None
     # Trackers keep data in ./wandb and ./mlruns; Python takes any folder here for a package, but one without an origin.
-    if spec is None or spec.origin is None:
+    if name != 'none' and (spec is None or spec.origin is None):
         raise UserError(f'training.report_to={name!r} needs the package {name}: {pip_install(name)}')
 
 
@@ -110,7 +103,7 @@ class _Wandb:
         self._run.log(values, step=step)
 
     def close(self, end: End) -> None:
-        self._run.finish(exit_code={End.DONE: 0, End.STOPPED: 255, End.FAILED: 1}[end])  # 255: they show it as killed
+        self._run.finish(exit_code={End.DONE: 0, End.STOPPED: 255, End.FAILED: 1}[end])  # 255 is shown as killed
 
 
 class _Mlflow:
@@ -126,13 +119,10 @@ class _Mlflow:
             self.id = known
             self._client.update_run(known, status='RUNNING')
             return
-        experiment = os.environ.get('MLFLOW_EXPERIMENT_NAME', PROJECT)
-        known_experiment = self._client.get_experiment_by_name(experiment)
-        if known_experiment is None:
-            folder = self._client.create_experiment(experiment)
-        else:
-            folder = known_experiment.experiment_id
-        self.id = self._client.create_run(folder, run_name=name).info.run_id
+        title = os.environ.get('MLFLOW_EXPERIMENT_NAME', PROJECT)
+        experiment = self._client.get_experiment_by_name(title)
+        number = self._client.create_experiment(title) if experiment is None else experiment.experiment_id
+        self.id = self._client.create_run(number, run_name=name).info.run_id
         params = [Param(field, str(value)[:500]) for field, value in fields.items()]
         for first in range(0, len(params), 100):  # the most that a request takes
             self._client.log_batch(self.id, params=params[first : first + 100])
@@ -197,9 +187,9 @@ class AppendFile:
 
 
 class TensorBoardFile:
-    """The event file of one start of a run, by tensorboardX's EventsWriter.
+    """The event file of one start of a run.
 
-    Its SummaryWriter writes in a thread, which a full disk would end; the full queue would then stop training.
+    By tensorboardX's EventsWriter: its SummaryWriter writes in a thread, which a full disk would end.
     """
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
@@ -209,11 +199,11 @@ class TensorBoardFile:
         from tensorboardX.record_writer import register_writer_factory
 
         def open_file(path: str) -> AppendFile:
-            return AppendFile(Path(path.removeprefix(f'{_SCHEME}:')), say)
+            return AppendFile(Path(path.removeprefix('appended:')), say)
 
         folder.mkdir(parents=True, exist_ok=True)
-        register_writer_factory(_SCHEME, SimpleNamespace(open=open_file))
-        self._writer = EventsWriter(f'{_SCHEME}:{folder}/events', f'.{os.getpid()}.{first_step}')
+        register_writer_factory('appended', SimpleNamespace(open=open_file))
+        self._writer = EventsWriter(f'appended:{folder}/events', f'.{os.getpid()}.{first_step}')
         if first_step:
             start = SessionLog(status=SessionLog.START)
             self._writer.write_event(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
@@ -224,7 +214,6 @@ class TensorBoardFile:
         self._add(summary.scalar(tag, value), step)
 
     def text(self, tag: str, text: str, step: int) -> None:
-        """Adds Markdown."""
         from tensorboardX import summary
 
         self._add(summary.text(tag, text), step)
