@@ -8,7 +8,7 @@ from toy_task import RECIPE, CircleConfig, CircleTask
 from flax_transformer.engine.launch import launch
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.session import Validate
+from flax_transformer.engine.validation import Validate
 
 CircleRun = RECIPE.run
 make_trainer = RECIPE.trainer

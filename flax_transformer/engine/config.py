@@ -87,16 +87,15 @@ class OptimizerConfig:
             self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
             f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
         )
+        check(
+            self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
+            f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; use linear or cosine',
+        )
         for pattern in self.freeze:
             try:
                 re.compile(pattern)
             except re.error:
                 raise UserError(f'freeze={pattern!r}: expected a regular expression, such as encoder/.*') from None
-        check(
-            self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
-            f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; it is for linear and '
-            'cosine',
-        )
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,8 @@ class ParallelConfig:
         check_range(self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes', least=0)
         check_positive(self, 'fsdp', 'tensor', 'process_timeout')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
-            value = getattr(self, name)
-            check(
-                self.strategy == 'mesh' or value == default,
-                f"{name}={value} has no effect with strategy='pmap'; use mesh",
-            )
+            value, is_mesh = getattr(self, name), self.strategy == 'mesh'
+            check(is_mesh or value == default, f"{name}={value} has no effect with strategy='pmap'; use mesh")
         check(
             self.strategy == 'pmap' or self.sum_gradients_in == 'float32',
             f"sum_gradients_in={self.sum_gradients_in!r} has no effect with strategy='mesh'; use pmap",
@@ -158,15 +154,15 @@ class ParallelConfig:
             f'coordinator={self.coordinator!r} has no effect with num_processes=1',
         )
         group = self.fsdp * self.tensor
+        expected = f'{group * max(self.data, 1)}' + ('' if self.data else ' or a multiple')
         check(
             self.num_devices == 0 or (self.num_devices % group == 0 and self.data in (0, self.num_devices // group)),
-            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {group * max(self.data, 1)}'
-            + ('' if self.data else ' or a multiple'),
+            f'num_devices={self.num_devices}: expected data * fsdp * tensor = {expected}',
         )
 
     @property
     def least_devices(self) -> int:
-        """num_devices, or if that is 0, as many as the mesh needs."""
+        """num_devices or, if that is 0, as many as the mesh needs."""
         return self.num_devices or max(self.data, 1) * self.fsdp * self.tensor
 
 
@@ -209,13 +205,13 @@ class TaskConfig:
 
     @classmethod
     def declared_in(cls) -> str:
-        """The module whose RECIPE is the task's, also of a config that only changes another's defaults."""
+        """The module whose RECIPE is the task's, also if this class only changes another's defaults."""
         owner = next(kind for kind in cls.__mro__ if 'task' in vars(kind))
         return vars(owner).get('recipe_module') or owner.__module__
 
     @property
     def has_validation(self) -> bool:
-        """Whether there is a validation set: unless a section `data` says that there is none."""
+        """Whether there is a validation set; a section `data` may say that there is none."""
         data = getattr(self, 'data', None)
         return bool(getattr(data, 'validation', True) or getattr(data, 'held_out', 0))
 

@@ -1,25 +1,41 @@
-"""Trains by a recipe: what happens in which order, for every task."""
+"""One start of training, by a recipe: from a config to the last step of its run."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grain
+import jax
+
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.config_json import check_fits
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import holder, in_use
 from flax_transformer.common.trees import named_leaves
 
-from . import fit
-from .config import TaskConfig
+from . import fit, non_finite
+from .batches import Data
+from .config import EngineConfig, TaskConfig
 from .devices import multihost
+from .devices.devices import NO_MESH
+from .devices.sharding import replicated_despite_rule
+from .loop import Loop, NotFinite, Profiler
+from .monitor.progress import Progress
+from .monitor.progress_bar import showing
+from .monitor.reporter import NoReporter, Reporter
 from .monitor.trackers import check_installed
-from .runs.finished import steps_of
+from .optimizer import make_schedule
+from .preemption import Stop, stop_on_signals
+from .runs.checkpoints import Checkpoints, tolerate_full_disk
+from .runs.finished import nothing_left, steps_of
 from .runs.run_directory import RunDirectory
-from .session import preparing, run_session, training_in
-from .task import Params
+from .task import Params, TrainState, count_parameters
 from .task_value import Recipe, Training
+from .trainer import Trainer
+from .validation import Validate
 
 
 def launch(
@@ -34,31 +50,31 @@ def launch(
 ) -> RunDirectory:
     """Trains by a recipe, as `tasks.api.train` documents.
 
-    `peak_flops` says how many FLOP/s one device can do, by its kind and the dtype; None: unknown.
+    `peak_flops` are one device's FLOP/s by its kind and the dtype; None: unknown.
     """
     run, began = recipe.run(workdir), time.perf_counter()
     config, needs_fit = fit.as_begun(config, run)
     run.check(config)
     check_installed(config.training.report_to)
     training = recipe.training()
-    with training_in(run, exit_at_second=exit_at_second) as stop:
+    with _training_in(run, exit_at_second=exit_at_second) as stop:
         trainer = recipe.trainer(config)
         before = run.read_config() if run.exists() else config
         trained = max(steps_of(run.checkpoints), default=0)
         start, their_params = None, []
-        if init_from is not None and not steps_of(run.checkpoints):  # a run that goes on has parameters of its own
+        if init_from is not None and not trained:  # a run that goes on has parameters of its own
             start = _load_start(recipe, config, init_from, trainer.shapes.params)
             their_params, start = [start.params], start._replace(params=None)
-        with preparing():
-            common = {'start': start, 'processes': processes}
+        with _preparing():
+            options = {'start': start, 'processes': processes}
             if multihost.is_first():
                 # A run keeps its own steps until more are fitted: else a start that does nothing loses them.
                 keeps_steps = needs_fit or trained >= config.training.steps
-                prepared = prepare(training, config, run, before if keeps_steps else config, **common)
+                prepared = prepare(training, config, run, before if keeps_steps else config, **options)
                 multihost.broadcast('the run is prepared', '')
             else:
                 multihost.broadcast('the run is prepared')
-                prepared = training.prepare(config, run, **common)
+                prepared = training.prepare(config, run, **options)
             batches = training.batches(config, prepared, trainer)
             validate = training.validation(config, prepared, trainer)
             if needs_fit:
@@ -93,10 +109,7 @@ def launch(
 
 
 def prepare(training: Training, config: TaskConfig, run: RunDirectory, written: TaskConfig, **options: Any) -> Any:
-    """What training reads; writes a run's config, `written`, and a new one's files once all is found to be good.
-
-    `options` of `Training.prepare`. Raises UserError for anything the user can fix.
-    """
+    """What training reads; writes a run's config, `written`, and a new one's files once all is found to be good."""
     prepared = training.prepare(config, run, **options)
     run.open(written)
     training.keep(run, config, prepared)
@@ -116,3 +129,177 @@ def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shape
             f'{ours.get(name, "missing")} here; take the values of its config that decide this'
         )
     return start
+
+
+@contextlib.contextmanager
+def _training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
+    """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step.
+
+    Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
+    """
+    lock = in_use(run.path, say=multihost.say) if multihost.is_first() else contextlib.nullcontext()
+    with stop_on_signals(exit_at_second=exit_at_second) as stop, lock, jax.set_mesh(NO_MESH):  # not the caller's
+        if multihost.count() > 1:
+            stop.shared = multihost.SharedStop()
+        yield stop
+
+
+def run_session(
+    trainer: Trainer,
+    run: RunDirectory,
+    data: Data,
+    *,
+    fingerprint: str,
+    stop: Stop,
+    validate: Validate | None,
+    initial_params: Callable[[], Params | None],
+    peak_flops: float | None,
+    before: EngineConfig,
+) -> None:
+    """Trains from the newest checkpoint, or from the beginning, to the last step; `before` is the config so far.
+
+    Raises UserError if the run's data has changed or its numbers are not finite; Interrupted, after saving, if asked to
+    stop.
+    """
+    use_compilation_cache()
+    config = trainer.config.training
+    batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
+    multihost.agree('the training data', fingerprint)
+    multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
+    kept = {name: getattr(config, name) for name in ('keep_last', 'keep_best', 'best_by')}
+    checkpoints = Checkpoints(run.checkpoints, **kept, say=multihost.say)
+    try:
+        with _preparing():
+            if checkpoints.latest() is None:
+                state, saved = trainer.init_state(initial_params()), {}
+            else:
+                state, saved = _resume(trainer, batches, checkpoints, data.name, fingerprint, run)
+        step, progress = int(state.step), Progress(config, saved)
+        owes = progress.owes_evaluation
+        if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
+            multihost.say(message)
+            return
+        report_start(trainer, state, before)
+        with (
+            _open_reporter(trainer, run, step, progress, peak_flops) as reporter,
+            contextlib.closing(Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)) as profiler,
+            stop.deferred(),
+        ):
+            Loop(
+                trainer,
+                batches,
+                progress,
+                data=data,
+                save=_saver(checkpoints, trainer, batches, fingerprint),
+                reporter=reporter,
+                validate=validate and (lambda state: validate(state, reporter)),
+                stop=stop,
+                profiler=profiler,
+            ).run(state)
+            checkpoints.wait()
+    except NotFinite as found:
+        raise _report_non_finite(trainer, run, found) from None
+    finally:
+        batches.close()
+        checkpoints.close()
+
+
+def _preparing() -> contextlib.AbstractContextManager[None]:
+    """Shows `preparing` in the last line of a terminal, in process 0."""
+    return showing('preparing') if multihost.is_first() else contextlib.nullcontext()
+
+
+def _saver(
+    checkpoints: Checkpoints, trainer: Trainer, batches: grain.DatasetIterator, fingerprint: str
+) -> Callable[..., None]:
+    """`save`, which on a full disk does what training.on_full_disk says."""
+    is_tolerant = trainer.config.training.on_full_disk == 'go_on'
+
+    def tolerance(applies: bool) -> contextlib.AbstractContextManager[None]:
+        return tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
+
+    def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
+        position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
+        with tolerance(is_tolerant):
+            checkpoints.wait()  # raises if the previous save failed
+        with tolerance(is_tolerant and not is_last):
+            checkpoints.save(state, position, metrics)
+
+    return save
+
+
+def _resume(
+    trainer: Trainer,
+    batches: grain.DatasetIterator,
+    checkpoints: Checkpoints,
+    name: str,
+    fingerprint: str,
+    run: RunDirectory,
+) -> tuple[TrainState, dict[str, Any]]:
+    """The newest checkpoint's state and progress; moves `batches` to its position."""
+    state, position = checkpoints.restore(trainer.shapes)
+    if position['data'] != fingerprint:
+        raise UserError(f'{name} is not what {run.path} was trained on so far; give another --workdir')
+    batches.set_state(position['batches'])
+    return state, position.get('progress', {})
+
+
+def _open_reporter(
+    trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
+) -> Reporter:
+    """The run's reporter, which does nothing in any process but the first."""
+    task, config = trainer.task, trainer.config.training
+    if not multihost.is_first():
+        return NoReporter()
+    return Reporter(
+        run.path,
+        steps=config.steps,
+        first_step=first_step,
+        is_evaluated=not progress.owes_evaluation,
+        report_to=config.report_to,
+        every={'evaluating': config.evaluate_every, 'saving': config.checkpoint_every},
+        amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
+        flops_per_step=task.flops_per_step,
+        peak_flops=peak_flops,
+    )
+
+
+def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
+    """The error that names the first tensor that is not finite when the step is computed again."""
+    before = found.state._replace(step=found.state.step - 1)
+    if trainer.task.update is None:
+        gradients, sums = trainer.gradients(before, found.batch)
+    else:
+        gradients, sums = {}, trainer.sums(before.params, found.batch)
+    params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
+    return non_finite.report(run.path, found.step, found.batch, params, gradients, sums)
+
+
+def report_start(trainer: Trainer, state: TrainState, before: EngineConfig) -> None:
+    """Reports parameters, devices, the first step, and what may surprise."""
+    step, config = int(state.step), trainer.config
+    for line in replicated_despite_rule(state.params, trainer.devices.mesh, trainer.task.sharding_rules):
+        multihost.say(f'whole on every device: {line}')
+    if step:
+        report_rate_jump(trainer, before, step)
+    frozen = ''
+    if trainer.is_frozen is not None:
+        sizes = jax.tree.map(lambda is_frozen, x: x.size if is_frozen else 0, trainer.is_frozen, state.params)
+        frozen = f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
+    multihost.say(
+        f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; '
+        + (f'going on from step {step}' if step else f'{config.training.steps} steps')
+    )
+
+
+def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
+    """Warns if another end of the schedule, or a warm-up fitted to other steps, changes the learning rate at once."""
+    optimizer = trainer.config.optimizer
+    schedule = make_schedule(before.fitted_optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
+    old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
+    if old != new:
+        old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, trainer.config))
+        multihost.say(
+            f'the {optimizer.schedule} schedule is for {new_end} steps now, no longer for {old_end}: the rate '
+            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps from the start lets linear and cosine go on)'
+        )

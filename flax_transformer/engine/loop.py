@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,33 +67,24 @@ class _Pending(NamedTuple):
     position: Any  # the batch's, in the data
 
 
+@dataclass
 class Loop:
     """Trains to the config's last step, or until validation has stopped improving."""
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        batches: grain.DatasetIterator,
-        progress: Progress,
-        *,
-        data: Data,
-        save: Callable[..., None],
-        reporter: Reporter,
-        validate: Callable[[TrainState], Scores] | None,
-        stop: Stop,
-        profiler: Profiler,
-    ) -> None:
-        """`batches`, which are those of `data`, and `progress` are where the first state is.
+    trainer: Trainer
+    batches: grain.DatasetIterator  # those of `data`, where the first state is, as `progress` is
+    progress: Progress
+    data: Data
+    # save(state, metrics, progress, is_last=...), with validation metrics ({} if not evaluated), and progress as JSON.
+    save: Callable[..., None]
+    reporter: Reporter
+    validate: Callable[[TrainState], Scores] | None  # what is cut short is validated again at the next start
+    stop: Stop
+    profiler: Profiler
 
-        `save(state, metrics, progress, is_last=...)` saves a state with its validation metrics ({} if not evaluated)
-        and the loop's progress, JSON. `validate` returns a state's scores; one that is cut short is called again at the
-        next start.
-        """
-        self._trainer, self._config = trainer, trainer.config.training
-        self._batches, self._data = batches, data
-        self._progress, self._window, self._early_stopping = progress, progress.window, progress.early_stopping
-        self._save, self._validate_state = save, validate
-        self._reporter, self._profiler, self._stop = reporter, profiler, stop
+    def __post_init__(self) -> None:
+        self._config = self.trainer.config.training
+        self._window, self._early_stopping = self.progress.window, self.progress.early_stopping
         self._is_compiled = False
         self._pending: _Pending | None = None
 
@@ -100,10 +92,10 @@ class Loop:
         """The state after the last step.
 
         Raises Interrupted, after saving, if asked to stop, and NotFinite after max_skipped_steps skipped steps in a
-        row. A step's metrics are read after the next step is dispatched, so that devices never wait for Python.
+        row.
         """
         first = int(state.step)
-        if self._progress.owes_evaluation:
+        if self.progress.owes_evaluation:
             scores = self._validate(state, first)
             self._save_evaluated(state, first, scores)  # replaces the checkpoint without them
         for step in range(first + 1, self._config.steps + 1):
@@ -111,12 +103,12 @@ class Loop:
                 break
             state = self._train(state, step)
             is_evaluated = self._is_due(step, self._config.evaluate_every)
-            is_saved = self._is_due(step, self._config.checkpoint_every) or bool(self._stop.after(step))
+            is_saved = self._is_due(step, self._config.checkpoint_every) or bool(self.stop.after(step))
             self._report(state, step, is_interrupted=is_evaluated or is_saved)
             scores = self._validate(state, step) if is_evaluated else {}
             if is_saved or self._early_stopping.is_over:
                 self._save_evaluated(state, step, scores)
-            if is_saved and self._stop.after(step) and step < self._config.steps:
+            if is_saved and self.stop.after(step) and step < self._config.steps:
                 raise self._stopped(step)
         return state
 
@@ -124,37 +116,36 @@ class Loop:
         return step % every == 0 or step == self._config.steps
 
     def _train(self, state: TrainState, step: int) -> TrainState:
-        """Dispatches one step, then reads the metrics of the previous one."""
+        """Dispatches one step, then reads the metrics of the previous one, so that devices never wait for Python."""
         is_first, self._is_compiled = not self._is_compiled, True
         if is_first:  # an evaluation that was owed may have come before
-            self._reporter.phase('compiling')
+            self.reporter.phase('compiling')
         # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
         with self._window.pause() if is_first else self._window.waiting():
-            position = self._batches.get_state()
-            batch = next(self._batches)
-        self._profiler.begin(step)
+            position = self.batches.get_state()
+            batch = next(self.batches)
+        self.profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
-            state, metrics = self._trainer.step(state, batch)
-        self._profiler.end(step, metrics)
+            state, metrics = self.trainer.step(state, batch)
+        self.profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
-        self._reporter.advance(step)
+        self.reporter.advance(step)
         return state
 
     def _report(self, state: TrainState, step: int, *, is_interrupted: bool) -> None:
         """Reports the steps since the last report if due; reads this step's metrics now if they cannot wait."""
         config = self._config
-        # While steps are being skipped, each is read at once, or NotFinite would come a batch too late. Evaluations and
-        # saves need all metrics so far.
+        # Evaluations and saves need all metrics so far. While steps are skipped, NotFinite would come a batch too late.
         is_suspicious = self._window.skipped_in_a_row or config.max_skipped_steps == 1
         if is_interrupted or is_suspicious or step % config.log_every == 0:
             self._read_pending(state)
         if self._is_due(step, config.log_every) and self._window.steps:
-            rate = self._trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
-            smoothed = {'loss_smoothed': self._progress.spikes.mean['loss'], 'learning_rate': float(rate)}
-            passes = self._data.epoch(self._batches.get_state())
+            rate = self.trainer.learning_rate(step - self._window.skipped_in_all)  # skipped steps do not advance it
+            smoothed = {'loss_smoothed': self.progress.spikes.mean['loss'], 'learning_rate': float(rate)}
+            passes = self.data.epoch(self.batches.get_state())
             epoch = {} if passes is None else {'epoch': round(passes, 4)}
-            self._reporter.train(step, epoch | self._window.close(self._trainer.task) | smoothed)
+            self.reporter.train(step, epoch | self._window.close(self.trainer.task) | smoothed)
 
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
@@ -163,30 +154,30 @@ class Loop:
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
         self._window.add(metrics)
         if metrics['skipped']:
-            self._reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
+            self.reporter.say(f'step {step}: loss or gradients are not finite; the update is skipped')
             if self._window.skipped_in_a_row >= self._config.max_skipped_steps:
                 raise NotFinite(step, batch, state)
             return
-        loss = metrics['loss'] / max(metrics[self._trainer.task.counts[0]], 1.0)
-        if spike := self._progress.spikes.add(metrics | {'loss': loss}):
-            self._reporter.spike(step, spike, self._data.describe(position))
+        loss = metrics['loss'] / max(metrics[self.trainer.task.counts[0]], 1.0)
+        if spike := self.progress.spikes.add(metrics | {'loss': loss}):
+            self.reporter.spike(step, spike, self.data.describe(position))
 
     def _validate(self, state: TrainState, step: int) -> Scores:
-        if self._validate_state is None:
-            self._progress.owes_evaluation = False
+        if self.validate is None:
+            self.progress.owes_evaluation = False
             return {}
-        if self._stop.after(step):  # an evaluation may take minutes; a scheduler waits for seconds
+        if self.stop.after(step):  # an evaluation may take minutes; a scheduler waits for seconds
             self._save_unevaluated(state, step)
             raise self._stopped(step)
-        self._reporter.phase('evaluating')
+        self.reporter.phase('evaluating')
         began = time.perf_counter()
         with self._window.pause():
             try:
                 # Several processes evaluate together: none may leave alone.
-                with self._stop.deferred(self._stop.shared is not None):
-                    found = self._validate_state(state)
-                # JSON takes no arrays: one of one number becomes that number.
-                scores = {name: x.item() if hasattr(x, 'item') else x for name, x in found.items()}
+                with self.stop.deferred(self.stop.shared is not None):
+                    scores = self.validate(state)
+                # JSON takes no arrays of one number.
+                scores = {name: x.item() if hasattr(x, 'item') else x for name, x in scores.items()}
                 if scores and self._config.best_by not in scores:
                     raise UserError(
                         f'training.best_by={self._config.best_by!r}: the validation gives {", ".join(scores)}; '
@@ -194,15 +185,15 @@ class Loop:
                     )
             except (Exception, Interrupted) as reason:
                 # Neither an error in the evaluation nor a signal during it may lose the training so far.
-                if self._stop.shared is None:
+                if self.stop.shared is None:
                     self._save_unevaluated(state, step)
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
-        self._progress.owes_evaluation = False
+        self.progress.owes_evaluation = False
         if scores:
             self._early_stopping.add(step, scores)
-            self._reporter.evaluation(step, scores, seconds=time.perf_counter() - began)
+            self.reporter.evaluation(step, scores, seconds=time.perf_counter() - began)
             if self._early_stopping.is_over:
-                self._reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
+                self.reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
         return scores
 
     def _save_evaluated(self, state: TrainState, step: int, scores: Scores) -> None:
@@ -211,16 +202,16 @@ class Loop:
         self._save_state(state, step, checkpoint_metrics(scores) if is_scored else {})
 
     def _save_unevaluated(self, state: TrainState, step: int) -> None:
-        if not self._progress.owes_evaluation:  # else the checkpoint that training resumed from says so already
-            self._progress.owes_evaluation = True
+        if not self.progress.owes_evaluation:  # else the checkpoint that training resumed from says so already
+            self.progress.owes_evaluation = True
             self._save_state(state, step, {})
 
     def _save_state(self, state: TrainState, step: int, metrics: dict[str, float]) -> None:
-        is_last = bool(self._stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps
-        self._reporter.phase('saving')
+        is_last = bool(self.stop.after(step)) or self._early_stopping.is_over or step >= self._config.steps
+        self.reporter.phase('saving')
         with self._window.pause():
-            self._save(state, metrics, self._progress.to_json(), is_last=is_last)
+            self.save(state, metrics, self.progress.to_json(), is_last=is_last)
 
     def _stopped(self, step: int) -> Interrupted:
-        reason = self._stop.after(step)
+        reason = self.stop.after(step)
         return Interrupted(f'{reason}: stopped after step {step}, which is saved; the same command goes on')

@@ -18,7 +18,7 @@ Share = Callable[[Any], Any]  # an all-gather: [n, ...] of each device become [d
 class Task(Protocol):
     """A model with its loss. Inherit from it for the defaults.
 
-    A batch is a tree of arrays [rows, ...]. A row of zeros must weigh nothing: the engine pads with them.
+    A row of zeros must weigh nothing: the engine pads batches with them.
     """
 
     rows_per_step: int  # rows of a global batch
@@ -74,11 +74,11 @@ class Task(Protocol):
     update: Callable[..., tuple[Params, Any, Sums]] | None = None
 
     def init_memory(self, params: Params) -> Any:
-        """What `update` keeps besides the parameters, such as the sums of AdaGrad; a tree of arrays."""
+        """What `update` keeps besides the parameters, such as the sums of AdaGrad."""
         return ()
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        """The metrics to report, such as `loss` and perplexity, from the sums that `loss` returns over many batches."""
+        """The metrics to report, such as `loss` and perplexity, from the sums of `loss` over many batches."""
 
     def batch_shapes(self) -> Batch:
         """A global batch as jax.ShapeDtypeStruct, to compile the step without data."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from .batches import Data
     from .devices.devices import Devices
-    from .session import Validate
     from .task import Params, Task
     from .trainer import Trainer
+    from .validation import Validate
 
 
 def later(package: str, module: str, name: str) -> Callable[..., Any]:
@@ -37,20 +37,19 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a task is trained, in the order in which `engine.launch` asks for it."""
+    """How a task is trained, in the order of `engine.launch`."""
 
     make_task: 'Callable[[Any, Devices], Task]'  # takes a config, and devices that need not be present
-    # Reads all data and raises UserError for whatever the user can fix. `start` is a `LoadedRun` or None; `processes`
-    # may check a large corpus.
+    # Reads all data. `start` is a `LoadedRun` or None; `processes` may check a large corpus.
     prepare: Callable[..., Any] = _nothing  # (config, run, *, start, processes)
-    # Writes what the run needs besides its config, once all of it is found to be good. Process 0 alone calls it.
+    # Writes what the run needs besides its config, in process 0, once all is found to be good.
     keep: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
     fingerprint: Callable[[Any, Any], str]  # (config, prepared); a hash of the data: a run goes on with no others
     batches: 'Callable[[Any, Any, Trainer], Data]'  # (config, prepared, trainer)
     validation: 'Callable[[Any, Any, Trainer], Validate | None]' = _nothing  # (config, prepared, trainer)
     # Initial parameters of a run that starts from no other; None: fresh ones.
     initial_params: 'Callable[[Any, Any], Params | None]' = _nothing  # (config, prepared)
-    # Makes what a trained run has besides parameters. A process that trains alone calls it, after the last step.
+    # Makes what a trained run has besides parameters, after the last step of a process that trains alone.
     finish: Callable[[Any, Any, Any], None] = _nothing  # (run, config, prepared)
 
 
@@ -111,3 +110,9 @@ class Recipe:
 
         chosen = Devices(config.parallel, devices)
         return Trainer(self.training().make_task(config, chosen), config.engine, chosen)
+
+
+def package_recipe(package: str, **members: Any) -> Recipe:
+    """The recipe of a task whose package has `training` in training.py and `report_of` in corpus_checks.py."""
+    training, check = later(package, 'training', 'training'), later(package, 'corpus_checks', 'report_of')
+    return Recipe(training=training, check=check, **members)

@@ -6,9 +6,10 @@ from typing import Any
 
 from .devices import multihost
 from .monitor.reporter import Reporter
-from .session import Validate
 from .task import Batch, Params, TrainState
 from .trainer import Trainer
+
+Validate = Callable[[TrainState, Reporter], dict[str, Any]]  # returns the scores of a state, {} without data
 
 
 class Validation:

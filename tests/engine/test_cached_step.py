@@ -10,7 +10,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from toy_runs import make_trainer, train_circle
 from toy_task import CircleConfig, draw
 
-from flax_transformer.engine import session
+from flax_transformer.engine import launch
 from flax_transformer.engine.config import ParallelConfig
 
 SETTINGS = ('jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs')
@@ -53,6 +53,6 @@ def test_training_turns_the_cache_on_before_it_compiles(tmp_path, monkeypatch: p
     def turn_on() -> None:
         raise KeyError('turned on')
 
-    monkeypatch.setattr(session, 'use_compilation_cache', turn_on)
+    monkeypatch.setattr(launch, 'use_compilation_cache', turn_on)
     with pytest.raises(KeyError, match='turned on'):
         train_circle(tmp_path / 'run', CircleConfig())

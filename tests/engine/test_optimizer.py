@@ -17,9 +17,9 @@ from toy_task import CircleConfig, draw
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, ParallelConfig
 from flax_transformer.engine.config import LoopConfig
+from flax_transformer.engine.launch import report_rate_jump
 from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.runs.checkpoints import Checkpoints
-from flax_transformer.engine.session import report_rate_jump
 from flax_transformer.engine.step import frozen_by
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.tasks.api import make_trainer
