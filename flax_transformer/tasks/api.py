@@ -31,8 +31,8 @@ def train(
     """Trains the config's model, of any task, in the run directory `workdir`, or resumes the run there.
 
     A new run may start from the parameters of another run of the same model, `init_from`, and takes over what belongs
-    to them, such as its tokenizer. `processes` check a large corpus of sentence pairs before it is tokenized; with more
-    than one, the calling program needs `if __name__ == '__main__':`.
+    to them, such as its tokenizer. `processes` check a large corpus of sentence pairs; with more than one, the calling
+    program needs `if __name__ == '__main__':`.
 
     Raises UserError for the user's mistakes, before the first step and, in a new run, before anything is written. At
     SIGTERM or Ctrl-C, saves and raises Interrupted; at a second Ctrl-C, stops at once (`exit_at_second`: by ending the
@@ -41,15 +41,8 @@ def train(
     from flax_transformer.cost.chips import peak_flops
     from flax_transformer.engine.launch import launch
 
-    return launch(
-        recipe_of(config),
-        config,
-        workdir,
-        init_from=init_from,
-        processes=processes,
-        exit_at_second=exit_at_second,
-        peak_flops=peak_flops,
-    )
+    options = {'init_from': init_from, 'processes': processes, 'exit_at_second': exit_at_second}
+    return launch(recipe_of(config), config, workdir, **options, peak_flops=peak_flops)
 
 
 def make_trainer(config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':

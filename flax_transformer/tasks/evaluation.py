@@ -76,7 +76,7 @@ def check_examples(count: int) -> None:
 def bootstrap_interval(counts: np.ndarray, lengths: np.ndarray | None = None) -> tuple[float, float]:
     """The interval with 95 % of the rates of samples drawn from N texts with replacement (Efron 1979).
 
-    A rate is the sum of counts [N] by the sum of lengths [N]; None: each is 1.
+    A rate is the sum of counts [N] by the sum of lengths [N], by default of ones.
     """
     generator = np.random.default_rng(0)
     lengths = np.ones(len(counts), int) if lengths is None else lengths

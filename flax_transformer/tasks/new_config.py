@@ -1,12 +1,9 @@
-"""What `flax-transformer new` shares among tasks: options, held-out examples, a model that fits the time.
-
-A task has this command if its recipe has `propose`.
-"""
+"""What `flax-transformer new` shares among tasks: options, held-out examples, a model that fits the time."""
 
 import math
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,11 +96,7 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
 
     trainers = [make_trainer(candidate.base) for candidate in candidates]
     flops = [trainer.task.flops_per_step or 1.0 for trainer in trainers]
-    measured: dict[int, float] = {}  # seconds of a step, by the number of the candidate
-
-    def measure(number: int) -> None:
-        if number not in measured:
-            measured[number] = step_seconds(trainers[number]) * candidates[number].work
+    measured = {0: step_seconds(trainers[0]) * candidates[0].work}  # seconds of a step
 
     def within(time: float, number: int) -> Candidate:
         """A candidate with the steps that fit into a time."""
@@ -115,23 +108,20 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
         return replace(candidate, steps=min(max(steps, EVALUATIONS), most), seconds=seconds)
 
     def largest(time: float) -> int:
-        """The number of the largest candidate that has its least steps in a time, else of the smallest."""
-        for number in reversed(range(len(candidates))):
-            if within(time, number).steps >= candidates[number].least_steps:
-                return number
-        return 0
+        fitting = (i for i, candidate in enumerate(candidates) if within(time, i).steps >= candidate.least_steps)
+        return max(fitting, default=0)
 
-    measure(0)
-    measure(largest(times[0]))
+    if chosen := largest(times[0]):
+        measured[chosen] = step_seconds(trainers[chosen]) * candidates[chosen].work
     return [within(time, largest(time)) for time in times]
 
 
 def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
     """The config with other values for some fields, such as 'training.steps'."""
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in fields.items():
         section, _, field = name.partition('.')
-        sections.setdefault(section, {})[field] = value
+        sections[section][field] = value
     return replace(config, **{name: replace(getattr(config, name), **own) for name, own in sections.items()})
 
 
@@ -157,10 +147,7 @@ def between(x: float, *points: tuple[float, float]) -> float:
 
 
 def data_fields(file: Path, options: DataOptions, examples: Iterable[str]) -> tuple[dict[str, Any], str]:
-    """The fields of the section data, and a remark on what is held out of `examples`, unless --valid names others.
-
-    Raises UserError if there are too few different ones.
-    """
+    """The fields of the section data, and a remark on what is held out of `examples`, unless --valid names others."""
     root = file.absolute().parent
     names = {'train': options.data, 'validation': options.valid, 'test': options.test}
     fields = {f'data.{name}': from_folder(value, root) for name, value in names.items()} | {'data.root': str(root)}

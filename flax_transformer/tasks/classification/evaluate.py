@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flax_transformer.common.quiet import aligned
+from flax_transformer.common.quiet import Say, aligned
 from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
@@ -29,9 +29,7 @@ class Options(EvaluateOptions):
     data: ClassificationDataConfig = field(default_factory=ClassificationDataConfig)
 
 
-def evaluate(
-    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
-) -> None:
+def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Callable[..., Any]) -> None:
     run = only_run(runs, 'classifiers')
     check_examples(options.examples)
     name, data = scored_set(run, options.test, options.data, test_files, trust=options.trust_data)
@@ -51,10 +49,7 @@ def evaluate(
 def evaluate_classifier(
     classifier: 'Classifier', examples: Examples, *, progress: Callable[[int], None] | None = None
 ) -> 'tuple[Scores, list[Classification]]':
-    """The scores of the classifier on labeled texts, and what it says of each.
-
-    A label that it does not know counts as wrong, and has a row in the confusion matrix.
-    """
+    """The scores of the classifier on labeled texts, and what it says of each; an unknown label counts as wrong."""
     given = classifier(examples.texts, progress=progress)
     names = tuple(dict.fromkeys((*classifier.labels, *sorted(set(examples.labels)))))
     return scores(*_arrays(names, given, examples.labels), names), given

@@ -18,7 +18,7 @@ PASSES = 4  # rt_polarity's: naive Bayes, where training starts, needs few more
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
-    """The candidate for labeled texts; holds out some if no others are given. Raises UserError."""
+    """The candidate for labeled texts; holds out some if no others are given."""
     examples = read_examples(options.data, ClassificationDataConfig(root='.'))
     texts = examples.texts
     labels = Counter(examples.labels)

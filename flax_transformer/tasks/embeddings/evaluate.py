@@ -1,8 +1,6 @@
-"""What `flax-transformer evaluate RUN` does for word vectors.
+"""What `flax-transformer evaluate RUN` does for word vectors: analogies, and correlations with people's judgments.
 
-Scores say what vectors know of words: analogies (Mikolov et al. 2013), and correlations with people's judgments of
-similarity. Capitals make no difference: `Athens` stands for the first word of the vocabulary that is spelled so, in any
-letters.
+Capitals make no difference: `Athens` stands for the first word of the vocabulary that is spelled so, in any letters.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
 from flax_transformer.data.lines import read_lines
 from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.engine.task_value import Command
@@ -49,10 +48,7 @@ class PairScore(NamedTuple):
 
 
 def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The questions of each section of a file: `: name`, then on each line four words, `Athens Greece Oslo Norway`.
-
-    Raises UserError, with the line, for a line of another form.
-    """
+    """The questions of each section of a file: `: name`, then on each line four words, `Athens Greece Oslo Norway`."""
     sections: dict[str, list[tuple[str, str, str, str]]] = {}
     questions = None
     for number, line in enumerate(read_lines(file), start=1):
@@ -60,9 +56,8 @@ def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
         if line.startswith(':'):
             name = line[1:].strip()
             if name in ('', TOTAL, *sections):
-                raise UserError(
-                    f'{file}, line {number}: got {line!r}, expected `: ` and a new name of a section, not {TOTAL!r}'
-                )
+                expected = f'`: ` and a new name of a section, not {TOTAL!r}'
+                raise UserError(f'{file}, line {number}: got {line!r}, expected {expected}')
             questions = sections[name] = []
         elif words:
             if len(words) != 4:
@@ -76,10 +71,7 @@ def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 
 
 def read_pairs(file: Path) -> list[tuple[str, str, float]]:
-    """The word pairs of a file with people's judgment of each: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment.
-
-    Raises UserError, with the line, for a line of another form.
-    """
+    """The word pairs of a file with people's judgment of each: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment."""
     pairs = []
     for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith('#'):
@@ -99,7 +91,7 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
 def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
     """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all).
 
-    As gensim's evaluate_word_analogies, but that one gives up after the five best words.
+    gensim's evaluate_word_analogies gives up after the five best words.
     """
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
@@ -123,7 +115,7 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
 
 
 def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
-    """Spearman's rank correlation of cosines with people's judgments, over the pairs whose words are both known."""
+    """Spearman's correlation of cosines with people's judgments, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # which takes half a second to import
 
     spelled = _by_spelling(vectors, None)
@@ -157,9 +149,7 @@ class Options:
     json: bool = False  # print one JSON object instead
 
 
-def evaluate(
-    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
-) -> None:
+def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Callable[..., Any]) -> None:
     run = only_run(runs, 'word vectors')
     if options.among < 1:
         raise UserError(f'--among {options.among}: expected at least 1')
@@ -207,7 +197,7 @@ def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Pa
 def score(
     vectors: 'WordVectors', analogies: Path | None, pairs: tuple[Path, ...], *, among: int = AMONG
 ) -> tuple[list[SectionScore], list[PairScore]]:
-    """The scores of the analogies' sections, none without a file, and of each file of pairs."""
+    """The scores of the analogies' sections and of each file of pairs."""
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
     correlations = [score_pairs(vectors, file) for file in pairs]
     if len({each.name for each in correlations}) < len(correlations):  # x/p.tsv and y/p.tsv share a name
@@ -221,19 +211,16 @@ def lines_of(
     lines = [f'{len(vectors):,} words, {vectors.matrix.shape[1]} values each']
     if sections:
         shown = [*sections, total_of(sections)]
-        width = max(len(each.name) for each in shown)
+        width = max(len(score.name) for score in shown)
         lines += ['', f'analogies (3CosAdd) among the {min(among, len(vectors)):,} most frequent words']
-        for each in shown:
-            accuracy = f'{each.accuracy:.1%}' if each.asked else '-'
-            counts = f'{each.right:,} of {each.asked:,}; {each.total:,} in the file'
-            lines.append(f'  {each.name:{width}}  {accuracy:>7}  {counts}')
+        for name, right, asked, total in shown:
+            accuracy = f'{right / asked:.1%}' if asked else '-'
+            lines.append(f'  {name:{width}}  {accuracy:>7}  {right:,} of {asked:,}; {total:,} in the file')
     if correlations:
-        width = max(len(each.name) for each in correlations)
+        width = max(len(score.name) for score in correlations)
         lines += ['', "Spearman's correlation with people"]
-        lines += [
-            f'  {each.name:{width}}  {each.spearman:6.3f}  {each.asked:,} of {each.total:,} pairs'
-            for each in correlations
-        ]
+        for name, spearman, asked, total in correlations:
+            lines.append(f'  {name:{width}}  {spearman:6.3f}  {asked:,} of {total:,} pairs')
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import aligned
+from flax_transformer.common.quiet import Say, aligned
 from flax_transformer.data.audio.corpus import Corpus, Recording, corpus_files, read_corpus
 from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
@@ -38,9 +38,7 @@ class Options(EvaluateOptions):
     strings: StringsConfig = field(default_factory=StringsConfig)
 
 
-def evaluate(
-    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
-) -> None:
+def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Callable[..., Any]) -> None:
     run = only_run(runs, 'speech-to-text models')
     check_examples(options.examples)
     jiwer()  # raises if it is missing
@@ -77,10 +75,8 @@ def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber
 
     config = options.strings
     if config.most < 2:
-        raise UserError(
-            f'--count {options.count} joins recordings to strings, but strings.most={config.most}; give --strings.most '
-            'N, of at least 2'
-        )
+        got = f'--count {options.count} joins recordings to strings, but strings.most={config.most}'
+        raise UserError(f'{got}; give --strings.most N, of at least 2')
     longest = max((each.num_samples for each in corpus.recordings), default=0)
     rate = transcriber.sample_rate
     most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
@@ -90,8 +86,8 @@ def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber
 def scores_of(
     recordings: Sequence[Recording], references: Sequence[str], heard: Sequence[str], *, shown: int
 ) -> dict[str, Any]:
-    """All scores, as JSON: of all utterances, by speaker, the confusion of single words, and the worst transcripts."""
-    speakers = [each.speaker for each in recordings]
+    """All scores, as JSON."""
+    speakers = [recording.speaker for recording in recordings]
     if not any(references):
         raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
     words = errors(references, heard)
@@ -116,20 +112,18 @@ def scores_of(
 def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
     """The confusion matrix, and for each speaker how often each word was taken for another."""
     words, columns, table = confusion(references, heard)
-    wrong: dict[str, Counter[str]] = defaultdict(Counter)
+    wrong: dict[str, list[str]] = defaultdict(list)
     for reference, transcript, speaker in zip(references, heard, speakers, strict=True):
         if transcript != reference:
-            wrong[speaker][f'{reference} as {transcript or "(none)"}'] += 1
-    ordered = {
-        speaker: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for speaker, counts in wrong.items()
-    }
-    return {'words': words, 'written': columns, 'counts': table.tolist(), 'wrong_by_speaker': ordered}
+            wrong[speaker].append(f'{reference} as {transcript or "(none)"}')
+    most_often = {speaker: dict(Counter(sorted(names)).most_common()) for speaker, names in wrong.items()}
+    return {'words': words, 'written': columns, 'counts': table.tolist(), 'wrong_by_speaker': most_often}
 
 
 def _lines(name: str, result: dict[str, Any]) -> list[str]:
-    lines = [f'{one["place"]}: {one["reference"]!r}, heard {one["heard"]!r}' for one in result['worst']]
+    lines = [f'{wrong["place"]}: {wrong["reference"]!r}, heard {wrong["heard"]!r}' for wrong in result['worst']]
     lines += [
-        *([''] if result['worst'] else []),
+        *([''] if lines else []),
         f'{name}: {result["num_utterances"]:,} utterances, {result["num_words"]:,} words',
         f'word error rate       {result["word_error_rate"]:.2%}  (95 % interval {result["word_error_rate_low"]:.2%} to '
         f'{result["word_error_rate_high"]:.2%}, bootstrap of {RESAMPLES:,} over utterances)',
@@ -142,9 +136,9 @@ def _lines(name: str, result: dict[str, Any]) -> list[str]:
     if len(by_speaker) > 1:
         lines += ['', 'by speaker']
         width = max(map(len, by_speaker))
-        for speaker, each in by_speaker.items():
-            rates = f'word error rate {each["word_error_rate"]:7.2%}  without an error {each["exact"]:7.2%}'
-            lines.append(f'  {speaker:{width}}  {rates}  of {each["num_utterances"]:,}')
+        for speaker, own in by_speaker.items():
+            rates = f'word error rate {own["word_error_rate"]:7.2%}  without an error {own["exact"]:7.2%}'
+            lines.append(f'  {speaker:{width}}  {rates}  of {own["num_utterances"]:,}')
     if 'confusion' in result:
         lines += ['', *_confusion(result['confusion'])]
     return lines

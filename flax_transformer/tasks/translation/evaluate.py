@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -14,8 +15,6 @@ from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import check_examples, print_scores, scored_set
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from flax_transformer.data.bitext.corpus import Pairs
 
     from .metrics import ScoreTokens
@@ -33,9 +32,7 @@ class Options(EvaluateOptions):
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
 
 
-def evaluate(
-    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: 'Callable[..., tqdm]'
-) -> None:
+def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Callable[..., Any]) -> None:
     check_examples(options.examples)
     check_files(options.source, options.reference)
     if options.output is not None:
@@ -84,13 +81,12 @@ def evaluate(
 
 
 def check_files(source: Path | None, reference: tuple[Path, ...]) -> None:
-    """Raises UserError unless both are given, or neither."""
     if (source is None) != (not reference):
         raise UserError('got one of --source and --reference, expected both or neither')
 
 
 def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
-    """What BLEU counts in the target language; `language`, if given, is that instead of the data's."""
+    """What BLEU counts in the language, by default the data's target language."""
     from .metrics import score_tokens
 
     return score_tokens(language or data.target_language, data.bleu_tokenizer)
@@ -99,10 +95,7 @@ def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
 def read_set(
     run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig, *, trust: bool
 ) -> tuple[str, 'Pairs']:
-    """The name of the set to score on, and its pairs: from files, or the run's test set.
-
-    Raises UserError, unless `trust`, for a test set outside the user's data folder that a stranger may have named.
-    """
+    """The name of the set to score on, and its pairs: from files, or the run's test set; see `scored_set`."""
     from flax_transformer.data.bitext.sources import named_files, read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
 

@@ -1,7 +1,6 @@
 """A config of a fitting size for two aligned files: how large a model, and for how long, by pairs and time."""
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,12 +110,10 @@ class Pieces(NamedTuple):
 
 
 def read_facts(source: Path, target: Path) -> Facts:
-    """Reads both files once. Raises UserError if they are damaged, empty, or not aligned."""
     from .preparation import EvenSample  # which leads to JAX
 
     sample = EvenSample(SAMPLE)
-    characters = 0
-    words = [0, 0]
+    characters, words = 0, [0, 0]
     for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
         for side, lines in enumerate((pairs.sources, pairs.targets)):
             count = count_unspaced if is_unspaced(lines[:100]) else lambda line: len(line.split())
@@ -129,8 +126,7 @@ def read_facts(source: Path, target: Path) -> Facts:
 def language_of(file: Path, lines: list[str], side: str, given: str | None) -> tuple[str, str]:
     """The language of a side, and a note if its text looks like another one.
 
-    It is the one given, else the end of the file's name (train.en.gz), else what the lines look like. Raises UserError
-    if none of these decides.
+    It is the one given, else the end of the file's name (train.en.gz), else what the lines look like.
     """
     look, share = language_of_side(lines) or ('', 0)
     suffix = content_suffix(file).removeprefix('.')
@@ -152,8 +148,7 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
     """The sample in pieces of a joint vocabulary: as many as wanted, or as can be learned without `held_out` pairs."""
     lines = [*facts.sample.sources, *facts.sample.targets]
-    seen = Counter(character for line in lines for character in line)
-    least = 300 + len(seen)  # bytes, special pieces, characters, and some to spare
+    least = 300 + len(set().union(*lines))  # bytes, special pieces, characters, and some to spare
     characters = facts.characters * (1 - held_out / facts.pairs) * _SPARE
     size = max(min(wanted, int(characters / characters_per_piece)), least)
     while True:
@@ -163,16 +158,15 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
             break
         except UserError:
             if size <= least:
-                raise UserError(
-                    f'got {facts.pairs} sentence pairs: too little text for a vocabulary of {size}'
-                ) from None
+                few = f'got {facts.pairs} sentence pairs: too little text for a vocabulary of {size}'
+                raise UserError(few) from None
             size = max(least, int(size * 0.8))
     lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
     return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
-    """The candidates for the given files; holds out validation pairs if none are given."""
+    """The candidates for two files; holds out validation pairs if none are given."""
     _check(file, options)
     facts = read_facts(options.source, options.target)
     source, source_note = language_of(options.source, facts.sample.sources, 'source', options.source_language)

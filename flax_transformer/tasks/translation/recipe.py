@@ -1,6 +1,6 @@
 """Translation as a value."""
 
-from flax_transformer.engine.task_value import Picture, Recipe, later
+from flax_transformer.engine.task_value import Picture, later, package_recipe
 
 from .config import Config
 from .evaluate import EVALUATE
@@ -16,14 +16,13 @@ _ATTENTION = {kind: _picture(kind, 'RUN LINE', 'translation') for kind in ('atte
 _OF_LINE = {kind: _picture(kind, 'RUN LINE') for kind in ('alignment', 'tree', 'quality')}
 
 
-RECIPE = Recipe(
+RECIPE = package_recipe(
+    __package__,
     config=Config,
     run=Run,
-    training=later(__package__, 'training', 'training'),
     taken_over=('model', 'tokenizer'),
     comes_along='tokenizer',
     evaluate=EVALUATE,
-    check=later(__package__, 'corpus_checks', 'report_of'),
     propose=PROPOSE,
     pictures=_ATTENTION | _OF_LINE | {'lengths': _picture('lengths', 'SCORES.json ...')},
 )

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import Say
 from flax_transformer.data.named_files import data_root
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import check_named_files
@@ -30,9 +31,7 @@ class Options(EvaluateOptions):
     data: TriggerWordDataConfig = field(default_factory=TriggerWordDataConfig)
 
 
-def evaluate(
-    runs: list[str], options: Options, *, note: Callable[[str], None], progress_bar: Callable[..., Any]
-) -> None:
+def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Callable[..., Any]) -> None:
     from .detector import Detector
     from .run import Run
     from .scenes import part_files, read_part, specs_of
@@ -62,12 +61,13 @@ def _lines(part: str, found: 'Scores') -> list[str]:
     lines = [f'{place}: missed' for place in found.missed]
     lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in found.wrong]
     kinds = [f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items()]
-    kinds = ', '.join(kinds[:_MOST_KINDS] + ['...'] * (len(kinds) > _MOST_KINDS))
+    if len(kinds) > _MOST_KINDS:
+        kinds[_MOST_KINDS:] = ['...']
     return [
         *lines,
         *([''] if lines else []),
         f'{part}: {found.words:,} recordings of the trigger word, {_minutes(found.negative_hours)} of others',
-        *([f'  ({kinds})'] if kinds else []),
+        *([f'  ({", ".join(kinds)})'] if kinds else []),
         f'threshold          {found.threshold:g}',
         f'false rejects      {found.misses:,} of {found.words:,}, {found.misses / found.words:.1%}  (95 % interval '
         f'{found.rejects_low:.1%} to {found.rejects_high:.1%}, Clopper-Pearson)',
@@ -82,10 +82,8 @@ def _false_accepts(found: 'Scores') -> str:
     counted = f'false accepts      {found.false_accepts:,} in {found.negative_hours * 3600:,.0f} s'
     if found.accepts_per_hour is None:
         return f'{counted}: there are no recordings without the word'
-    return (
-        f'{counted}, {found.accepts_per_hour:.1f} an hour  (95 % interval {found.accepts_low:.1f} to '
-        f'{found.accepts_high:.1f}, Poisson)'
-    )
+    interval = f'95 % interval {found.accepts_low:.1f} to {found.accepts_high:.1f}, Poisson'
+    return f'{counted}, {found.accepts_per_hour:.1f} an hour  ({interval})'
 
 
 def _between(found: 'Scores') -> str:
@@ -100,10 +98,8 @@ def _between(found: 'Scores') -> str:
 def _delay(found: 'Scores') -> str:
     if not found.delays:
         return 'delay              no word was heard'
-    return (
-        f'delay              {1000 * median(found.delays):.0f} ms after the end of the word (median), at most '
-        f'{1000 * max(found.delays):.0f} ms'
-    )
+    usual, most = (f'{1000 * seconds:.0f} ms' for seconds in (median(found.delays), max(found.delays)))
+    return f'delay              {usual} after the end of the word (median), at most {most}'
 
 
 def _minutes(hours: float) -> str:
