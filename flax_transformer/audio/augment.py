@@ -23,8 +23,6 @@ def active_power(samples, rate: int):
     """
     xp = samples.__array_namespace__()
     size = min(rate // _BLOCKS_PER_SECOND, samples.shape[-1])
-    if not size:
-        return xp.zeros(samples.shape[:-1], samples.dtype)
     blocks = samples[..., : samples.shape[-1] // size * size].reshape(*samples.shape[:-1], -1, size)
     powers = xp.square(blocks).mean(axis=-1)
     is_active = (powers >= _ACTIVE_SHARE * powers.max(axis=-1, keepdims=True)) & (powers > 0)

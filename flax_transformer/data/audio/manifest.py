@@ -175,59 +175,55 @@ def _all_rows(path: str, root: Path) -> Iterator[_Row]:
         else:
             yield from _librispeech_rows(folder) if any(folder.rglob('*.trans.txt')) else _rows_by_name(folder)
         return
-    suffix = content_suffix(Path(path))
-    if suffix not in ('.tsv', '.jsonl'):
+    if content_suffix(Path(path)) not in ('.tsv', '.jsonl'):
         matching_files(path, root)  # if nothing is there, says where it was looked for
         raise UserError(
             f'{path!r}: expected a .tsv file with a header (path, text, speaker), a .jsonl file with those keys, or a '
             "folder in LibriSpeech's layout, or of WORD/*.wav"
         )
     for file in matching_files(path, root):
-        yield from (_table_rows if suffix == '.tsv' else _json_rows)(file)
+        yield from _file_rows(file)
 
 
-def _table_rows(file: Path) -> Iterator[_Row]:
-    header, *lines = read_lines(file) or ['']
-    names = [name.strip() for name in header.split('\t')]
-    repeated, count = next(iter(Counter(filter(None, names)).most_common(1)), ('', 0))
-    if count > 1:
-        raise UserError(f'{file}:1: {count} columns are named {repeated}; expected one: rename the others')
-    path = _column_among(PATHS, names, f'{file}:1')
+def _file_rows(file: Path) -> Iterator[_Row]:
+    lines = dict(enumerate(read_lines(file), start=1))
+    names = []
+    if content_suffix(file) == '.tsv':
+        names = [name.strip() for name in lines.pop(1, '').split('\t')]
+        repeated, count = next(iter(Counter(filter(None, names)).most_common(1)), ('', 0))
+        if count > 1:
+            raise UserError(f'{file}:1: {count} columns are named {repeated}; expected one: rename the others')
+        _column_among(PATHS, names, f'{file}:1')
     faults = []
-    for number, line in enumerate(lines, start=2):
-        if not line.strip():
-            continue
-        cells = line.split('\t')
-        if len(cells) != len(names):
-            faults.append(f'{file}:{number}: got {len(cells)} cells; expected {len(names)}, as in the header')
-            continue
-        columns = dict(zip(names, cells, strict=True))
-        yield _Row(f'{file}:{number}', file.parent, columns[path], columns)
-    _raise_faults(faults, len(lines), 'rows')
-
-
-def _json_rows(file: Path) -> Iterator[_Row]:
-    faults = []
-    lines = read_lines(file)
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines.items():
         if not line.strip():
             continue
         place = f'{file}:{number}'
         try:
-            row = parse_json(line.encode())
-        except ValueError:
-            row = None
-        if not isinstance(row, dict):
-            faults.append(f'{place}: expected a JSON object with a path and a text')
-            continue
-        columns = {name: str(value) for name, value in row.items() if _is_text(value)}
-        try:
-            path = _column_among(PATHS, columns, place)
+            columns = _cells(line, names, place) if names else _members(line, place)
+            path = columns[_column_among(PATHS, columns, place)]
         except UserError as error:
             faults.append(str(error))
             continue
-        yield _Row(place, file.parent, columns[path], columns)
+        yield _Row(place, file.parent, path, columns)
     _raise_faults(faults, len(lines), 'rows')
+
+
+def _cells(line: str, names: list[str], place: str) -> dict[str, str]:
+    cells = line.split('\t')
+    if len(cells) != len(names):
+        raise BadInput(f'{place}: got {len(cells)} cells; expected {len(names)}, as in the header')
+    return dict(zip(names, cells, strict=True))
+
+
+def _members(line: str, place: str) -> dict[str, str]:
+    try:
+        row = parse_json(line.encode())
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        raise BadInput(f'{place}: expected a JSON object with a path and a text')
+    return {name: str(value) for name, value in row.items() if _is_text(value)}
 
 
 def _is_text(value: object) -> bool:
@@ -389,7 +385,7 @@ def _describe(utterances: list[Utterance], spec: str, say: Say) -> None:
     parts = sum(utterance.segment is not None for utterance in utterances)
     segments = f' ({parts:,} are segments, by offset and duration)' if parts else ''
     say(f'{spec}: {len(utterances):,} recordings{by}{segments}, {duration(seconds)} at {at}')
-    places: dict[tuple[str, tuple[float, float] | None], str] = {}
+    places = {}
     repeated = []
     for utterance in utterances:
         first = places.setdefault((utterance.source.name, utterance.segment), utterance.place)

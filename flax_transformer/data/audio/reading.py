@@ -183,12 +183,8 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
     start = file.read(12)
     if not start:
         raise BadInput('the file is empty; expected a recording')
-    wav = _read_wav_header(file) if start[:4] == b'RIFF' and start[8:] == b'WAVE' else None
-    if wav is not None:
-        header = wav.header
-        blocks = partial(_wav_blocks, file, wav)
-    else:
-        header, blocks = _open_soundfile(file, start)
+    wav = _open_wav(file) if start[:4] == b'RIFF' and start[8:] == b'WAVE' else None
+    header, blocks = wav or _open_soundfile(file, start)
     if header.rate not in RATES:
         raise BadInput(f'the header says {header.rate:,} Hz; expected {RATES[0]:,} to {RATES[-1]:,}')
     if not header.frames:
@@ -196,15 +192,8 @@ def _open_audio(file: BinaryIO) -> tuple[Header, Blocks]:
     return header, blocks
 
 
-class _Wav(NamedTuple):
-    header: Header
-    width: int  # bytes of a sample
-    is_float: bool
-    start: int  # byte where the samples begin
-
-
-def _read_wav_header(file: BinaryIO) -> _Wav | None:
-    """The header of a file that starts with RIFF; None for a coding other than PCM and IEEE floats."""
+def _open_wav(file: BinaryIO) -> tuple[Header, Blocks] | None:
+    """None for a coding other than PCM and IEEE floats."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     riff_size = struct.unpack('<4xI4x', file.read(12))[0]
@@ -240,30 +229,29 @@ def _read_wav_header(file: BinaryIO) -> _Wav | None:
         declared = size - start
     frames = min(declared, max(size - start, 0)) // block
     header = Header(frames, rate, channels, declared // block - frames, remarks)
-    return _Wav(header, width, tag == _FLOAT, start)
+
+    def blocks(first: int, frames: int) -> Iterator[np.ndarray]:
+        file.seek(start + first * block)
+        most = _most_frames(channels)
+        for done in range(0, frames, most):
+            content = file.read(min(most, frames - done) * block)
+            yield _decoded(content, width, is_float=tag == _FLOAT).reshape(-1, channels)
+
+    return header, blocks
 
 
-def _wav_blocks(file: BinaryIO, wav: _Wav, first: int, frames: int) -> Iterator[np.ndarray]:
-    channels = wav.header.channels
-    size = channels * wav.width
-    file.seek(wav.start + first * size)
-    most = _most_frames(channels)
-    for done in range(0, frames, most):
-        content = file.read(min(most, frames - done) * size)
-        yield _decoded(content, wav).reshape(-1, channels)
-
-
-def _decoded(content: bytes, wav: _Wav) -> np.ndarray:
-    if wav.is_float:
+def _decoded(content: bytes, width: int, *, is_float: bool) -> np.ndarray:
+    """Samples of `width` bytes as float32."""
+    if is_float:
         with np.errstate(over='ignore'):  # infinities are found later
-            return np.frombuffer(content, f'<f{wav.width}').astype(np.float32)
-    if wav.width == 1:  # the only one without a sign
+            return np.frombuffer(content, f'<f{width}').astype(np.float32)
+    if width == 1:  # the only one without a sign
         return (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
-    if wav.width == 3:
+    if width == 3:
         wide = np.zeros((len(content) // 3, 4), np.uint8)
         wide[:, 1:] = np.frombuffer(content, np.uint8).reshape(-1, 3)
         return wide.view('<i4')[:, 0].astype(np.float32) / 2**31
-    return np.frombuffer(content, f'<i{wav.width}').astype(np.float32) / 2 ** (8 * wav.width - 1)
+    return np.frombuffer(content, f'<i{width}').astype(np.float32) / 2 ** (8 * width - 1)
 
 
 def _most_frames(channels: int) -> int:

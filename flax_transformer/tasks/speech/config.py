@@ -36,12 +36,8 @@ class SpeechModelConfig:
         check_positive(self, 'd_model', 'num_layers', 'num_heads', 'd_ff', 'hidden_size')
         check(self.vocab_size >= 2, f'vocab_size={self.vocab_size}: expected at least 2, the blank and a unit')
         check(
-            bool(self.strides) and min(self.strides) >= 1,
-            f'strides={self.strides}: expected one or more, of at least 1',
-        )
-        check(
-            len(self.channels) == len(self.strides) and min(self.channels) >= 1,
-            f'channels={self.channels}: expected as many as strides={self.strides}, of at least 1',
+            0 < len(self.strides) == len(self.channels) and min(self.strides + self.channels) >= 1,
+            f'strides={self.strides}, channels={self.channels}: expected as many of each, of at least 1',
         )
         check(
             self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
@@ -70,13 +66,7 @@ class UnitConfig:
 
 @dataclass(frozen=True)
 class SpeechDataConfig:
-    """Recordings with transcripts. They are named in one of these forms:
-
-    `folder/train.tsv`, `folder/train.jsonl`  a manifest: a table with paths and transcripts
-    `fsdd/index.tsv?official_split=train#digit`  some rows of it, and the column of the transcript
-    `LibriSpeech/train-clean-100`  a folder in LibriSpeech's layout
-    `tones:train`  generated: the touch-tones of a telephone
-    """
+    """Recordings with transcripts: manifests and folders (docs/how-to/audio.md), such as `a.tsv?split=train#digit`."""
 
     train: str = 'train.tsv'  # a manifest, a folder in LibriSpeech's layout, or tones:train
     validation: str = ''  # what the best checkpoint is chosen by; empty: none

@@ -15,12 +15,10 @@ from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
 from .config import SpeechDataConfig, StringsConfig
-from .metrics import confusion, errors, jiwer, scores
+from .metrics import errors, jiwer, scores
 
 if TYPE_CHECKING:
     from .examples import Strings
-    from .transcriber import Transcriber
-
 
 CHUNK = 256  # recordings in memory at once
 MOST_STRINGS = 1_000_000
@@ -51,7 +49,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
     corpus = corpus.chosen([i for i, each in enumerate(corpus.recordings) if each.num_samples])
-    examples = _strings(corpus, options, transcriber) if options.count else corpus
+    examples = _strings(corpus, options, transcriber.sample_rate) if options.count else corpus
     recordings = [examples.recording(i) for i in range(options.count or examples.count)]
     heard = []
     with progress_bar(len(recordings), 'recordings') as bar:
@@ -69,7 +67,7 @@ def _test_files(data: SpeechDataConfig) -> Iterator[Path]:
     return corpus_files(data.test, data)
 
 
-def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber') -> 'Strings':
+def _strings(corpus: Corpus, options: Options, rate: int) -> 'Strings':
     """Strings of whole recordings, however long."""
     from .examples import Strings
 
@@ -78,7 +76,6 @@ def _strings(corpus: Corpus, options: EvaluateOptions, transcriber: 'Transcriber
         got = f'--count {options.count} joins recordings to strings, but strings.most={config.most}'
         raise UserError(f'{got}; give --strings.most N, of at least 2')
     longest = max((each.num_samples for each in corpus.recordings), default=0)
-    rate = transcriber.sample_rate
     most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
     return Strings(corpus, config, rate=rate, most_samples=most, seed=SEED)
 
@@ -110,12 +107,16 @@ def scores_of(
 
 
 def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
-    """The confusion matrix, and for each speaker how often each word was taken for another."""
-    words, columns, table = confusion(references, heard)
+    """The confusion matrix, [words, written], and for each speaker how often each word was taken for another."""
+    words = sorted(set(references))
+    columns = [*words, '(none)', '(other)']
+    table = np.zeros((len(words), len(columns)), int)
     wrong: dict[str, list[str]] = defaultdict(list)
     for reference, transcript, speaker in zip(references, heard, speakers, strict=True):
+        written = transcript or '(none)'
+        table[words.index(reference), columns.index(written) if written in columns else -1] += 1
         if transcript != reference:
-            wrong[speaker].append(f'{reference} as {transcript or "(none)"}')
+            wrong[speaker].append(f'{reference} as {written}')
     most_often = {speaker: dict(Counter(sorted(names)).most_common()) for speaker, names in wrong.items()}
     return {'words': words, 'written': columns, 'counts': table.tolist(), 'wrong_by_speaker': most_often}
 
@@ -145,12 +146,16 @@ def _lines(name: str, result: dict[str, Any]) -> list[str]:
 
 
 def _confusion(found: dict[str, Any]) -> list[str]:
-    lines, words, written, table = [], found['words'], found['written'], found['counts']
+    lines = []
+    words = found['words']
     if len(words) <= _MOST_WORDS:
-        used = [j for j in range(len(written)) if j < len(words) or any(row[j] for row in table)]
-        header = ['said', *(written[j] for j in used)]
-        rows = [[word, *(str(row[j]) for j in used)] for word, row in zip(words, table, strict=True)]
-        lines += [*aligned([header, *rows]), '(rows: the word said; columns: the word written)', '']
+        columns = [
+            [name, *map(str, counts)]
+            for name, *counts in zip(found['written'], *found['counts'], strict=True)
+            if name in words or any(counts)
+        ]
+        rows = list(zip(['said', *words], *columns, strict=True))
+        lines += [*aligned(rows), '(rows: the word said; columns: the word written)', '']
     for speaker, counts in found['wrong_by_speaker'].items():
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
         lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')

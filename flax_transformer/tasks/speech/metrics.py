@@ -1,4 +1,4 @@
-"""How well recordings are written down: pure functions of references and transcripts."""
+"""How well recordings are written down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,15 +78,3 @@ def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
 
 def rate(changes: Errors) -> float:
     return float(changes.count.sum() / max(changes.length.sum(), 1))
-
-
-def confusion(references: Sequence[str], transcripts: Sequence[str]) -> tuple[list[str], list[str], np.ndarray]:
-    """The words of one-word references, what was written for them, and how often, [words, written]."""
-    words = sorted(set(references))
-    columns = [*words, '(none)', '(other)']
-    table = np.zeros((len(words), len(columns)), int)
-    for reference, transcript in zip(references, transcripts, strict=True):
-        written = transcript or '(none)'
-        column = columns.index(written) if written in columns else -1
-        table[words.index(reference), column] += 1
-    return words, columns, table

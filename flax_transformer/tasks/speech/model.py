@@ -40,8 +40,8 @@ def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
     logarithms. The levels of bands are the color of microphone and voice, but in a recording of one word they are that
     word's own sound, too: so half of it stays.
 
-    At their level features are 4/3, and 13 dB correspond to 1, so those of speech have a mean and deviation of about 0
-    and 1. What is more than 52 dB below is taken for silence, -8/3. Frames that are not is_frame [B, F] become 0.
+    At their level features are 4/3, and 13 dB correspond to 1, so those of speech have about mean 0 and deviation 1.
+    What is more than 52 dB below is taken for silence, -8/3. Frames that are not is_frame [B, F] become 0.
     """
     is_frame = is_frame[..., None]
     count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1)
@@ -136,10 +136,7 @@ class SpeechModel(nn.Module):
     def __call__(
         self, features: jax.Array, num_frames: jax.Array, *, deterministic: bool = True
     ) -> tuple[jax.Array, jax.Array]:
-        """Logits [B, T, V], float32, of features [B, F, M], and how many of the T frames count, as num_frames of F.
-
-        T is F over `SpeechModelConfig.stride`, rounded up.
-        """
+        """Logits [B, T, V], float32, of features [B, F, M], and how many of the T frames count, as num_frames of F."""
         config = resolve_dtype(self.config)
         x = features[..., None].astype(config.dtype)
         for number, (stride, channels) in enumerate(zip(config.strides, config.channels, strict=True)):
@@ -163,8 +160,6 @@ class SpeechModel(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Layers of LSTMs or GRUs in both directions, or the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
-
     config: SpeechModelConfig
 
     @nn.compact

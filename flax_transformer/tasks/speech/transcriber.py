@@ -162,10 +162,7 @@ class Transcriber:
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
-        """The transcriber of a run directory's best checkpoint, or of the mean that training.average_last asks for.
-
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
-        """
+        """The transcriber of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`."""
         use_compilation_cache()
         return cls(*load_run(Run, path, step=step))
 

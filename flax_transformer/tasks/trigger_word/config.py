@@ -64,14 +64,9 @@ class SceneConfig:
         check_range(self, 'trigger_share', 'partial_share', least=0, below=1)
         check_range(self, 'seconds', above=0)
         check_range(self, 'label_seconds', above=0, below=self.seconds)
-        for name, least in (('levels', None), ('background_levels', None), ('speeds', 0.1), ('gaps', 0.0)):
+        for name, least in (('levels', -300.0), ('background_levels', -300.0), ('speeds', 0.1), ('gaps', 0.0)):
             low, high = getattr(self, name)
-            is_valid = low <= high and (least is None or low >= least)
-            check(
-                is_valid,
-                f'{name}={low, high}: expected the lowest, then the highest'
-                + ('' if least is None else f', from {least} on'),
-            )
+            check(least <= low <= high, f'{name}={low, high}: expected the lowest, from {least:g} on, then the highest')
 
 
 @dataclass(frozen=True)
@@ -98,11 +93,11 @@ class TriggerWordDataConfig:
         check(bool(self.trigger), 'trigger is empty: expected the text of the recordings to find')
         check(bool(self.train), 'train is empty: expected at least one manifest')
         check_held_out(self.held_out, self.validation)
-        for part, is_set in (('validation', self.validation or self.held_out), ('test', self.test)):
-            check(
-                bool(is_set) or not getattr(self, f'{part}_background'),
-                f'{part}_background has no effect without {part}',
-            )
+        has_validation = bool(self.validation or self.held_out)
+        check(
+            has_validation or not self.validation_background, 'validation_background has no effect without validation'
+        )
+        check(bool(self.test) or not self.test_background, 'test_background has no effect without test')
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,9 +115,8 @@ class Detector:
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None, threshold: float | None = None) -> Self:
-        """The detector of a run directory's best checkpoint, or of the mean that training.average_last asks for.
+        """The detector of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
         `threshold` replaces hits.threshold.
         """
         use_compilation_cache()

@@ -51,14 +51,12 @@ class _Heard:
     probabilities: np.ndarray
     clips: list[Clip]
     starts: list[float]  # seconds
-    words: int  # clips of the trigger word, the first ones
-    rate: int
+    ends: list[float]  # seconds, of the trigger words, which come first
     seconds_per_output: float
 
     def matched(self, rule: HitConfig) -> Matched:
         heard, _ = find_hits(self.probabilities, no_hits(rule), rule, self.seconds_per_output)
-        words = zip(self.clips[: self.words], self.starts, strict=False)
-        return matched(heard, [start + clip.end / self.rate for clip, start in words])
+        return matched(heard, self.ends)
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] = lambda count: None) -> Scores:
@@ -66,7 +64,7 @@ def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object]
     matched = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)
     for clip in [*clips.others, *(clip._replace(text='background') for clip in clips.background)]:
-        hours[clip.text] += len(clip.samples) / heard.rate / 3600
+        hours[clip.text] += len(clip.samples) / detector.sample_rate / 3600
     total = sum(hours.values())
     words = len(clips.triggers)
     wrong = len(matched.false_accepts)
@@ -107,14 +105,8 @@ def _listen(detector: Detector, clips: Clips, progress: Callable[[int], object])
             probabilities.append(own)
             heard += len(chunk)
         progress(1)
-    return _Heard(
-        np.concatenate(probabilities),
-        every,
-        starts,
-        len(clips.triggers),
-        detector.sample_rate,
-        detector.seconds_per_output,
-    )
+    ends = [start + clip.end / detector.sample_rate for clip, start in zip(clips.triggers, starts, strict=False)]
+    return _Heard(np.concatenate(probabilities), every, starts, ends, detector.seconds_per_output)
 
 
 def _wrong(heard: _Heard, hit: Hit) -> Wrong:
@@ -129,7 +121,7 @@ def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
     number = np.searchsorted(heard.starts, times, side='right') - 1
     highest = np.zeros(len(heard.clips))
     np.maximum.at(highest, number[number >= 0], average[number >= 0])
-    words, others = np.split(highest, [heard.words])
+    words, others = np.split(highest, [len(heard.ends)])
     return float(np.max(others, initial=0)), float(np.min(words, initial=1))
 
 
