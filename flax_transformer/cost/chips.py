@@ -1,7 +1,4 @@
-"""Peak rates of accelerators, from their makers' data sheets, and machines to compile for without having them.
-
-Nothing here was measured. Chips that are not in the table have no known peak, nor do CPUs.
-"""
+"""Peak rates of accelerators, from their makers' data sheets, and machines to compile for without having them."""
 
 import contextlib
 import importlib.util
@@ -64,8 +61,7 @@ def find_chip(device_kind: str) -> Chip | None:
 def peak_flops(device_kind: str, dtype: str = 'bfloat16') -> float | None:
     """Peak FLOP/s of one device, by its data sheet; None if unknown.
 
-    Only bfloat16 on accelerators is known. In float32 the peak depends on how far products may be rounded, and the name
-    of a CPU says little about its speed.
+    Only bfloat16 on accelerators is known: in float32 the peak depends on how far products may be rounded.
     """
     chip = find_chip(device_kind)
     return chip.flops if chip and dtype == 'bfloat16' else None
@@ -94,7 +90,7 @@ _CUDA = ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc')  # w
 
 
 def prepare_compiler() -> None:
-    """Keeps JAX and libtpu from searching for TPUs for minutes; call it before JAX touches its devices."""
+    """Keeps JAX and libtpu from searching for TPUs for minutes; to be called before JAX touches its devices."""
     os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
     os.environ.setdefault('TPU_MIN_LOG_LEVEL', '3')
     os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # compiling does not need the machine to itself
@@ -102,10 +98,7 @@ def prepare_compiler() -> None:
 
 
 def topology_devices(name: str) -> list[jax.Device]:
-    """The devices of a slice such as v5e:4x4, or GPUs such as h100:8, to compile for.
-
-    Raises UserError if they are unknown or the compiler missing.
-    """
+    """The devices of a slice such as v5e:4x4, or GPUs such as h100:8, to compile for."""
     known = [f'{generation}:{shape}' for generation, shapes in SHAPES.items() for shape in shapes] + GPUS
     if name not in known:
         lines = '\n'.join(f'  {generation}:' + ', '.join(shapes) for generation, shapes in SHAPES.items())

@@ -53,7 +53,7 @@ class _Instruction(NamedTuple):
 def read_program(text: str) -> Program:
     """Reads `compiled.as_text()`. Memory traffic is an estimate: the inputs and outputs of each fusion."""
     computations, entry = _parse(text)
-    found: dict[str, list[float]] = {}
+    exchanges: dict[str, Collective] = {}
     traffic = dict.fromkeys(KINDS, 0.0)
     seen = set()
     for name, times, is_fused in _executed(computations, entry):
@@ -62,20 +62,18 @@ def read_program(text: str) -> Program:
         kind_of = _Kinds(instructions, computations)
         for each in instructions:
             kind = each.opcode.removesuffix('-start')
-            if kind in _COLLECTIVES:
-                # An asynchronous one appears in several fusions that share a channel.
-                key = kind, *re.findall(r'channel_id=(\d+)', each.rest)
-                if not (is_fused and key in seen):
-                    seen.add(key)
-                    kind, size, sent = _exchange(each, name)
-                    if sent:
-                        total = found.setdefault(kind, [0, 0, 0])
-                        for i, value in enumerate((times, times * size, times * sent)):
-                            total[i] += value
+            # An asynchronous exchange appears in several fusions that share a channel.
+            key = kind, *re.findall(r'channel_id=(\d+)', each.rest)
+            if kind in _COLLECTIVES and not (is_fused and key in seen):
+                seen.add(key)
+                kind, size, sent = _exchange(each, name)
+                if sent:
+                    _, *before = exchanges.get(kind, Collective(kind, 0, 0, 0))
+                    sums = [old + times * new for old, new in zip(before, (1, size, sent), strict=True)]
+                    exchanges[kind] = Collective(kind, *sums)
             if not is_fused and each.opcode not in _FREE and not each.opcode.endswith('-done'):
                 traffic[kind_of(each)] += times * _traffic(each, shapes)
-    collectives = [Collective(kind, int(count), size, sent) for kind, (count, size, sent) in sorted(found.items())]
-    return Program(collectives, {kind: size for kind, size in traffic.items() if size})
+    return Program(sorted(exchanges.values()), {kind: size for kind, size in traffic.items() if size})
 
 
 KINDS = ('products', 'attention', 'loss', 'copies', 'collectives', 'other')
@@ -91,8 +89,7 @@ _PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', '
 class _Kinds:
     """What the traffic of a computation's instructions is for.
 
-    Products of attention and the loss count there, not under products. TPUs copy much to memory on the chip before it
-    is read, and back: such a copy counts as what reads it there or wrote it.
+    TPUs copy much to memory on the chip and back: such a copy counts as what reads or wrote it there.
     """
 
     def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
@@ -116,9 +113,9 @@ class _Kinds:
             return 'loss'
         called = _CALLED.findall(each.rest) if each.opcode == 'fusion' else []
         inside = [each, *(inner for name in called for inner in self._computations[name])]
-        if any(one.opcode in ('dot', 'convolution') or 'gemm' in one.rest for one in inside):
+        if any(inner.opcode in ('dot', 'convolution') or 'gemm' in inner.rest for inner in inside):
             return 'products'
-        return 'copies' if {one.opcode for one in inside} <= _MOVING else 'other'
+        return 'copies' if {inner.opcode for inner in inside} <= _MOVING else 'other'
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
@@ -151,7 +148,7 @@ def _executed(
 
 
 def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
-    """Iterations of a loop: what the compiler says, else the constant that its counter is compared with."""
+    """What the compiler says, else the constant that the loop's counter is compared with."""
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
     condition = re.search(r'condition=%?([\w.\-]+)', rest)

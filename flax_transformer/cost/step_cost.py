@@ -1,7 +1,6 @@
 """What a training step costs on given devices: the real step, compiled for them but never run.
 
-Memory is what the compiler reserves. Times are estimates from data sheets: what the step computes, moves through memory
-and exchanges, each at the chip's peak rate.
+Memory is what the compiler reserves. Times are estimates from data sheets.
 """
 
 import math
@@ -102,10 +101,7 @@ class StepCost:
 
 
 def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
-    """The cost of the trainer's step, compiled for devices that need not be here.
-
-    `available` bytes of memory per device; None: what is known of the device.
-    """
+    """The cost of the trainer's step; `available`: bytes of memory per device, None: what is known of it."""
     task = trainer.task
     state = trainer.shapes
     device = trainer.devices.devices[0]
@@ -166,7 +162,6 @@ def _times(flops: float, program: Program, chip: Chip) -> Times:
 
 
 def _memory_of(device: jax.Device) -> float | None:
-    """Bytes that a device grants to programs; None unless it is here."""
     try:
         return (device.memory_stats() or {}).get('bytes_limit')
     except (jax.errors.JaxRuntimeError, NotImplementedError):
@@ -180,10 +175,10 @@ def nearest_fit(
     *,
     available: float | None = None,
 ) -> tuple[dict[str, Any], StepCost] | None:
-    """The smallest change to `parallel` that makes a step fit, and the cost then; None if no known change helps.
+    """The smallest change to `parallel` that makes a step fit, and the cost then; None if none helps.
 
-    Each is tried by compiling: passes over a half and a quarter of the rows; remat, then with single rows; finally
-    parameters and moments split over all devices. None changes what is computed, except for rounding.
+    Each is compiled, and changes only rounding: passes over a half and a quarter of the rows; remat, then with single
+    rows; finally parameters and moments split over all devices.
     """
     limit = cost.memory.available
     for changes in _changes(parallel, cost):
@@ -228,7 +223,7 @@ STEPS = 3  # the fastest counts
 
 
 def step_seconds(trainer: Trainer) -> float:
-    """Seconds of a trainer's step on the devices that are here, measured; compiles the step."""
+    """Seconds of a trainer's step, measured on the devices that are here."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
     state = trainer.init_state()

@@ -52,7 +52,7 @@ def plot(values: Sequence[float], *, height: int = 6) -> list[str]:
 
 
 def schedule_plot(rate: Callable[[Any], Any], steps: int, *, width: int = 60, height: int = 6) -> list[str]:
-    """The learning rate, a function of an array of steps, as lines of text, with its maximum and the step of that."""
+    """The learning rate, a function of an array of steps, as lines of text, with its maximum."""
     columns = np.linspace(1, max(steps, 1), width).round().astype(int)
     values = np.asarray(rate(columns))
     # The maximum may fall between two columns.

@@ -19,10 +19,7 @@ def plot_map(
     axis_names: tuple[str, str] = ('source', 'translation'),
     value_name: str = 'weight',
 ) -> Figure:
-    """Attention weights [T, S] of target tokens over source tokens; `axis_names` are those of source and target.
-
-    Draws any other values from 0 up, too; `value_name` names them.
-    """
+    """Attention weights [T, S] of target tokens over source tokens, or other values from 0 up, as `value_name` says."""
     weights = _checked(weights, 2, source, target)
     widest = 0.08 * max(map(len, target), default=0)
     figure = make_figure(max(4.2, 2.1 + widest + 0.36 * len(source)), max(2.5, 1.9 + 0.34 * len(target)))
@@ -36,7 +33,7 @@ def plot_map(
 
 
 def plot_heads(weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '') -> Figure:
-    """A map for each head of weights [H, T, S], in 4 columns or, for long sources, 2; all have one scale."""
+    """A map for each head of weights [H, T, S], on one scale."""
     weights = _checked(weights, 3, source, target)
     columns = min(4 if len(source) <= 12 else 2, len(weights))
     rows = -(-len(weights) // columns)
@@ -45,7 +42,7 @@ def plot_heads(weights: np.ndarray, source: Sequence[str], target: Sequence[str]
 
 
 def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str], *, title: str = '') -> Figure:
-    """A map for each layer (down) and head (across) of weights [layers, H, T, S]; all have one scale."""
+    """A map for each layer (down) and head (across) of weights [layers, H, T, S], on one scale."""
     weights = _checked(weights, 4, source, target)
     layers, heads = weights.shape[:2]
     titles = [f'layer {layer}, head {head}' for layer in range(1, layers + 1) for head in range(1, heads + 1)]
@@ -54,10 +51,7 @@ def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str
 
 
 def plot_alignment(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> Figure:
-    """Which source word (across) each target word (down) comes from.
-
-    Links are (source word, target word), counted from 0, as `Translation.alignment` has them.
-    """
+    """Links (source word, target word), counted from 0, as `Translation.alignment` has them."""
     source, target = list(source) or [''], list(target) or ['']  # no words are one empty row or column
     figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
     draw_matrix(axes, np.zeros((len(target), len(source))), largest=1.0)
@@ -117,7 +111,6 @@ def _grid(
 
 
 def _label_axes(axes: Axes, source: Sequence[str], target: Sequence[str], size: float = 10) -> None:
-    """Writes tokens along a picture; none where there are none to write."""
     across, down = ([readable(token) for token in tokens] for tokens in (source, target))
     axes.set_xticks(range(len(source)), across, rotation=60, ha='right', rotation_mode='anchor', fontsize=size)
     axes.set_yticks(range(len(target)), down, fontsize=size)
@@ -133,7 +126,7 @@ def _draw_lattice(axes: Axes, columns: int, rows: int) -> None:
 
 
 def _checked(weights: np.ndarray, rank: int, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
-    """The weights as a NumPy array; raises ValueError unless they are of these tokens."""
+    """Raises ValueError unless the weights are of these tokens."""
     weights = np.asarray(weights, np.float32)
     if weights.ndim != rank or weights.shape[-2:] != (len(target), len(source)):
         names = ('layers, ' if rank == 4 else '') + ('heads, ' if rank > 2 else '')

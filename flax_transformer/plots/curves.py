@@ -15,10 +15,7 @@ MANY = 24  # points from which a curve is a line without markers
 def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
 ) -> Figure:
-    """A panel for each title, with a line for each run that has points there; `marked` ones show each point.
-
-    `panels` hold the points of each run; `units` are those of the values, by the panel's title.
-    """
+    """A panel for each title, with a line for each run that has points there; `marked` ones show each point."""
     rows, columns = max(-(-len(panels) // 2), 1), min(len(panels), 2)
     figure, all_axes = make_panels(6 * columns, 3.6 * rows, rows, columns)
     for axes in all_axes[len(panels) :]:
@@ -48,10 +45,7 @@ def plot_lines(
     yscale: Literal['linear', 'log2', 'log10'] = 'linear',
     title: str = '',
 ) -> Figure:
-    """Curves by name, each (across, up); or panels by title, each of curves by name. Labels say the units.
-
-    The same name has the same color in every panel.
-    """
+    """Curves by name, or panels of them by title; the same name has the same color in all."""
     nested = any(isinstance(each, Mapping) for each in curves.values())
     panels_of = curves if nested else {title: curves}
     names = list(dict.fromkeys(name for panel in panels_of.values() for name in panel))
@@ -89,11 +83,7 @@ def plot_lengths(
     ylabel: str,
     unit: str,
 ) -> Figure:
-    """Scores of each system by the length of the source: groups of bars.
-
-    `lengths` name the buckets, such as '0-10', in words or characters (`unit`); `counts` are the lines in each bucket,
-    since a bar of few lines says little.
-    """
+    """Scores of each system in buckets by the length of the source, such as '0-10' words, of so many lines."""
     names = [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
     return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
 
@@ -101,7 +91,7 @@ def plot_lengths(
 def plot_bars(
     heights: Mapping[str, Sequence[float]], names: Sequence[str], *, xlabel: str, ylabel: str, digits: int = 1
 ) -> Figure:
-    """Groups of bars, each with its height in so many digits: one bar for each series, one group for each name."""
+    """Groups of bars, each with its height: one bar for each series, one group for each name."""
     figure, (axes,) = make_panels(max(5.0, 1.6 + 1.1 * len(names)), 3.8)
     width = 0.8 / len(heights)
     for number, (name, values) in enumerate(heights.items()):
@@ -120,7 +110,7 @@ def plot_bars(
 
 
 def _scale(axes: Axes, xscale: str, yscale: str, curves: Sequence[Curve]) -> None:
-    """Axes by the powers of 2 or 10; those of 2 with a tick at each value across, if these are few."""
+    """Axes by the powers of 2, with a tick at each value if these are few, or 10."""
     for name, scale in (('x', xscale), ('y', yscale)):
         if scale != 'linear':
             getattr(axes, f'set_{name}scale')('log', base=int(scale.removeprefix('log')))

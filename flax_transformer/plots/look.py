@@ -25,25 +25,22 @@ FIRST = 'DejaVu Sans'  # comes with matplotlib
 
 
 def make_figure(width: float, height: float) -> 'Figure':
-    """An empty figure, in inches; white on dark pages too, so that its dark text stays readable."""
+    """An empty figure, in inches; white, so that its text is readable on dark pages."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout='constrained', facecolor='white')
 
 
 def make_panels(width: float, height: float, rows: int = 1, columns: int = 1) -> 'tuple[Figure, list[Axes]]':
-    """A figure, in inches, and its panels, row by row."""
     figure = make_figure(width, height)
     return figure, [figure.add_subplot(rows, columns, number) for number in range(1, rows * columns + 1)]
 
 
 def color_of(number: int) -> str:
-    """The color of the curve of a number, from 0."""
     return COLORS[number % len(COLORS)]
 
 
 def clear_frame(axes: 'Axes') -> None:
-    """Leaves the left and the lower line of the frame, and a light grid below the data."""
     axes.spines[['top', 'right']].set_visible(False)
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
@@ -64,16 +61,13 @@ def plain(texts: Sequence[str]) -> list[str]:
 
 
 def png(figure: 'Figure', *, dpi: int = 100) -> bytes:
-    """The picture as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format='png', dpi=dpi)
     return buffer.getvalue()
 
 
 def readable(token: str) -> str:
-    """A token as matplotlib can draw it in the fonts of `use_fonts`.
-
-    A character that no font has becomes a square: install a font of its script, such as Noto Sans CJK.
+    """A token as matplotlib can draw it in the fonts of `use_fonts`; a character that none of them has is a square.
 
     >>> readable('▁cost$')
     '▁cost\\\\$'
@@ -101,7 +95,6 @@ def _family_with(character: str) -> str | None:
 
 @functools.cache
 def _fonts() -> list[tuple[str, frozenset[int]]]:
-    """The installed families with a plain face, and the characters of each."""
     from matplotlib import font_manager
 
     faces = {}

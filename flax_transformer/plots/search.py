@@ -23,11 +23,11 @@ def plot_beam_tree(
     """Hypotheses as paths from top to bottom, a token a node; the best path is colored.
 
     Args:
-      tokens: a token for each of N nodes, after its parent.
+      tokens: of N nodes, each after its parent.
       parents: index of each node's parent; -1: the root.
-      log_probs: log-probability of the hypothesis that ends in each node, in nats; written below it.
-      best: the last node of the path to color; None: none.
-      kept: [N], False: the search dropped this node, which is drawn gray; None: all are kept.
+      log_probs: of the hypothesis that ends in each node, in nats.
+      best: the last node of the path to color.
+      kept: [N], False: the search dropped this node, which is drawn gray.
     """
     parents = np.asarray(parents, int)
     log_probs = np.asarray(log_probs, float)
@@ -69,9 +69,7 @@ def plot_beam_tree(
 def merge_hypotheses(
     tokens: Sequence[Sequence[str]], token_log_probs: Sequence[Sequence[float]]
 ) -> tuple[list[str], list[int], list[float], list[int]]:
-    """The tree that hypotheses share: its tokens, parents and log-probabilities, and the last node of each hypothesis.
-
-    The first three are as `plot_beam_tree` takes them.
+    """The tree that hypotheses share, as `plot_beam_tree` takes it, and the last node of each hypothesis.
 
     >>> merge_hypotheses(['ab', 'ac'], [[-0.5, -0.25], [-0.5, -1.0]])
     (['a', 'b', 'c'], [-1, 0, 0], [-0.5, -0.75, -1.5], [1, 2])
@@ -109,11 +107,7 @@ def _write_nodes(
 
 
 def _columns(parents: np.ndarray, log_probs: np.ndarray, depth: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Where nodes stand, in inches.
-
-    The child from which the search went on farthest is below its parent; the others, the more probable first, are to
-    the right of it.
-    """
+    """Where nodes stand, in inches: below its parent the child that went farthest, the others to the right of it."""
     farthest = list(zip(depth, log_probs, strict=True))  # the last node below each, and of these the most probable
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:

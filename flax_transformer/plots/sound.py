@@ -29,7 +29,7 @@ def decibels(power: np.ndarray) -> np.ndarray:
 
 
 def draw_waveform(axes: Axes, samples: np.ndarray, rate: int) -> None:
-    """Draws samples over seconds; of many, the lowest and the highest of each stretch."""
+    """Draws samples over seconds: of many, the lowest and the highest of each stretch."""
     seconds = len(samples) / rate
     if len(samples) <= _MOST_POINTS:
         axes.plot(np.arange(len(samples)) / rate, samples, color=COLORS[0], linewidth=0.8)
@@ -56,7 +56,7 @@ def draw_words(axes: Axes, words: Sequence[Span]) -> None:
 
 
 def draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom: float, top: float):
-    """Draws values [frames, bins] over seconds, `bottom` to `top` up; the image, for a color bar."""
+    """Draws values [frames, bins] over seconds; the image, for a color bar."""
     hop = (times[-1] - times[0]) / max(len(times) - 1, 1) or 0.01
     extent = (times[0] - hop / 2, times[-1] + hop / 2, bottom, top)
     image = axes.imshow(values.T, origin='lower', aspect='auto', cmap=SPECTRUM, extent=extent, interpolation='nearest')
@@ -65,16 +65,10 @@ def draw_spectrum(axes: Axes, values: np.ndarray, times: np.ndarray, *, bottom: 
 
 
 def draw_mel(axes: Axes, features: np.ndarray, times: np.ndarray, hz: np.ndarray):
-    """Draws log-mel features over seconds, each band as high as the others, in dB below the maximum.
+    """Draws log-mel features [frames, bands] over seconds, in dB below the maximum; the image, for a color bar.
 
-    Args:
-      features: [frames, bands], natural logarithms.
-      times: [frames], the middle of each, in seconds, evenly spaced.
-      hz: [bands], the middle of each.
-
-    Returns the image, for a color bar.
+    `times` [frames] and `hz` [bands] are the middle of each.
     """
-
     bands = len(hz)
     image = draw_spectrum(axes, decibels(np.exp(features)), times, bottom=-0.5, top=bands - 0.5)
     ticks = [tick for tick in _TICKS_HZ if hz[0] <= tick <= hz[-1]]

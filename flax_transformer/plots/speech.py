@@ -24,10 +24,10 @@ def plot_transcript(
 
     Args:
       samples: [T].
-      mel: features [frames, bands], times [frames] and Hz [bands], as `draw_mel` takes them.
+      mel: as `draw_mel` takes them.
       heard: probabilities [N, V] and the times [N] of their frames, in seconds.
       units: V of them, the first the blank.
-      text: what the most probable path collapses to, or what a search found.
+      text: what was heard.
       words: shaded in the waveform.
     """
     figure = make_figure(9, 6.6)
@@ -51,12 +51,9 @@ def plot_detections(
     truth: Sequence[Span] = (),
     waveform: tuple[np.ndarray, int] | None = None,
 ) -> Figure:
-    """The confidence of a detector over seconds, its threshold, the hits, and where the word was said.
+    """The probabilities [N] of a trigger word at `times` [N] in seconds, the hits, and where it was said.
 
-    Args:
-      probabilities: [N], of the trigger word, at `times` [N] in seconds, as `hits` are.
-      truth: where the word was said; shaded.
-      waveform: samples [T] and their rate, for a panel above.
+    `waveform`, samples [T] and their rate, has a panel above.
     """
     figure = make_figure(9, 4.2 if waveform else 2.8)
     panels = figure.subplots(2 if waveform else 1, 1, sharex=True, squeeze=False)[:, 0]
@@ -86,12 +83,10 @@ def plot_detection_curve(
     chosen_accepts: tuple[float, float],
     title: str,
 ) -> Figure:
-    """False rejects against false accepts per hour, as the threshold moves; lower and further left is better.
+    """False rejects, a share [N], against false accepts per hour [N], as the threshold moves.
 
     Args:
-      false_accepts: [N], per hour; the axis is linear up to the smallest that is not 0, and logarithmic from there.
-      false_rejects: [N], a share.
-      rejects_interval: the lower and upper ends [N] of an interval for each share; shaded.
+      rejects_interval: the lower and upper ends [N] of an interval for each share.
       chosen: false accepts and false rejects at the threshold that was chosen.
       chosen_accepts: the interval of its false accepts.
     """
@@ -109,7 +104,7 @@ def plot_detection_curve(
     clear_frame(axes)
     positive = x[x > 0]
     smallest = float(positive.min()) if len(positive) else 1.0
-    axes.set_xscale('symlog', linthresh=smallest)
+    axes.set_xscale('symlog', linthresh=smallest)  # linear up to there, for 0
     powers = 10.0 ** np.arange(np.ceil(np.log10(smallest)), 6)
     ticks = [0.0, *powers[powers <= max(float(x.max(initial=0)), powers[0])]]
     axes.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
@@ -142,7 +137,7 @@ def plot_confusion(counts: np.ndarray, said: Sequence[str], heard: Sequence[str]
 
 
 def _draw_units(axes: Axes, probabilities: np.ndarray, times: np.ndarray, units: Sequence[str]) -> None:
-    """A line for the blank and for each unit that is probable somewhere, with its name above each of its peaks."""
+    """A line for the blank and for each unit that is probable somewhere, with its name above its peaks."""
     axes.plot(times, probabilities[:, 0], color='0.6', linestyle='--', linewidth=1)
     axes.set_title('dashed: blank', loc='right', fontsize=9, color='0.4')
     for unit in range(1, len(units)):
