@@ -75,7 +75,9 @@ def main(argv: list[str]) -> None:
     options = parse('translate', TranslateOptions, argv, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
-    options = replace(options, input_format=_input_format(options))
+    if options.input_format == 'auto':
+        name = None if options.input is None or options.shard is not None else options.input.suffix.lower()
+        options = replace(options, input_format=FORMATS.get(name, 'text'))
     _check(options)
     runs = positional(argv)
     for run in runs[1:]:
@@ -90,38 +92,38 @@ def main(argv: list[str]) -> None:
         note(f'{FLAGS[name]}: {count:,}')
 
 
-def _input_format(options: TranslateOptions) -> str:
-    if options.input_format != 'auto':
-        return options.input_format
-    name = None if options.input is None or options.shard is not None else options.input.suffix.lower()
-    return FORMATS.get(name, 'text')
-
-
 def _check(options: TranslateOptions) -> None:
     """Raises UserError for options that exclude each other."""
-    if options.shard is not None and (options.input is None or options.output is None):
-        raise UserError("--shard reads files and writes numbered ones: give --input 'part-*.zst' and --output FOLDER")
-    if options.shard is not None and options.show_attention:
-        raise UserError('--show-attention draws as you type: without --shard only')
-    if options.shard is not None and (options.resume or options.alignments is not None):
-        unfit = '--resume: a shard always resumes' if options.resume else '--alignments: without --shard only'
-        raise UserError(f'got {unfit}; leave it out')
-    if options.resume and options.decoding.n_best > 1 and options.format == 'text':
-        raise UserError('--resume counts one line for each input line; with --n-best give --format jsonl')
-    if options.resume and options.alignments is not None:
-        raise UserError('--resume continues --output alone; with alignments give --format jsonl, which holds them')
-    files = [file for file in (options.input, options.output) if file is not None and file.is_file()]
-    if len(files) == 2 and os.path.samefile(*files):
-        raise UserError(f'--input and --output are both {options.output}; give another --output')
+    is_shard = options.shard is not None
     links = options.alignments
-    if links is not None and (links == options.output or (links.is_file() and links.stat().st_size)):
-        raise UserError(f'{links} is not empty, or --output; give another --alignments')
-    if options.backend != 'jax' and options.glossary is not None:
-        raise UserError(f'--glossary needs --backend jax; got {options.backend}')
-    if options.backend == 'jax' and options.compute_type != 'float32':
-        raise UserError(
-            f'--compute-type {options.compute_type} needs --backend ctranslate2; with jax use --decoding.weights'
-        )
+    files = [file for file in (options.input, options.output) if file is not None and file.is_file()]
+    faults = {
+        "--shard reads files and writes numbered ones: give --input 'part-*.zst' and --output FOLDER": (
+            is_shard and None in (options.input, options.output)
+        ),
+        '--show-attention draws as you type: without --shard only': is_shard and options.show_attention,
+        'got --resume: a shard always resumes; leave it out': is_shard and options.resume,
+        'got --alignments: without --shard only; leave it out': is_shard and links is not None,
+        '--resume counts one line for each input line; with --n-best give --format jsonl': (
+            options.resume and options.decoding.n_best > 1 and options.format == 'text'
+        ),
+        '--resume continues --output alone; with alignments give --format jsonl, which holds them': (
+            options.resume and links is not None
+        ),
+        f'--input and --output are both {options.output}; give another --output': (
+            len(files) == 2 and os.path.samefile(*files)
+        ),
+        f'{links} is not empty, or --output; give another --alignments': (
+            links is not None and (links == options.output or (links.is_file() and links.stat().st_size))
+        ),
+        '--glossary needs --backend jax': options.backend != 'jax' and options.glossary is not None,
+        f'--compute-type {options.compute_type} needs --backend ctranslate2; with jax use --decoding.weights': (
+            options.backend == 'jax' and options.compute_type != 'float32'
+        ),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise UserError(fault)
 
 
 def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str]:
