@@ -13,22 +13,7 @@ from .packing import PackingPlan, Rows, join_rows, one_pair_a_row, packed
 from .tokenized import TokenizedPairs, joined
 from .workers import Workers
 
-_ROW_BITS = 24  # a position's number is block * 2^24 + row
-
-
-class Position(NamedTuple):
-    """A position in the endless stream of rows. Blocks count on from epoch to epoch."""
-
-    block: int
-    row: int
-
-    @classmethod
-    def of(cls, number: int) -> 'Position':
-        return cls(number >> _ROW_BITS, number & ((1 << _ROW_BITS) - 1))
-
-    @property
-    def number(self) -> int:
-        return (self.block << _ROW_BITS) | self.row
+_MOST_ROWS = 1 << 24  # a position is block * _MOST_ROWS + row; blocks count on from epoch to epoch
 
 
 class Batch(NamedTuple):
@@ -138,7 +123,7 @@ class PackedIterator(grain.DatasetIterator):
         if workers:
             self._workers = Workers(dataset.plan, workers)
         self._plan = self._workers or dataset.plan
-        self._position = Position(0, 0)
+        self._position = 0
         self._sentences = 0
         self._block: tuple[int, Rows] | None = None  # the last block planned, and its rows
 
@@ -149,26 +134,27 @@ class PackedIterator(grain.DatasetIterator):
         """The rows of the next global batch; moves past them."""
         parts = []
         missing = self._dataset.num_rows
-        at = self._position
+        number, row = divmod(self._position, _MOST_ROWS)
         while missing:
-            if self._block is None or self._block[0] != at.block:
-                self._block = at.block, self._plan.rows(at.block)
+            if self._block is None or self._block[0] != number:
+                self._block = number, self._plan.rows(number)
             block = self._block[1]
-            last = min(at.row + missing, block.count)
-            parts.append(block.take(np.arange(at.row, last)))
-            self._sentences = self._dataset.plan.order.sentences_before(at.block) + int(block.bounds[last])
+            last = min(row + missing, block.count)
+            parts.append(block.take(np.arange(row, last)))
+            self._sentences = self._dataset.plan.order.sentences_before(number) + int(block.bounds[last])
             missing -= parts[-1].count
-            at = Position(at.block + 1, 0) if last == block.count else Position(at.block, last)
-        self._position = at
+            number, row = (number + 1, 0) if last == block.count else (number, last)
+        self._position = number * _MOST_ROWS + row
         return join_rows(parts)
 
     def get_state(self) -> dict[str, Any]:
-        return {'position': self._position.number, 'sentences': self._sentences}
+        return {'position': self._position, 'sentences': self._sentences}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._position = Position.of(int(state['position']))
+        self._position = int(state['position'])
         # Checkpoints of earlier versions lack the sentences; the count is exact again after the next batch.
-        self._sentences = int(state.get('sentences', self._dataset.plan.order.sentences_before(self._position.block)))
+        before = self._dataset.plan.order.sentences_before(self._position // _MOST_ROWS)
+        self._sentences = int(state.get('sentences', before))
 
     def close(self) -> None:
         # Uses no global name: Python may call this after the module's are gone.

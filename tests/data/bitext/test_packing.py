@@ -1,10 +1,9 @@
-"""Packing loses no sentence, fills rows well, and no row overflows; a position in the stream is one integer."""
+"""Packing loses no sentence, fills rows well, and no row overflows."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.data.bitext.batches import Position
 from flax_transformer.data.bitext.packing import pack
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=100)
@@ -29,11 +28,3 @@ def test_the_longest_come_first_each_into_the_fullest_row_that_holds_it_or_the_l
         left[row] = left[row][0] - source[item], left[row][1] - target[item]
         touched[row] = sum(map(len, rows))
     assert pack(source, target, 32, 24) == rows
-
-
-@PROPERTY
-@given(st.integers(0, 2**38), st.integers(0, 2**24 - 1))
-def test_a_place_is_one_integer_and_back(block, row):
-    position = Position(block, row)
-    assert Position.of(position.number) == position
-    assert Position(block, row).number < Position(block + 1, 0).number
