@@ -24,7 +24,7 @@ class TfdsSplit:
     """A split of a prepared builder: `tfds:BUILDER/CONFIG:SPLIT`, below `root`/tensorflow_datasets."""
 
     def __init__(self, name: str, root: Path) -> None:
-        """Raises UserError at once, with the remedy, if it is not prepared; TFDS would retry a download first."""
+        """Raises UserError, with the remedy, if it is not prepared; TFDS would try a download first."""
         self.split = _parsed(name)[1]
         self._builder = tfds_builder(name, root)
         self.info = self._builder.info
@@ -44,11 +44,11 @@ class TfdsSplit:
             raise UserError(f'corpus {name!r} is empty; expected at least one example')
 
     def rows(self) -> Iterator[list[Any]]:
-        """The examples in chunks of some CHUNK, each a map from the name of a feature to its value in a tf.Example."""
+        """The examples in chunks of some CHUNK, each a map from a feature's name to its value in a tf.Example."""
         from tensorflow_datasets.core.decode import DeserializeMethod
         from tensorflow_datasets.proto import tf_example_pb2
 
-        # Four times as fast as the NumPy decoding of TFDS.
+        # Four times as fast as TFDS's decoding.
         rows = self._builder.as_data_source(self.split, deserialize_method=DeserializeMethod.RAW_BYTES)
         for first in range(0, len(rows), CHUNK):
             chunk = rows.__getitems__(range(first, min(first + CHUNK, len(rows))))
@@ -56,10 +56,7 @@ class TfdsSplit:
 
 
 def prepare_tfds(name: str, root: Path) -> Path:
-    """Downloads and prepares the builder of a `tfds:` name, unless that is done already; returns its folder.
-
-    Raises UserError if a file cannot be downloaded; files downloaded before it are kept.
-    """
+    """Downloads and prepares the builder of a `tfds:` name, unless that is done; returns its folder."""
     builder = tfds_builder(name, root)
 
     import requests
@@ -77,7 +74,7 @@ def prepare_tfds(name: str, root: Path) -> Path:
         why = 'its server cannot be reached' if isinstance(error, requests.ConnectionError) else str(error)
         raise UserError(
             f'corpus {name!r}: {url} was not downloaded: {why}. Run the command again where the network is; '
-            'what was downloaded already is kept'
+            'files that came are kept'
         ) from error
     except (
         AssertionError,  # WMT: files that must be downloaded by hand
@@ -110,9 +107,8 @@ def tfds_builder(name: str, root: Path) -> Any:
         if 'File format is already set' not in str(error):
             raise
         raise UserError(
-            f'corpus {name!r} is prepared in {folder / builder_name} in another format than array_record, which '
-            'TensorFlow alone reads; move that folder away and prepare it again:\n'
-            f'  {_command(name, root)}'
+            f'corpus {name!r} is prepared in {folder / builder_name} in another format than array_record; move that '
+            f'folder away and prepare it again:\n  {_command(name, root)}'
         ) from None
 
 
@@ -135,10 +131,7 @@ def _parsed(name: str) -> tuple[str, str]:
 
 
 def _check_features(file: Path) -> None:
-    """Raises UserError if a prepared data set asks for classes that are not TFDS's own.
-
-    TFDS imports the module of each class that features.json names, so a stranger's data set could run any code.
-    """
+    """Raises UserError if a prepared data set asks for classes, whose modules TFDS would import, but TFDS's own."""
     with naming_damage(file, 'prepare the data set again'):
         left = [parse_json(read_limited(file))]
     while left:
@@ -148,8 +141,8 @@ def _check_features(file: Path) -> None:
             names = [value[key] for key in ('pythonClassName', 'python_class_name') if key in value]
             if foreign := [name for name in names if not _OWN_FEATURE.fullmatch(str(name))]:
                 raise UserError(
-                    f'{file} asks for the class {str(foreign[0])[:80]}, expected one of TensorFlow Datasets; reading '
-                    'the data set would run code that came with it'
+                    f'{file} asks for the class {str(foreign[0])[:80]}, expected one of TensorFlow Datasets: it would '
+                    'run code that came with the data'
                 )
             left += value.values()
         elif isinstance(value, list):
@@ -164,8 +157,7 @@ def _command(name: str, root: Path) -> str:
 def _local_files_and_few_retries() -> Iterator[None]:
     """Has TFDS unpack archives without TensorFlow and give up on a download within seconds, while the block lasts.
 
-    All its extractor needs from TensorFlow on a local disk is what Python's `open` does. By default a download is tried
-    ten times, with 204 s of pauses in total and no connection timeout.
+    Its extractor needs of TensorFlow what `open` does. By default a download pauses for 204 s in ten tries.
     """
     from tensorflow_datasets.core.download import downloader, extractor
 

@@ -17,11 +17,9 @@ import pytest
 from flax_transformer.cli import main
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.errors import UserError
-from flax_transformer.data import download as downloading
 from flax_transformer.data import public_corpora
 from flax_transformer.data.bitext.sources import read_corpus
-from flax_transformer.data.download import download
-from flax_transformer.data.public_corpora import split_pairs
+from flax_transformer.data.public_corpora import download, split_pairs
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -66,7 +64,7 @@ class Server:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY'):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(downloading.time, 'sleep', lambda _: None)
+    monkeypatch.setattr(public_corpora.time, 'sleep', lambda _: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv('FLAX_TRANSFORMER_DATA', raising=False)
     (tmp_path / 'upstream').mkdir()
@@ -120,11 +118,11 @@ def test_a_server_that_refuses_is_named(faults: list[str], why: str, server: Ser
     server.faults += faults
     with pytest.raises(UserError, match=f'/file .*{why}'):
         download(f'{server.url}/file', file)
-    assert len(server.asked) == (1 if '404' in faults else downloading.TRIES)
+    assert len(server.asked) == (1 if '404' in faults else public_corpora.TRIES)
 
 
 def test_an_answer_without_an_end_is_cut_off(server: Server, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, 'MOST', 100_000)
+    monkeypatch.setattr(public_corpora, 'MOST', 100_000)
     with pytest.raises(UserError, match='100,000 bytes'):
         download(f'{server.url}/file', file)
     assert list(file.parent.iterdir()) == []
@@ -139,7 +137,7 @@ def test_a_reason_phrase_does_not_command_the_terminal(server: Server, capsys: p
 def test_a_silent_server_is_given_up(server: Server, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr(downloading, 'TIMEOUT', 0.05)
+    monkeypatch.setattr(public_corpora, 'TIMEOUT', 0.05)
     with (
         socket.create_server(('127.0.0.1', 0)) as silent,
         pytest.raises(UserError, match='was not downloaded: timed out'),

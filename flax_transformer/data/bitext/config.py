@@ -134,29 +134,26 @@ class DataConfig:
             f'mixture_temperature={temperature} has no effect where the corpora have weights; leave out one of them',
         )
         targets = self.target_languages
+        known = ', '.join(targets)
         check(
             self.language_tags or len(targets) < 2,
-            f'mixture: the corpora have the target languages {", ".join(targets)}, and a model could not know which '
-            'is meant; set language_tags',
+            f'mixture: the corpora have the target languages {known}, and a model could not know which is meant; set '
+            'language_tags',
         )
         check(
             not self.language_tags or self.target_language in targets,
-            f'target_language={self.target_language!r} is no target of the corpora, {", ".join(targets)}; it is the '
-            'language that is translated into where none is named',
+            f'target_language={self.target_language!r} is no target of the corpora, {known}; it is the default',
         )
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
         """What is trained on: the mixture, or `train` alone. Their languages are filled in."""
-        corpora = self.mixture or (CorpusConfig('train', self.train, self.validation, self.held_out),)
-        return tuple(
-            replace(
-                corpus,
-                source_language=corpus.source_language or self.source_language,
-                target_language=corpus.target_language or self.target_language,
-            )
-            for corpus in corpora
-        )
+        filled = []
+        for corpus in self.mixture or (CorpusConfig('train', self.train, self.validation, self.held_out),):
+            source = corpus.source_language or self.source_language
+            target = corpus.target_language or self.target_language
+            filled.append(replace(corpus, source_language=source, target_language=target))
+        return tuple(filled)
 
     def without_held_out(self) -> 'DataConfig':
         """The same corpora, each whole."""
@@ -169,7 +166,6 @@ class DataConfig:
 
     @property
     def has_test(self) -> bool:
-        """Whether there is a test set, as `CorpusConfig.has_validation`."""
         return bool(self.test) and (not is_made(self.test) or any(is_made(corpus.train) for corpus in self.corpora))
 
     @property

@@ -30,10 +30,7 @@ _SEED = 2017  # fixed, so that every run holds out the same numbers
 
 
 def read_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Pairs:
-    """The sentence pairs of a corpus, in memory; DataConfig lists the forms of a name.
-
-    `languages` default to those of the config. Raises UserError if the corpus cannot be read.
-    """
+    """The sentence pairs of a corpus, in memory; DataConfig lists the forms of a name."""
     if name.startswith('sacrebleu:'):
         return _read_sacrebleu(name)
     source, *targets = name.split(',')
@@ -68,18 +65,19 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         return AlignedFiles(name, _aligned(patterns, root), {'languages': languages})
     if form == 'two paths' and len(patterns) == 2:
         return AlignedFiles(name, _aligned(patterns, root))
-    if form in ('.tsv', '.jsonl'):
-        files = matching_files(*patterns, root)
-        return TsvFiles(name, files, columns_of(name)[1]) if form == '.tsv' else JsonLines(name, files, languages)
+    if form == '.tsv':
+        return TsvFiles(name, matching_files(*patterns, root), columns_of(name)[1])
+    if form == '.jsonl':
+        return JsonLines(name, matching_files(*patterns, root), languages)
     raise UserError(
-        f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between them, a .tsv or .jsonl '
-        'file, tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and '
-        'paths of several references)'
+        f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between, a .tsv or .jsonl file, '
+        'tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and paths '
+        'of several references)'
     )
 
 
 def open_training(corpus: CorpusConfig, config: DataConfig) -> tuple[Corpus, Corpus | None]:
-    """The corpus to train on, and what is held out of it, if anything is; its text is read once to choose that."""
+    """The corpus to train on, and what is held out of it, if anything is."""
     whole = open_corpus(corpus.train, config, corpus.languages)
     return split(whole, corpus.held_out) if corpus.held_out else (whole, None)
 
@@ -117,8 +115,8 @@ def _aligned(patterns: list[str], root: Path) -> list[tuple[Path, Path]]:
     )
     if alone := sorted(str((sources | targets)[stars]) for stars in sources.keys() ^ targets.keys()):
         raise UserError(
-            f'{patterns[0]!r} matches {len(sources)} files, {patterns[1]!r} matches {len(targets)}; expected the same '
-            f'parts on both sides, but these are on one alone: {", ".join(alone[:5])}'
+            f'{patterns[0]!r} matches {len(sources)} files, {patterns[1]!r} {len(targets)}; expected the same parts, '
+            f'but these are on one alone: {", ".join(alone[:5])}'
         )
     return [(file, targets[stars]) for stars, file in sources.items()]
 
@@ -142,7 +140,7 @@ def split_numbers(split: str, config: DataConfig) -> np.ndarray:
 class NumberWords(Corpus):
     """The pairs of a split, spelled out by num2words."""
 
-    def __init__(self, name: str, config: DataConfig, languages: tuple[str, str]) -> None:
+    def __init__(self, name: str, config: DataConfig, languages: Languages) -> None:
         self._numbers = split_numbers(name.removeprefix('number_words:'), config)
         self._languages = languages
         settings = {'below': config.numbers_below, 'train': config.numbers_train, 'held_out': config.numbers_held_out}
@@ -172,9 +170,7 @@ def _spell(numbers: np.ndarray, language: str) -> list[bytes]:
 
 
 class _TfdsCorpus(Corpus):
-    """`tfds:BUILDER/CONFIG:SPLIT`, prepared under `root`/tensorflow_datasets."""
-
-    def __init__(self, name: str, root: Path, languages: tuple[str, str]) -> None:
+    def __init__(self, name: str, root: Path, languages: Languages) -> None:
         self._split = TfdsSplit(name, root)
         self._languages = languages
         known = self._split.info.features

@@ -22,7 +22,7 @@ class TextFiles(Corpus):
         self._starts: list[int] = []  # index of the first pair of each part begun so far
 
     def records_of(self, *files: Path) -> Iterator[Records]:
-        """The records of one part: by default, a file with a pair on each line."""
+        """The records of one part, here a file with a pair on each line."""
         for lines in lines_of(*files):
             yield Records(*zip(*map(self.parse, lines), strict=True))
 
@@ -53,27 +53,26 @@ class AlignedFiles(TextFiles):
     """Pairs of files: line n of one translates line n of the other. The target of a .tsv is its first column."""
 
     def records_of(self, *files: Path) -> Iterator[Records]:
-        """Chunks of both files; None where one of them has ended."""
         sources, targets = map(lines_of, files)
         if _has_columns(files[1]):
             targets = ([_references(line)[0] for line in lines] for lines in targets)
         source, target = next(sources, []), next(targets, [])
         while source or target:
-            # A chunk of long lines is shorter; None stands for the lines of a file that has ended.
+            # A chunk of long lines is shorter. None stands for the lines of a file that has ended.
             count = min(len(source), len(target)) or max(len(source), len(target))
             yield Records(*(lines[:count] or [None] * count for lines in (source, target)))
             source, target = source[count:] or next(sources, []), target[count:] or next(targets, [])
 
     def more_references(self) -> list[References]:
         """The further references in the columns of .tsv files: None where a line has fewer."""
-        files = [target for _, target in self._parts]
-        if not any(map(_has_columns, files)):
+        if not any(_has_columns(target) for _, target in self._parts):
             return []
-        rows = [
-            [text.decode() for text in _references(line.encode())[1:]] if _has_columns(file) else []
-            for file in files
-            for line in read_lines(file)
-        ]
+        rows = []
+        for _, target in self._parts:
+            lines = map(str.encode, read_lines(target))
+            rows += [
+                [text.decode() for text in _references(line)[1:]] if _has_columns(target) else [] for line in lines
+            ]
         return [list(column) for column in zip_longest(*rows)]
 
     def missing(self, side: int, index: int) -> str:
@@ -87,15 +86,11 @@ class AlignedFiles(TextFiles):
 
 
 def read_text_files(source: Path, *targets: Path) -> Pairs:
-    """The pairs of a file and of files of its translations; all but the first are further references.
-
-    So are all but the first column of a .tsv. Raises UserError if line counts differ, or if there are no lines.
-    """
+    """The pairs of a file and of files of its translations; all but the first, or its column, are more references."""
     return read_references(*(AlignedFiles(f'{source},{target}', [(source, target)]) for target in targets))
 
 
 def read_references(first: AlignedFiles, *others: AlignedFiles) -> Pairs:
-    """The pairs of the first; its other references, and all of the others', are further references."""
     pairs = first.read()
     more = first.more_references()
     for other in others:
@@ -149,8 +144,8 @@ class JsonLines(TextFiles):
             return None, None
         sides = zip(self._languages, ('source', 'target'), strict=True)
         texts = [row.get(language, row.get(side)) for language, side in sides]
-        # A line break inside a JSON string would split its line in any text file written from it. Half a surrogate
-        # pair, which JSON may hold, becomes bytes that are not UTF-8 and are reported as such.
+        # A line break would split its line in any text file written from it. Half a surrogate pair, which JSON may
+        # hold, becomes bytes that are not UTF-8.
         return tuple(
             text.replace('\n', ' ').encode('utf-8', 'surrogatepass') if isinstance(text, str) else None
             for text in texts
@@ -158,6 +153,4 @@ class JsonLines(TextFiles):
 
     def expected(self) -> str:
         source, target = self._languages
-        return (
-            f'an object with the texts "{source}" and "{target}" (or those below "translation", or "source", "target")'
-        )
+        return f'an object with the texts "{source}" and "{target}", or "source" and "target"'

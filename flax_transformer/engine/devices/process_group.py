@@ -75,8 +75,8 @@ def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
     for name, value in (('coordinator', address), ('num_processes', count), ('process_id', number)):
         if value is None:
             raise UserError(
-                f'parallel.{name} is not given, and JAX finds neither SLURM, Open MPI nor a TPU pod to ask; '
-                'give coordinator HOST:PORT, num_processes and process_id'
+                f'parallel.{name} is not given, and there is neither SLURM, Open MPI nor a TPU pod to ask; give '
+                'coordinator HOST:PORT, num_processes and process_id'
             )
     return address, count, number, local if None in given else None
 
@@ -189,7 +189,7 @@ _watch: _Watch | None = None
 
 
 def _read(folder: str) -> dict[str, str]:
-    """The entries of the processes in a folder of the store, by their number."""
+    """The entries in a folder of the store, by the processes' numbers."""
     return {key.rpartition('/')[2]: value for key, value in multihost.store().key_value_dir_get(f'{folder}/')}
 
 

@@ -20,7 +20,6 @@ def is_terminal() -> bool:
 
 
 def columns() -> int:
-    """The terminal's width; 80 where it reports none."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError):
@@ -28,7 +27,7 @@ def columns() -> int:
 
 
 def showing(phase: str) -> tqdm:
-    """A context that names a phase in the last line of the terminal while it lasts."""
+    """A context that names a phase in the terminal's last line."""
     return tqdm(desc=phase, bar_format='{desc}', file=sys.stderr, leave=False, disable=not is_terminal())
 
 
@@ -47,7 +46,7 @@ class ProgressBar:
         )
 
     def show(self, step: int, parts: Sequence[str], *, now: bool = False) -> None:
-        """Redraws the line, at most ten times a second unless `now`; `parts` in the order in which they matter."""
+        """Redraws the line, at most ten times a second unless `now`."""
         self._bar.ncols = columns() - 1
         self._bar.set_postfix_str(', '.join(parts), refresh=False)
         self._bar.update(step - self._bar.n)

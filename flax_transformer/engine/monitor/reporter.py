@@ -25,10 +25,7 @@ FIRST_LEFT_OUT = ('data wait', 'slots/s', 'smoothed', 'perplexity')  # dropped i
 
 
 class Reporter:
-    """Writes every record to metrics.jsonl and TensorBoard, and a summary to standard error.
-
-    A terminal has a progress bar below these lines; a log file gets the lines alone. A full disk does not stop it.
-    """
+    """Writes every record to metrics.jsonl and TensorBoard, and a summary to standard error; survives a full disk."""
 
     def __init__(
         self,
@@ -91,7 +88,7 @@ class Reporter:
         seconds = metrics['seconds_per_step']
         metrics = metrics | {f'{name}_per_second': amount / seconds for name, amount in self._amounts.items()}
         if self._peak and self._flops:
-            metrics = metrics | {'matrix_peak': self._flops / seconds / self._peak}
+            metrics['matrix_peak'] = self._flops / seconds / self._peak
         self._record('train', step, metrics)
         wait = metrics['data_wait']
         if wait > DATA_WAIT_WARNING and not self._waits:
@@ -113,13 +110,11 @@ class Reporter:
             self.say(f'{_line(begin, shown)} elapsed {_clock(elapsed)}{end}')
 
     def evaluation(self, step: int, metrics: dict[str, Any], *, seconds: float) -> None:
-        """Reports the scores of an evaluation and its duration."""
         self._record('validation', step, metrics | {'seconds': seconds})
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, str)}
         self.say(f'step {step} validation ' + ' '.join(f'{name} {_short(value)}' for name, value in numbers.items()))
 
     def spike(self, step: int, spike: dict[str, float], examples: dict[str, Any]) -> None:
-        """Reports a step far above the running means, with a description of its examples."""
         self._record('spike', step, spike | examples)
         self.say(describe_spike(step, spike))
 
@@ -132,7 +127,6 @@ class Reporter:
         self._board.text(f'sample/{number}', '\n\n'.join(f'{name}: {text}' for name, text in parts.items()), step)
 
     def picture(self, step: int, name: str, png: bytes) -> None:
-        """Shows a picture in TensorBoard."""
         self._board.picture(name, png, step)
 
     say = staticmethod(say)  # prints a line above the progress bar
@@ -172,30 +166,28 @@ def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
     """The metrics in the line of a report, by the names that they have there."""
     shown = {}
     if 'epoch' in metrics:
-        shown['epoch'] = f'{metrics["epoch"]:.2f}' if metrics['epoch'] < 1 else f'{metrics["epoch"]:.1f}'
+        shown['epoch'] = f'{metrics["epoch"]:.{2 if metrics["epoch"] < 1 else 1}f}'
     shown |= {title: _short(metrics[name]) for name, title in SHOWN.items() if name in metrics}
-    # target_tokens_per_second is shown as tokens/s.
-    rates = {name.removesuffix('_per_second'): value for name, value in metrics.items() if 'per_second' in name}
-    shown |= {f'{name.rpartition("_")[2]}/s': _short(value) for name, value in rates.items()}
+    for name, value in metrics.items():
+        if name.endswith('_per_second'):  # target_tokens_per_second is shown as tokens/s
+            shown[f'{name.removesuffix("_per_second").rpartition("_")[2]}/s'] = _short(value)
     if 'matrix_peak' in metrics:
         shown['matrix peak'] = f'{metrics["matrix_peak"]:.0%}'
     return shown | {'data wait': f'{metrics["data_wait"]:.0%}'}
 
 
 def _figure(name: str, value: str) -> str:
-    """A metric in the progress bar, such as 'loss 2.4' or '3,430 tokens/s'."""
     return f'{value} {name}' if name.endswith('/s') else f'{name} {value}'
 
 
 def _fitting(begin: str, shown: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """The metrics without as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns.
-
-    A value counts as at least six columns, so that every line shows the same.
-    """
-    for last in range(len(FIRST_LEFT_OUT) + 1):
-        kept = {name: value for name, value in shown.items() if name not in FIRST_LEFT_OUT[:last]}
-        if len(begin) + sum(len(name) + 2 + max(len(value), 6) for name, value in kept.items()) <= width:
+    """The metrics without as many of FIRST_LEFT_OUT as it takes for the line to fit into `width` columns."""
+    kept = dict(shown)
+    for name in FIRST_LEFT_OUT:
+        # A value counts as at least six columns, so that every line shows the same.
+        if len(begin) + sum(len(title) + 2 + max(len(value), 6) for title, value in kept.items()) <= width:
             break
+        kept.pop(name, None)
     return kept
 
 

@@ -67,15 +67,13 @@ class Room(NamedTuple):
 
 
 def _room_of(folder: Path) -> Room:
-    size = files = 0
+    sizes = []
     with contextlib.suppress(FileNotFoundError):  # Orbax may remove files meanwhile
-        for path in (folder, *folder.rglob('*')):
-            size, files = size + path.lstat().st_blocks * 512, files + 1
-    return Room(size, files)
+        sizes += [path.lstat().st_blocks * 512 for path in (folder, *folder.rglob('*'))]
+    return Room(sum(sizes), len(sizes))
 
 
 def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OSError:
-    """The error for a checkpoint that did not fit; nothing of it is left on the disk."""
     disk = os.statvfs(folder)
     if _QUOTA in str(cause):
         problem = f'{needed}, and the disk quota is exceeded'
@@ -85,8 +83,8 @@ def no_space_left(step: int, needed: Room, folder: Path, cause: Exception) -> OS
         free = _human_size(disk.f_bavail * disk.f_frsize)
         problem = f'{needed} of whole blocks ({disk.f_frsize:,} bytes), and {free} are free'
     message = (
-        f'no space left for the checkpoint of step {step}: it needs about {problem}; earlier checkpoints are '
-        'intact: make room, and the same command goes on from the last one'
+        f'no space left for the checkpoint of step {step}: it needs about {problem}; earlier checkpoints are intact: '
+        'make room, and the same command goes on from the last one'
     )
     return OSError(errno.ENOSPC, message, str(folder))
 
@@ -112,11 +110,10 @@ class Checkpoints(CheckpointReader):
         self._needed = 0
         multihost.broadcast('damaged checkpoints', self._clean_up() if multihost.is_first() else None)
         managers = ocp.checkpoint_managers
-        best = {'get_metric_fn': self._rank, 'n': keep_best, 'keep_checkpoints_without_metrics': False}
-        # max_to_keep with best_fn would delete the newest checkpoint whenever its score is poor.
-        policy = managers.AnyPreservationPolicy([managers.LatestN(keep_last), managers.BestN(**best)])
+        best = managers.BestN(get_metric_fn=self._rank, n=keep_best, keep_checkpoints_without_metrics=False)
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=policy,
+            # max_to_keep with best_fn would delete the newest checkpoint whenever its score is poor.
+            preservation_policy=managers.AnyPreservationPolicy([managers.LatestN(keep_last), best]),
             best_fn=self._rank,
             best_mode='max',
             todelete_subdir=f'../{DELETED}',
@@ -148,9 +145,9 @@ class Checkpoints(CheckpointReader):
 
     def _write_manifest(self) -> None:
         """Called by Orbax, in its thread, once all files are written but before the checkpoint gets its final name."""
-        unfinished = f'{self._saving_step}.orbax-checkpoint-tmp*'
-        for folder in self.folder.glob(unfinished) if multihost.is_first() else ():
-            write_manifest(folder)
+        if multihost.is_first():
+            for folder in self.folder.glob(f'{self._saving_step}.orbax-checkpoint-tmp*'):
+                write_manifest(folder)
 
     def _clean_up(self) -> str:
         remove_unfinished(self.folder)
@@ -165,7 +162,7 @@ class Checkpoints(CheckpointReader):
         if damaged and not good:
             which = '\n'.join(f'checkpoint {step}:\n{format_faults(lines)}' for step, lines in damaged.items())
             raise UserError(
-                f'every checkpoint in {self.folder} is damaged; there is none to go on from:\n{which}\n'
+                f'every checkpoint in {self.folder} is damaged:\n{which}\n'
                 'Restore one from a backup, or delete that folder to train from the beginning'
             )
         for step, lines in damaged.items():
@@ -177,8 +174,7 @@ class Checkpoints(CheckpointReader):
     def _move_aside(self, step: int, damage: list[str]) -> None:
         to = self.folder.with_name(DAMAGED) / str(step)
         to.parent.mkdir(exist_ok=True)
-        if to.exists():
-            shutil.rmtree(to)
+        shutil.rmtree(to, ignore_errors=True)
         (self.folder / str(step)).rename(to)
         self._say(f'checkpoint {step} is damaged and was moved to {to}:\n{format_faults(damage)}')
 
@@ -191,7 +187,6 @@ class Checkpoints(CheckpointReader):
             self._manager.save(0, args=ocp.args.Composite(**{part: ocp.args.StandardSave(params)}))
 
     def wait(self) -> None:
-        """Returns when everything is on disk."""
         with self._saving():
             self._manager.wait_until_finished()
             self._settle()
