@@ -22,7 +22,7 @@ from .config import EngineConfig, TaskConfig
 from .devices import multihost
 from .devices.devices import NO_MESH
 from .devices.sharding import replicated_despite_rule
-from .loop import Loop, NotFinite, Profiler
+from .loop import Loop, Profiler
 from .monitor.progress import Progress
 from .monitor.progress_bar import showing
 from .monitor.reporter import NoReporter, Reporter
@@ -171,10 +171,13 @@ def run_session(
     try:
         with _preparing():
             if checkpoints.latest() is None:
-                state, saved = trainer.init_state(initial_params()), {}
+                state, position = trainer.init_state(initial_params()), {}
             else:
-                state, saved = _resume(trainer, batches, checkpoints, data.name, fingerprint, run)
-        step, progress = int(state.step), Progress(config, saved)
+                state, position = checkpoints.restore(trainer.shapes)
+                if position['data'] != fingerprint:
+                    raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
+                batches.set_state(position['batches'])
+        step, progress = int(state.step), Progress(config, position.get('progress', {}))
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)
@@ -197,8 +200,8 @@ def run_session(
                 profiler=profiler,
             ).run(state)
             checkpoints.wait()
-    except NotFinite as found:
-        raise _report_non_finite(trainer, run, found) from None
+    except non_finite.NotFinite as found:
+        raise non_finite.report(trainer, run.path, found) from None
     finally:
         batches.close()
         checkpoints.close()
@@ -228,22 +231,6 @@ def _saver(
     return save
 
 
-def _resume(
-    trainer: Trainer,
-    batches: grain.DatasetIterator,
-    checkpoints: Checkpoints,
-    name: str,
-    fingerprint: str,
-    run: RunDirectory,
-) -> tuple[TrainState, dict[str, Any]]:
-    """The newest checkpoint's state and progress; moves `batches` to its position."""
-    state, position = checkpoints.restore(trainer.shapes)
-    if position['data'] != fingerprint:
-        raise UserError(f'{name} is not what {run.path} was trained on so far; give another --workdir')
-    batches.set_state(position['batches'])
-    return state, position.get('progress', {})
-
-
 def _open_reporter(
     trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
 ) -> Reporter:
@@ -262,17 +249,6 @@ def _open_reporter(
         flops_per_step=task.flops_per_step,
         peak_flops=peak_flops,
     )
-
-
-def _report_non_finite(trainer: Trainer, run: RunDirectory, found: NotFinite) -> UserError:
-    """The error that names the first tensor that is not finite when the step is computed again."""
-    before = found.state._replace(step=found.state.step - 1)
-    if trainer.task.update is None:
-        gradients, sums = trainer.gradients(before, found.batch)
-    else:
-        gradients, sums = {}, trainer.sums(before.params, found.batch)
-    params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
-    return non_finite.report(run.path, found.step, found.batch, params, gradients, sums)
 
 
 def report_start(trainer: Trainer, state: TrainState, before: EngineConfig) -> None:

@@ -15,19 +15,12 @@ from flax_transformer.common.errors import Interrupted, UserError
 from .batches import Data
 from .monitor.progress import Progress, checkpoint_metrics
 from .monitor.reporter import Reporter
+from .non_finite import NotFinite
 from .preemption import Stop
 from .task import Batch, Sums, TrainState
 from .trainer import Trainer
 
 Scores = dict[str, Any]
-
-
-class NotFinite(Exception):
-    """Carries the last of too many non-finite steps in a row."""
-
-    def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
-        super().__init__(f'step {step} is not finite')
-        self.step, self.batch, self.state = step, batch, state
 
 
 class Profiler:

@@ -1,4 +1,4 @@
-"""Finds the first non-finite number when training stops, and keeps the batch for replay."""
+"""Steps that are not finite: finds the first such number when training stops, and keeps the batch for replay."""
 
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,32 @@ from flax_transformer.common.files import open_regular, written_whole
 from flax_transformer.common.trees import named_leaves
 
 from .devices import multihost
-from .task import Batch
+from .task import Batch, TrainState
+from .trainer import Trainer
 
 
-def report(folder: Path, step: int, batch: Batch, params: Any, gradients: Any, sums: dict[str, Any]) -> UserError:
-    """The error that names the first tensor that is not finite; writes the batch to `folder`."""
+class NotFinite(Exception):
+    """Carries the last of too many non-finite steps in a row."""
+
+    def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
+        super().__init__(f'step {step} is not finite')
+        self.step, self.batch, self.state = step, batch, state
+
+
+def report(trainer: Trainer, folder: Path, found: NotFinite) -> UserError:
+    """The error that names the first tensor that is not finite when the step is computed again.
+
+    Writes the batch to `folder`.
+    """
+    step = found.step
+    before = found.state._replace(step=found.state.step - 1)
+    if trainer.task.update is None:
+        gradients, sums = trainer.gradients(before, found.batch)
+    else:
+        gradients, sums = {}, trainer.sums(before.params, found.batch)
+    params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
-    file = save_batch(folder / f'not_finite_step_{step}{part}.npz', batch)
+    file = save_batch(folder / f'not_finite_step_{step}{part}.npz', found.batch)
     return UserError(
         f'step {step}: the loss or its gradients are not finite, too many times in a row '
         f'(training.max_skipped_steps); every such step was skipped, so the parameters are those from before.\n'

@@ -118,6 +118,12 @@ def train_step(
     return state, sums | {'grad_norm': norm, 'skipped': ~is_finite}
 
 
+def key_of_step(key: jax.Array, state: TrainState, axis_name: str | None) -> jax.Array:
+    """A key for the step after a state, on this device of an axis."""
+    key = jax.random.fold_in(key, state.step)
+    return jax.random.fold_in(key, jax.lax.axis_index(axis_name)) if axis_name else key
+
+
 def gradients(
     state: TrainState,
     batch: Batch,
@@ -135,9 +141,7 @@ def gradients(
     weight a token by how many others share its device. So a batch can also be computed in several `passes`. Devices sum
     their gradients in the dtype `sum_in`.
     """
-    key = jax.random.fold_in(key, state.step)
-    if axis_name:
-        key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
+    key = key_of_step(key, state, axis_name)
 
     def compute(batch: Batch, key: jax.Array) -> tuple[Params, Sums]:
         (total, sums), grads = jax.value_and_grad(loss, has_aux=True)(state.params, batch, key)

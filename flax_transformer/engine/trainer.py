@@ -13,7 +13,7 @@ from .config import EngineConfig
 from .devices import multihost
 from .devices.devices import Devices
 from .optimizer import Schedule, make_optimizer, make_schedule
-from .step import eval_step, frozen_by, gradients, make_passes, stop_gradients, train_step
+from .step import eval_step, frozen_by, gradients, key_of_step, make_passes, stop_gradients, train_step
 from .task import Batch, Params, Sums, Task, TrainState, init_state
 
 
@@ -28,7 +28,6 @@ class OwnUpdate:
     """Takes the place of an optax transformation: `init` makes the state, `step` is the train step."""
 
     def __init__(self, task: Task, config: EngineConfig, rate: Schedule) -> None:
-        """Raises UserError for settings that need gradients."""
         is_set = {
             'optimizer.freeze': config.optimizer.freeze,
             'optimizer.ema_decay': config.optimizer.ema_decay,
@@ -48,9 +47,8 @@ class OwnUpdate:
         """The state after one step, and metrics: the task's sums, and whether the step was `skipped`."""
         # The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
         memory: Memory = state.opt_state
-        key, share = jax.random.fold_in(key, state.step), lambda rows: rows
+        key, share = key_of_step(key, state, axis_name), lambda rows: rows
         if axis_name:
-            key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
             share = partial(jax.lax.all_gather, axis_name=axis_name, tiled=True)
         rate = self._rate(memory.count + 1)
         params, own, sums = self._task.update(state.params, memory.own, batch, key, learning_rate=rate, share=share)

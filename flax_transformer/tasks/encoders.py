@@ -29,16 +29,6 @@ def transformer_encoder(
     config: Any, x: jax.Array, mask: jax.Array, *, deterministic: bool, **rates: float
 ) -> jax.Array:
     """Returns [B, T, D] of x: the Transformer's encoder (Vaswani et al. 2017, section 3.1), pre-LN, where `mask`."""
-    encoder = Encoder(
-        TransformerConfig(
-            vocab_size=config.vocab_size,
-            d_model=config.d_model,
-            num_heads=config.num_heads,
-            d_ff=config.d_ff,
-            num_encoder_layers=config.num_layers,
-            norm_first=True,
-            dtype=config.dtype,
-            **rates,
-        )
-    )
+    same = {name: getattr(config, name) for name in ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'dtype')}
+    encoder = Encoder(TransformerConfig(**same, num_encoder_layers=config.num_layers, norm_first=True, **rates))
     return encoder(x, mask[:, None, None, :], deterministic=deterministic)

@@ -11,7 +11,7 @@ from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import RESAMPLES, check_examples, only_run, print_scores, scored_set
 
 from .config import ClassificationDataConfig
-from .metrics import BINS, Scores, most_wrong, scores
+from .metrics import BINS, Scores, scores
 from .reading import Examples, read_examples, test_files
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     classifier = Classifier.from_run(run, step=options.step)
     with progress_bar(len(examples.texts), 'texts') as bar:
         found, given = evaluate_classifier(classifier, examples, progress=bar.update)
-    wrong = _most_wrong(found, given, examples, options.examples)
+    wrong = _most_wrong(given, examples, options.examples)
     flags = {flag: sum(flag in each.flags for each in given) for flag in ('empty', 'truncated', 'unknown')}
     result = {'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}
     print_scores(result, _lines(name, found, flags, wrong), as_json=options.json)
@@ -52,20 +52,15 @@ def evaluate_classifier(
     """The scores of the classifier on labeled texts, and what it says of each; an unknown label counts as wrong."""
     given = classifier(examples.texts, progress=progress)
     names = tuple(dict.fromkeys((*classifier.labels, *sorted(set(examples.labels)))))
-    return scores(*_arrays(names, given, examples.labels), names), given
+    numbers = np.array([names.index(label) for label in examples.labels])
+    probabilities = np.array([[*text.probabilities.values()] for text in given])
+    return scores(probabilities, numbers, names), given
 
 
-def _arrays(
-    names: Sequence[str], given: 'Sequence[Classification]', labels: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """[N, C] probabilities and [N] numbers of the true labels, which may be C or more."""
-    numbers = {name: number for number, name in enumerate(names)}
-    return np.array([list(each.probabilities.values()) for each in given]), np.array([numbers[each] for each in labels])
-
-
-def _most_wrong(
-    found: Scores, given: 'Sequence[Classification]', examples: Examples, count: int
-) -> list[dict[str, Any]]:
+def _most_wrong(given: 'Sequence[Classification]', examples: Examples, count: int) -> list[dict[str, Any]]:
+    """The wrong answers whose true label got the least probability, that one first."""
+    wrong = [i for i, label in enumerate(examples.labels) if given[i].label != label]
+    wrong.sort(key=lambda i: given[i].probabilities.get(examples.labels[i], 0.0))
     return [
         {
             'place': examples.places[i],
@@ -74,7 +69,7 @@ def _most_wrong(
             'given': given[i].label,
             'probability': given[i].probability,
         }
-        for i in most_wrong(*_arrays(found.labels, given, examples.labels), count).tolist()
+        for i in wrong[:count]
     ]
 
 

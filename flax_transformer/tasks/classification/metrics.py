@@ -106,9 +106,3 @@ def probability_of(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     known = labels < num_classes
     rows = np.arange(len(labels))
     return np.where(known, probabilities[rows, np.where(known, labels, 0)].astype(np.float64), 0.0)
-
-
-def most_wrong(probabilities: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
-    """The indices of the wrongly labeled texts whose true class got the least probability, that one first."""
-    wrong = np.flatnonzero(probabilities.argmax(axis=1) != labels)
-    return wrong[np.argsort(probability_of(probabilities, labels)[wrong], kind='stable')][:count]

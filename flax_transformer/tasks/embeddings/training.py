@@ -37,6 +37,15 @@ class _TaskOfBlocks(Task):
         self.d_model, self.dtype = config.model.d_model, 'float32'
         self._config = config.model
 
+    def update(
+        self, params: Params, memory: Any, batch: Any, key: jax.Array, *, learning_rate: jax.Array, share: Share
+    ) -> tuple[Params, Any, Sums]:
+        def one_block(state: tuple[Params, Any], block: Any) -> tuple[tuple[Params, Any], Sums]:
+            return self.updated(*state, block, learning_rate, share)
+
+        (params, memory), sums = jax.lax.scan(one_block, (params, memory), batch)
+        return params, memory, jax.tree.map(jnp.sum, sums)
+
     def loss(self, params: Params, batch: Any, key: jax.Array | None) -> tuple[jax.Array, Sums]:
         sums = jax.tree.map(jnp.sum, jax.lax.map(partial(self.sums, params), batch))
         return sums.pop('loss'), sums
@@ -56,15 +65,11 @@ class Word2VecTask(_TaskOfBlocks):
     def init(self, key: jax.Array) -> Params:
         return word2vec.init_tables(self._config, key)
 
-    def update(
-        self, params: Params, memory: Any, batch: TextBlocks, key: jax.Array, *, learning_rate: jax.Array, share: Share
-    ) -> tuple[Params, Any, Sums]:
-        def one_block(params: Params, block: TextBlocks) -> tuple[Params, Sums]:
-            updates, sums = self._updates(params, block, learning_rate)
-            return word2vec.apply_updates(params, share(updates)), sums
-
-        params, sums = jax.lax.scan(one_block, params, batch)
-        return params, memory, jax.tree.map(jnp.sum, sums)
+    def updated(
+        self, params: Params, memory: Any, block: TextBlocks, rate: jax.Array, share: Share
+    ) -> tuple[tuple[Params, Any], Sums]:
+        updates, sums = self._updates(params, block, rate)
+        return (word2vec.apply_updates(params, share(updates)), memory), sums
 
     def sums(self, params: Params, block: TextBlocks) -> Sums:
         return self._updates(params, block, 1.0)[1]
@@ -90,15 +95,11 @@ class GloVeTask(_TaskOfBlocks):
     def init_memory(self, params: Params) -> Params:
         return jax.tree.map(jnp.ones_like, params)
 
-    def update(
-        self, params: Params, memory: Params, batch: Pairs, key: jax.Array, *, learning_rate: jax.Array, share: Share
-    ) -> tuple[Params, Params, Sums]:
-        def one_block(tables: tuple[Params, Params], pairs: Pairs) -> tuple[tuple[Params, Params], Sums]:
-            *tables, sums = update_block(*tables, pairs, rate=learning_rate, x_max=self._config.x_max, share=share)
-            return tuple(tables), sums
-
-        (params, memory), sums = jax.lax.scan(one_block, (params, memory), batch)
-        return params, memory, jax.tree.map(jnp.sum, sums)
+    def updated(
+        self, params: Params, memory: Params, block: Pairs, rate: jax.Array, share: Share
+    ) -> tuple[tuple[Params, Params], Sums]:
+        *tables, sums = update_block(params, memory, block, rate=rate, x_max=self._config.x_max, share=share)
+        return tuple(tables), sums
 
     def sums(self, params: Params, block: Pairs) -> Sums:
         return sums_of_block(params, block, self._config.x_max)

@@ -35,7 +35,7 @@ MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a sma
 
 
 class Row(NamedTuple):
-    """The sizes that were trained on so many pairs. Between two rows each number follows a power of the pairs."""
+    """The sizes that were trained on so many pairs; between two rows, each number follows a power of the pairs."""
 
     pairs: int
     pieces: int
@@ -192,13 +192,12 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         lines.append(f'  {side}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')
     if held_out:
         lines.append(f'  {held_out:,} of the pairs are held out for validation')
-    candidates = candidates_for(facts, pieces, row, data, held_out=held_out)
     if pieces.vocab_size < row.pieces:
         lines.append(f'  {row.pieces:,} pieces would be usual, but the text is too short: {pieces.vocab_size:,}')
     slots = data_slots(pieces)
     left_out = (pieces.lengths.max(0) > slots).mean()
     lines.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
-    return lines, candidates
+    return lines, candidates_for(facts, pieces, row, data, held_out=held_out)
 
 
 def data_slots(pieces: Pieces) -> int:
@@ -231,6 +230,12 @@ def candidates_for(
         rate = float(np.interp(np.log(passes), *DROPOUT))
         return {'model.dropout_rate': round(min(most_dropout, rate), 2)}
 
+    training = {
+        'more': between(facts.pairs, *MORE),
+        'least_steps': min(LEAST_STEPS, steps),
+        'evaluation': evaluation,
+        'adapted': dropout,
+    }
     candidates = []
     for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
         depth = row.layers if width == row.d_model else TABLE[0].layers
@@ -241,17 +246,7 @@ def candidates_for(
             'model.num_encoder_layers': depth,
             'model.num_decoder_layers': depth,
         }
-        candidate = Candidate.like(
-            'tatoeba_en_de',
-            fields | sizes,
-            steps,
-            passes_of_a_step,
-            more=between(facts.pairs, *MORE),
-            least_steps=min(LEAST_STEPS, steps),
-            evaluation=evaluation,
-            adapted=dropout,
-        )
-        candidates.append(candidate)
+        candidates.append(Candidate.like('tatoeba_en_de', fields | sizes, steps, passes_of_a_step, **training))
     return candidates
 
 

@@ -8,7 +8,6 @@ from flax_transformer.tasks.classification.metrics import (
     confusion_matrix,
     fitted_temperature,
     macro_f1,
-    most_wrong,
     scores,
 )
 from flax_transformer.tasks.evaluation import bootstrap_interval
@@ -91,4 +90,3 @@ def test_a_class_that_the_classifier_does_not_know_is_wrong_and_shown() -> None:
     assert found.accuracy == 0.5
     assert found.confusion == ((1, 0, 0), (0, 0, 0), (0, 1, 0))
     assert found.nll == pytest.approx((-np.log(0.9) - np.log(np.finfo(np.float32).tiny)) / 2)
-    assert most_wrong(probabilities, np.array([0, 2]), 5).tolist() == [1]
