@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tyro
@@ -15,11 +15,13 @@ import tyro
 from flax_transformer.common.config_files import load_config
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audio.manifest import Utterance
 from flax_transformer.data.repeats import keys_of
 from flax_transformer.engine.config import TaskConfig
 
 from .api import make_trainer
+
+if TYPE_CHECKING:
+    from flax_transformer.data.audio.manifest import Utterance
 
 HELD_OUT = 1000  # examples at most
 EVALUATIONS = 10
@@ -160,7 +162,7 @@ def data_fields(file: Path, options: DataOptions, examples: Iterable[str]) -> tu
     return fields | {'data.held_out': held_out}, f'; {held_out:,} are held out for validation'
 
 
-def recording_fields(file: Path, options: DataOptions, recordings: Sequence[Utterance]) -> tuple[dict[str, Any], str]:
+def recording_fields(file: Path, options: DataOptions, recordings: 'Sequence[Utterance]') -> tuple[dict[str, Any], str]:
     """The fields of a config about recordings, and a remark on those held out."""
     fields, remark = data_fields(file, options, [recording.source.name for recording in recordings])
     rate, _ = Counter(recording.rate for recording in recordings).most_common(1)[0]

@@ -10,16 +10,12 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.config import CheckConfig
-from flax_transformer.data.audit.language import is_known, is_language, language_of_side
 from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, DataConfig
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.sources import open_training
-from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.lines import content_suffix
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
 HELD_OUT = 1000  # pairs, but at most one in ten
@@ -110,6 +106,8 @@ class Pieces(NamedTuple):
 
 
 def read_facts(source: Path, target: Path) -> Facts:
+    from flax_transformer.data.bitext.text_files import AlignedFiles
+
     from .preparation import EvenSample  # which leads to JAX
 
     sample = EvenSample(SAMPLE)
@@ -128,6 +126,8 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 
     It is the one given, else the end of the file's name (train.en.gz), else what the lines look like.
     """
+    from flax_transformer.data.audit.language import is_known, is_language, language_of_side
+
     look, share = language_of_side(lines) or ('', 0)
     suffix = content_suffix(file).removeprefix('.')
     if not given and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
@@ -147,6 +147,8 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 
 def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held_out: int = 0) -> Pieces:
     """The sample in pieces of a joint vocabulary: as many as wanted, or as can be learned without `held_out` pairs."""
+    from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
     lines = [*facts.sample.sources, *facts.sample.targets]
     least = 300 + len(set().union(*lines))  # bytes, special pieces, characters, and some to spare
     characters = facts.characters * (1 - held_out / facts.pairs) * _SPARE
@@ -167,6 +169,8 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidates for two files; holds out validation pairs if none are given."""
+    from flax_transformer.data.bitext.sources import open_training
+
     _check(file, options)
     facts = read_facts(options.source, options.target)
     source, source_note = language_of(options.source, facts.sample.sources, 'source', options.source_language)
