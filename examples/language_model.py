@@ -4,7 +4,13 @@ A Transformer reads a text and says which byte comes next. docs/how-to/tasks.md 
 
     flax-transformer train examples/language_model.py --workdir runs/language --text text.txt
     flax-transformer evaluate runs/language
-    python examples/language_model.py runs/language 'The '
+    python examples/language_model.py runs/language 'The ' --temperature 0.5
+
+Hardware: two CPU cores (x86-64 with AVX-512), busy. Time: 3.5 CPU minutes. Score: 2.52 bits per character of the last
+tenth of 754,151 bytes of Wikipedia for Schools (that of configs/skip_gram.py, schools_wiki/valid.txt), one seed; 2.99
+after a fifth of the steps. What the third command writes then begins with
+
+    The land the later of such as the are is assenday an in the projects of the state who the produce of his feell
 """
 
 import argparse
