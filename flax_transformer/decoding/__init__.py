@@ -1,11 +1,7 @@
 """Search over a step function, in small pieces that know no model.
 
-A step function takes the last token of N = B * W hypotheses and a `DecodeState`, and returns
-float32 logits [N, V] of the next one and the next state:
-
-    logits, state = step(tokens, state)
-
-Searches (`greedy_search`, `beam_search`, `sample_search`) take a step, its first state and a `SearchProblem`:
+A step function takes the last token of N = B * W hypotheses and a `DecodeState`, and returns float32 logits [N, V] of
+the next one and the next state. Searches take a step, its first state and a `SearchProblem`:
 
     problem = SearchProblem(start, max_lengths, length, eos_id, pad_id, transforms, scorer)
     hypotheses = beam_search(step, state, problem, width=4)

@@ -22,15 +22,7 @@ from .problem import (
     run_search,
     top_k_of_beams,
 )
-from .required import (
-    advance,
-    allocate,
-    banks,
-    is_met,
-    no_counts,
-    tails,
-    wanted_tokens,
-)
+from .required import advance, allocate, banks, is_met, tails, wanted_tokens
 
 
 class _Live(NamedTuple):
@@ -103,7 +95,9 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     zeros = jnp.zeros((batch, width), jnp.int32)
     log_probs = none.at[:, :: width // groups].set(0.0)
     state_scores = jnp.zeros((batch, width), jnp.float32)
-    counts = None if problem.required is None else no_counts(problem.required, width)
+    counts = None
+    if problem.required is not None:
+        counts = jnp.zeros((batch, width, *problem.required.phrases.shape[1:3]), jnp.int32)
     ancestry = jnp.zeros((batch, width, length), jnp.int32) if jax.tree.leaves(state.slots) else None
     return _Beams(
         position=jnp.int32(0),

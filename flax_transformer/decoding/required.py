@@ -17,11 +17,6 @@ def make_required(phrases: jax.Array) -> Required:
     return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0))
 
 
-def no_counts(required: Required, width: int) -> jax.Array:
-    batch, phrases, alternatives, _ = required.phrases.shape
-    return jnp.zeros((batch, width, phrases, alternatives), jnp.int32)
-
-
 def is_met(required: Required, counts: jax.Array) -> jax.Array:
     """[B, K, G] whether each phrase has occurred often enough, by the `counts` [B, K, G, A] of its alternatives."""
     return counts.sum(axis=-1) >= required.times[:, None]

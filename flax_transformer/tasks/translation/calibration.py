@@ -19,7 +19,7 @@ def calibrate(
         named = {name: language for name, language in languages.items() if language}
         into = translator.with_decoding(replace(translator.decoding, **named))
         translations += into(sources, progress=progress)
-        lengths += map(len, into.tokenizer.encode(list(sources), target_language=into.decoding.target_language))
+        lengths += map(len, into.tokenizer.encode([*sources], target_language=into.decoding.target_language))
         references += targets
     return Calibration.fitted(translations, lengths, references)
 

@@ -54,8 +54,8 @@ def evaluate_translation(
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
     """`evaluate_loss`, unsmoothed, under the mean of several models, but without targets' tags."""
-    kept = [i for i in range(len(pairs)) if pairs.sources[i].strip() and pairs.targets[i].strip()]
-    scored = translator.score([pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept])
+    kept = [(s, t) for s, t in zip(pairs.sources, pairs.targets, strict=True) if s.strip() and t.strip()]
+    scored = translator.score([source for source, _ in kept], [target for _, target in kept])
     num_given = 0 if translator.first_id is None else 1  # a target's tag is given, not predicted
     tokens = sum(target.num_tokens - num_given for target in scored)
     nll = -sum(target.log_prob for target in scored) / max(tokens, 1)
@@ -84,12 +84,12 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
 
 @dataclass(frozen=True)
 class Fault:
-    """A line whose translation is not the reference, with the model's scores of both."""
+    """A line whose translation is not the reference."""
 
     source: str
     reference: str
     translation: str
-    reference_score: float  # normalized as the search was
+    reference_score: float  # the model's, normalized as the search was
     translation_score: float
     is_of_search: bool
 
@@ -140,11 +140,10 @@ def _report(
 ) -> WidthReport:
     faults = []
     num_right = 0
-    num_left_out = 0
     for source, target, ours, theirs in zip(pairs.sources, pairs.targets, translations, references, strict=True):
         if ours.split or not source.strip():
-            num_left_out += 1
-        elif ours.text == target:
+            continue
+        if ours.text == target:
             num_right += 1
         else:
             is_of_search = theirs.score > ours.score + NEAR
@@ -160,7 +159,7 @@ def _report(
         num_right=num_right,
         num_search_faults=num_search_faults,
         num_model_faults=len(faults) - num_search_faults,
-        num_left_out=num_left_out,
+        num_left_out=len(pairs) - num_right - len(faults),
         faults=tuple(faults),
     )
 
@@ -169,10 +168,10 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
     best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
     widest = max(reports, key=lambda report: report.beam_width)
     num_faults = best.num_search_faults + best.num_model_faults
-    share = best.num_search_faults / max(num_faults, 1)
     lines = [f'BLEU is best with beam width {best.beam_width}: {best.bleu:.2f}.']
     if not num_faults:
         return f'{lines[0]} There is no fault to fix.'
+    share = best.num_search_faults / num_faults
     lines.append(
         f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
     )

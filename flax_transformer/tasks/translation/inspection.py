@@ -1,6 +1,5 @@
 """Attention as pictures, which need matplotlib (extra `plots`), and as text."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rich.cells import cell_len, set_cell_size
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.plots.attention import plot_map
@@ -117,8 +117,7 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
     ▁b   ██ ░░░░
     </s> ▒▒ ████
     """
-    source = list(map(_printable, source))
-    target = list(map(_printable, target))
+    source, target = ([_printable(piece) for piece in side] for side in (source, target))
     label = min(max(map(_columns, target)), max(width // 4, 1))
     room = width - label
 
@@ -130,11 +129,11 @@ def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, widt
     widths = [min(_columns(name), most) for name in source[:shown]]
 
     space = gap or ' '  # separates the label from the first column
-    names = gap.join(map(_fit, source[:shown], widths))
+    names = gap.join(map(set_cell_size, source[:shown], widths))
     lines = [' ' * label + space + names + rest]
     for name, row in zip(target, weights, strict=True):
         cells = [_shade(weight) * columns for weight, columns in zip(row[:shown], widths, strict=True)]
-        lines.append(_fit(name, label) + space + gap.join(cells))
+        lines.append(set_cell_size(name, label) + space + gap.join(cells))
     return '\n'.join(line.rstrip() for line in lines)
 
 
@@ -155,22 +154,4 @@ def _printable(piece: str) -> str:
 
 
 def _columns(text: str) -> int:
-    return sum(map(_columns_of, text)) or 1
-
-
-def _columns_of(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in 'WF' else 1
-
-
-def _fit(text: str, width: int) -> str:
-    """The text cut or padded to this many columns."""
-    kept = ''
-    columns = 0
-    for character in text:
-        if columns + _columns_of(character) > width:
-            break
-        kept += character
-        columns += _columns_of(character)
-    return kept + ' ' * (width - columns)
+    return max(cell_len(text), 1)

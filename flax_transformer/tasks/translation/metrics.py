@@ -111,7 +111,7 @@ class Scores:
     chrf_signature: str
     chrf_plus_plus: float  # chrF2++, which also counts words and word pairs
     chrf_plus_plus_signature: str
-    ter: float | None  # translation edit rate; 0 is best; None: lines are too long for it, see `make_metrics`
+    ter: float | None  # translation edit rate; 0 is best; None: lines are too long for it
     ter_signature: str
     exact: float  # share of lines equal to a reference, 0 to 1
     length_ratio: float  # tokens of translations / references, as BLEU counts them
@@ -119,8 +119,8 @@ class Scores:
     num_truncated: int
     has_four_words: bool  # some translation has 4-grams for BLEU to count
     by_length: tuple[BucketScores, ...] = ()  # if the sources are known
-    length_unit: str = 'words'  # what by_length counts: these, or characters
-    bleu_note: str = ''  # a note on BLEU's tokenizer; see `score_tokens`
+    length_unit: str = 'words'  # what by_length counts, or characters
+    bleu_note: str = ''  # on BLEU's tokenizer
 
     def __str__(self) -> str:
         lines = [f'exact matches: {self.exact:.1%} of {self.num_lines:,} lines']

@@ -23,14 +23,12 @@ def draw_attention(run: str, line: str, translation: str | None = None) -> 'Figu
 
 
 def draw_heads(run: str, line: str, translation: str | None = None) -> 'Figure':
-    """The last decoder layer's heads."""
     drawn = attention_map(Translator.from_run(run), line, translation)
     title = f'attention of decoder layer {len(drawn.weights)}'
     return plot_heads(drawn.weights[-1], drawn.source, drawn.target, title=title)
 
 
 def draw_layers(run: str, line: str, translation: str | None = None) -> 'Figure':
-    """All heads of all layers."""
     drawn = attention_map(Translator.from_run(run), line, translation)
     return plot_layers(drawn.weights, drawn.source, drawn.target, title='attention of the decoder over the source')
 
