@@ -1,7 +1,7 @@
 """Searches that never revise a choice: greedy and sampling, one loop with two ways to choose."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,6 @@ from .problem import (
     run_search,
 )
 
-# (the model's log-probabilities [N, V], the transformed ones, position) -> (tokens [N], the log-probabilities to sum)
-Choose = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
-
 
 class _Carry(NamedTuple):
     position: jax.Array  # number of tokens chosen so far
@@ -31,10 +28,7 @@ class _Carry(NamedTuple):
 
 
 def greedy_search(step: Step, state: DecodeState, problem: SearchProblem) -> Hypotheses:
-    """The most probable next token, again and again, until EOS or max_lengths; W is 1.
-
-    The scorer computes the reported scores; it cannot change a greedy choice.
-    """
+    """The most probable next token, again and again, until EOS or max_lengths; W is 1."""
     choose = lambda _, transformed, __: (blockwise_argmax(transformed), transformed)
     found = _search(step, state, choose, problem)
     return jax.tree.map(lambda x: x[:, None], found)
@@ -75,8 +69,13 @@ def sentence_keys(seed: int, source: jax.Array, pad_id: int) -> jax.Array:
     return jax.vmap(lambda digest: jax.random.fold_in(jax.random.key(seed), digest))(digests)
 
 
-def _search(step: Step, state: DecodeState, choose: Choose, problem: SearchProblem, width: int = 1) -> Hypotheses:
-    """The hypotheses [N, ...] that `choose` leads to, from a problem and a state of N = B * W rows."""
+def _search(
+    step: Step, state: DecodeState, choose: Callable[..., Any], problem: SearchProblem, width: int = 1
+) -> Hypotheses:
+    """The hypotheses [N, ...] that `choose` leads to, from a problem and a state of N = B * W rows.
+
+    `choose(log_probs [N, V], transformed, position)` returns tokens [N], and the log-probabilities to sum.
+    """
     rows, length, scorer = problem.start.shape[0], problem.length, problem.scorer
 
     def advance(carry: _Carry) -> _Carry:

@@ -104,13 +104,13 @@ def forced_prefix(prefix: jax.Array, pad_id: int, free: int = 0) -> Transform:
 
 
 def temperature(value: float) -> Transform:
-    """Probabilities to the power of 1 / value, normalized: below 1 sharper, above 1 flatter."""
+    """Probabilities to the power of 1 / value, normalized."""
     return lambda log_probs, history: jax.nn.log_softmax(log_probs / value, axis=-1)
 
 
 def top_k(k: int) -> Transform:
-    """Only the k most probable ids (Fan et al. 2018); ties go to the lower id."""
-    return lambda log_probs, history: jnp.where(_ranks(log_probs) < min(k, log_probs.shape[1]), log_probs, NEG_INF)
+    """Only the k most probable ids (Fan et al. 2018)."""
+    return lambda log_probs, history: jnp.where(_ranks(log_probs) < k, log_probs, NEG_INF)
 
 
 def top_p(p: float) -> Transform:

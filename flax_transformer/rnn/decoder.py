@@ -1,11 +1,8 @@
 """The decoder, on whole sentences and one token at a time.
 
 The first layer reads the words so far, and its state queries the source for a context; further layers and the output
-read both. With input feeding, the first layer also reads the previous step's context. One layer is the decoder of
-Bahdanau et al. 2015, except that the state has read the previous word when it queries the source.
-
-Shapes: B rows, S source and T target positions, D d_model, H hidden size, A attention size, C context (2 H),
-W hypotheses, N = B * W.
+read both. With input feeding, the first layer also reads the context before. One layer is the decoder of Bahdanau et
+al. 2015, except that the state has read the previous word when it queries the source.
 """
 
 from collections.abc import Callable
@@ -90,16 +87,13 @@ class Decoder(nn.Module):
 
     def __call__(self, x: jax.Array, source: Source, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
         """Hidden [B, T, D] of embedded words x [B, T, D] with segments [B, T], all positions at once."""
-        h, context, _ = self._first_layer(x, source, segments)
+        h, context, _ = self.first_layer(x, source, segments)
         for layer in self.layers[1:]:
             below = jnp.concatenate([h, context], axis=-1)
             h = layer(self.dropout(below, deterministic=deterministic), segments)
         return self._output(h, context, x)
 
-    def attention_weights(self, x: jax.Array, source: Source, segments: jax.Array) -> jax.Array:
-        return self._first_layer(x, source, segments)[2]
-
-    def _first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """h [B, T, H], the contexts [B, T, C] that it asks for, and the attention [B, T, S]."""
         config, layer = self.config, self.layers[0]
         ends = final_states(source.values, source.segments, segments)
@@ -125,7 +119,7 @@ class Decoder(nn.Module):
     def _feed(
         self, from_words: jax.Array, start: tuple[jax.Array, jax.Array], mask: jax.Array, source: Source
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """As `_first_layer`, with input feeding: the attention is part of the scan.
+        """As `first_layer`, with input feeding: the attention is part of the scan.
 
         Takes the products [T, B, G * H] of the words, and where a sentence begins [T, B], with which h [T, B, H].
         """

@@ -1,7 +1,6 @@
 """Recurrent layers over sentences in rows, in one direction or both, and one step of their cells.
 
 Cells are those of Hochreiter and Schmidhuber 1997 (LSTM) and Cho et al. 2014 (GRU).
-Shapes: B rows, T positions, D inputs, H hidden size, G gates, 4 of an LSTM and 3 of a GRU.
 Segments [B, T] number the sentences of a row from 1; 0 is padding. A mask will do where a row is one sentence.
 """
 

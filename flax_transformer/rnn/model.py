@@ -1,7 +1,6 @@
 """The attention RNN: source and target ids in, logits out (Bahdanau et al. 2015, figure 1).
 
-It has the methods of a `tasks.translation.model.TranslationModel`.
-Shapes: B batch, S source tokens, T target tokens, D d_model, H hidden size, V vocabulary, N = B * beams.
+It has the methods that `tasks.translation.model` names.
 """
 
 from typing import Any
@@ -77,7 +76,8 @@ class AttentionRNN(TiedEmbeddings):
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
         """The attention [1, B, 1, T, S]; without one, half to the first and half to the last word, which are read."""
         x, read = self._embed('target', target_in), self.read(source)
-        return self.decoder.attention_weights(x, read, jnp.ones_like(target_in))[None, :, None]
+        _, _, attention = self.decoder.first_layer(x, read, jnp.ones_like(target_in))
+        return attention[None, :, None]
 
     def start(self, source: jax.Array) -> DecodeState:
         return self.decoder.start(self.read(source))

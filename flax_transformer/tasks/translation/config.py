@@ -69,9 +69,9 @@ class Config(TaskConfig):
             most == 0 or most >= row,
             f'parallel.max_tokens_per_device={most}: expected at least data.target_length={row}, one row, or 0',
         )
-        unk, special = self.tokenizer.unk_id, (self.model.pad_id, self.model.eos_id)
-        check(unk not in special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
-        last = self.model.vocab_size - 1
+        unk, last = self.tokenizer.unk_id, self.model.vocab_size - 1
+        is_special = unk in (self.model.pad_id, self.model.eos_id)
+        check(not is_special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
         check(unk <= last, f'tokenizer.unk_id={unk}: expected an id from 0 to model.vocab_size - 1 = {last}')
         for name, algorithm in (('bpe_dropout', 'bpe'), ('unigram_alpha', 'unigram')):
             value = getattr(self.data, name)

@@ -1,13 +1,29 @@
-"""What the translator asks of a model, and the models of this package."""
+"""What the translator asks of a model, and the models of this package.
+
+A model is a Linen module with three methods; B sentences, S source and T target slots, N hypotheses, V pieces:
+  __call__(source [B, S], target_in [B, T], *, deterministic=True) -> logits [B, T, V]
+  start(source) -> the `DecodeState` before the first token
+  decode(tokens [N], state) -> (logits [N, V] of the token after them, the next state)
+
+Optional:
+  cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a coverage
+    penalty.
+  decode_with_attention(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
+  supports_int8: present if parameters may be those of `ops.int8.to_int8`.
+  hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without all
+    logits in memory; with both, `__call__` is project(hidden(...)).
+  max_positions: the longest source or target that it takes; absent or None: any.
+  start_id: what a target starts with in place of padding.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.trees import DecodeState
 from flax_transformer.engine.devices.sharding import Rules
 from flax_transformer.rnn import model as rnn
 from flax_transformer.rnn.config import RecurrentConfig
@@ -18,31 +34,7 @@ from flax_transformer.transformer.config import TransformerConfig
 
 from .config import ModelConfig
 
-
-class TranslationModel(Protocol):
-    """A Linen module with these methods, called through `apply`; B sentences, S source and T target slots, V pieces.
-
-    Optional:
-      cross_attention(source, target_in) -> [layers, B, H, T, S]: for word alignments, pictures and scores with a
-        coverage penalty.
-      decode_with_attention(tokens, state) -> (logits, attention [N, S], state): for a search with a coverage penalty.
-      supports_int8: present if parameters may be those of `ops.int8.to_int8`.
-      hidden(source, target_in) -> states [B, T, ...] and project(states) -> logits [B, T, V]: to score targets without
-        all logits in memory; with both, `__call__` is project(hidden(...)).
-      max_positions: the longest source or target that it takes; absent or None: any.
-      start_id: what a target starts with in place of padding; absent: padding.
-    """
-
-    def apply(self, variables: Any, *args: Any, method: str | None = None) -> Any: ...
-
-    def __call__(self, source: jax.Array, target_in: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """Logits [B, T, V] of source ids [B, S] and decoder inputs [B, T]."""
-
-    def start(self, source: jax.Array) -> DecodeState:
-        """The state that decodes source ids [B, S]."""
-
-    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Logits [N, V] of the token after `tokens` [N], and the next state."""
+TranslationModel = nn.Module
 
 
 class Family(NamedTuple):

@@ -29,7 +29,7 @@ class Comparison:
     difference: float  # system - baseline
     low: float  # 95 % interval of the difference, by paired bootstrap resampling (Koehn 2004)
     high: float
-    p_bootstrap: float  # the same resamples give it
+    p_bootstrap: float
     p_randomization: float  # paired approximate randomization (Riezler and Maxwell 2005)
 
     def verdict(self, baseline: str, system: str) -> str:

@@ -28,7 +28,7 @@ class TranslationTask(Task):
     counts = ('target_tokens', 'source_tokens')
 
     def __init__(self, config: Config, *, row_parts: int = 1, platform: str | None = None) -> None:
-        """`row_parts`: over how many devices the rows that `loss` sees are split; `platform`: theirs."""
+        """The rows that `loss` sees are split over `row_parts` devices of the `platform`."""
         self._family = family_of(config.model)
         self.sharding_rules = self._family.sharding_rules
         self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
