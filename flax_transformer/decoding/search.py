@@ -130,7 +130,7 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
         outputs, caches, slots = [], [], []
         for member, cache, shared, own in zip(steps, state.cache, state.shared, state.slots, strict=True):
             logits, after = member(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
-            outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1))
+            outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32)))
             caches.append(after.cache)
             slots.append(after.slots)
         stacked = jnp.stack(outputs)
@@ -144,6 +144,5 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
 
 
 def ensemble_state(states: Sequence[DecodeState]) -> DecodeState:
-    """The state of an `ensemble`, from those of its members."""
     caches, shared, positions, slots, _ = zip(*states, strict=True)
     return DecodeState(caches, shared, positions[0], slots)

@@ -115,9 +115,9 @@ def forward_flops(model: RecurrentConfig, source: int, target: int) -> Flops:
     )
 
 
-# (regular expression for the end of a parameter's path, the mesh axis of each dimension); the first match counts.
+# The end of a parameter's path, and the mesh axis of each dimension; the first match counts.
 SHARDING_RULES: tuple[tuple[str, P], ...] = (
-    # Vocabulary by d_model: pieces over tensor, so that each device computes the logits of its own pieces only.
+    # Pieces over tensor, so that each device computes the logits of its own only.
     (r'embedding/table', P('tensor', 'fsdp')),
     (r'projection', P('fsdp', 'tensor')),
     (r'logits_bias', P('tensor')),

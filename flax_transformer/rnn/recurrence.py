@@ -74,19 +74,19 @@ class _Static(dict):
 
 def _taps(step: Step, weights: Any, constants: Any, state: Any, xs: Any, length: int) -> dict[str, jax.Array]:
     """Zeros [T, ...] in the shape of each product of a step, whose gradients are those of the products."""
-    found = {}
+    shapes = {}
 
     def once(weights: Any, constants: Any, state: Any, xs: Any) -> Any:
         def noted(name: str, x: jax.Array, equation: str = ROWS) -> jax.Array:
-            assert name not in found, f'{name}: a second product would lose the gradient of the first'
+            assert name not in shapes, f'{name}: a second product would lose the gradient of the first'
             result = times(weights[name], x, equation)
-            found[name] = (length, *result.shape), x.dtype
+            shapes[name] = (length, *result.shape), x.dtype
             return result
 
         return step(noted, constants, state, jax.tree.map(lambda x: x[0], xs))
 
     jax.eval_shape(once, weights, constants, state, xs)
-    return {name: jnp.zeros(*shape_and_dtype) for name, shape_and_dtype in found.items()}
+    return {name: jnp.zeros(*shape) for name, shape in shapes.items()}
 
 
 def _backward(step: Step, kept: tuple[Any, ...], grad_result: Any) -> tuple[Any, ...]:

@@ -65,7 +65,7 @@ def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, fl
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
     """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS.
 
-    Only pairs with a blank side are left out. For a model with language tags, decoding.target_language is the target.
+    Only pairs with a blank side are left out.
     """
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
@@ -74,12 +74,11 @@ def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pair
     devices = Devices(config.parallel)
     loss = partial(loss_sums, model=make_model(config.model), label_smoothing=config.training.label_smoothing)
     compiled = devices.compile(partial(eval_step, loss=loss))
-    replicated = devices.put(params, devices.replicated)
+    params = devices.put(params, devices.replicated)
     key = jax.random.key(0)
-    batches = loss_batches(
-        [tokenized], config.model, config.data, num_rows=config.rows_per_step, multiple_of=len(devices)
-    )
-    return per_token(add_up(compiled(replicated, devices.split(batch), key) for batch in batches))
+    rows = {'num_rows': config.rows_per_step, 'multiple_of': len(devices)}
+    batches = loss_batches([tokenized], config.model, config.data, **rows)
+    return per_token(add_up(compiled(params, devices.split(batch), key) for batch in batches))
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,11 @@ def analyze(
     tokens: ScoreTokens | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[WidthReport]:
-    """The faults at each beam width, on pairs of source and reference. Raises UserError for int8 weights."""
+    """The faults at each beam width. Raises UserError for int8 weights."""
     if translator.decoding.weights != 'float32':
         raise UserError(
             f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "
-            'programs give to one translation are too far apart to tell whose fault it is'
+            'programs give to one translation are too far apart'
         )
     bleu = make_metrics(tokens or score_tokens(translator.target_language))['bleu']
     references = translator.score(pairs.sources, pairs.targets)

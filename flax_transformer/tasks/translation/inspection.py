@@ -41,15 +41,15 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     """
     if len(translator.models) > 1:
         raise UserError(f'a map of attention: got {len(translator.models)} models, expected one')
-    tokenizer = translator.tokenizer
+    tokenizer, programs = translator.tokenizer, translator.programs
     if translation is None:
         translation = translator([line])[0].text
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
     (target,) = translator.encode_target([translation])
     require([translator.model], 'cross_attention', 'a map of attention')
-    translator.programs.check_lengths('line', [line], [source])
-    translator.programs.check_lengths('translation', [translation], [target])
-    target_in = shift_right(jnp.asarray([target]), translator.programs.special_ids.start)
+    programs.check_lengths('line', [line], [source])
+    programs.check_lengths('translation', [translation], [target])
+    target_in = shift_right(jnp.asarray([target]), programs.special_ids.start)
     look = jax.jit(partial(translator.model.apply, method='cross_attention'))
     weights = look({'params': translator.weights}, jnp.asarray([source]), target_in)
     return AttentionMap(
@@ -84,27 +84,26 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
     """`draw` of what each piece of a translation attended to; None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
-    return draw(*_attended(translator, line, translation.token_ids), width)
+    return draw(*attended(translator, line, translation.token_ids), width)
 
 
-def attended(translator: Translator, line: str, translation: str) -> tuple[list[str], list[str], np.ndarray]:
-    """The pieces of a line [S] and of its translation [T], each with EOS, and the attention [T, S] of `attend_ids`.
+def attended(
+    translator: Translator, line: str, translation: str | Sequence[int]
+) -> tuple[list[str], list[str], np.ndarray]:
+    """The pieces of a line [S] and of its translation [T], a text or its ids with EOS, and the attention [T, S].
 
-    Raises BadLine if either is longer than the model's positions.
+    Raises BadLine if one is longer than the model's positions.
     """
-    (ids,) = translator.encode_target([translation])
-    translator.programs.check_lengths('translation', [translation], [ids])
-    return _attended(translator, line, ids)
-
-
-def _attended(translator: Translator, line: str, translation: Sequence[int]) -> tuple[list[str], list[str], np.ndarray]:
-    tokenizer = translator.tokenizer
+    tokenizer, programs = translator.tokenizer, translator.programs
+    ids = translation
+    if isinstance(translation, str):
+        (ids,) = translator.encode_target([translation])
+        programs.check_lengths('translation', [translation], [ids])
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
-    translator.programs.check_lengths('line', [line], [source])
-    columns = [[source], [translation]]
-    (weights,) = translator.runner.map(translator.programs.attend_ids, translator.weights, columns)
-    pieces = list(map(tokenizer.source_piece, source)), list(map(tokenizer.piece, translation))
-    return *pieces, weights[: len(translation), : len(source)]
+    programs.check_lengths('line', [line], [source])
+    (weights,) = translator.runner.map(programs.attend_ids, translator.weights, [[source], [ids]])
+    pieces = [tokenizer.source_piece(i) for i in source], [tokenizer.piece(i) for i in ids]
+    return *pieces, weights[: len(ids), : len(source)]
 
 
 def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:
