@@ -119,11 +119,15 @@ def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(folder
     assert said[0].endswith('validation.{lang}: 5 pairs en-de')
     assert 'en-de (train.{lang}): 39 of 40 pairs are trained on' in said[2]
     assert said[3].strip() == 'left out: 1 pairs with a blank side'
-    fake = MagicMock(decoding=config.decoding)
+    calibrated = MagicMock()
     monkeypatch.setattr(training, 'FEWEST', 1)
-    monkeypatch.setattr(training.Translator, 'from_run', lambda _: fake)
+    monkeypatch.setattr(training, 'calibrate', calibrated)
+    monkeypatch.setattr(training.Translator, 'from_run', lambda path: path)
+    monkeypatch.setattr(training, 'say', lambda text: None)
+    calibrated().num_sentences = 1
     training._calibrate(MagicMock(), replace(config, training=replace(config.training, calibrate_on=1)), prepared)
-    fake.with_decoding.assert_called_once_with(replace(config.decoding, source_language='en', target_language='de'))
+    ((languages, *_),) = calibrated.call_args.args[1]
+    assert languages == {'source_language': 'en', 'target_language': 'de'}
 
 
 def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(folder: Path) -> None:
