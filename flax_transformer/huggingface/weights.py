@@ -102,13 +102,9 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
     for ours, theirs, change in names(config):
         if ours not in our_shapes:
             continue
+
         shape = our_shapes[ours]
-        expected = {
-            'same': shape,
-            'transposed': shape[::-1],
-            'as a row': (1, *shape),
-            'without first rows': (shape[0] + table_offset, *shape[1:]),
-        }[change]
+        expected = _as_theirs(np.zeros(shape, bool), change, table_offset).shape
         if theirs not in homes:
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)
@@ -147,18 +143,17 @@ def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
             array = np.zeros(config.vocab_size_of_target, np.float32)
         elif array is None and '_attention/' in ours:
             array = np.zeros(config.d_model, np.float32)
-        if array is None:
-            continue
-
-        array = _without_pad(ours, array, config)
-        if change == 'transposed':
-            array = array.T
-        elif change == 'without first rows':
-            array = np.pad(array, ((family.table_offset, 0), (0, 0)))
-        elif change == 'as a row':
-            array = array[None]
-        tensors[theirs] = array
+        if array is not None:
+            tensors[theirs] = _as_theirs(_without_pad(ours, array, config), change, family.table_offset)
     return tensors
+
+
+def _as_theirs(array: np.ndarray, change: str, table_offset: int) -> np.ndarray:
+    if change == 'transposed':
+        return array.T
+    if change == 'without first rows':
+        return np.pad(array, ((table_offset, 0), (0, 0)))
+    return array[None] if change == 'as a row' else array
 
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
@@ -176,10 +171,7 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
     """The name in the file of each tensor that is read: of copies the first, and no sinusoids."""
     homes = {name: name for name in names}
     aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
-    present = [name for name in aliases if name in homes]
-    for name in present:
-        del homes[name]
-    if present:
+    if present := [homes.pop(name) for name in aliases if name in homes]:
         homes[aliases[0]] = present[0]
 
     if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:

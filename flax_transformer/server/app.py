@@ -31,7 +31,7 @@ from .service import Service
 Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
 _MOST_CONNECTIONS = 1024
-_TICKS_TO_TELL = 20  # 2 seconds in which whoever polls /health learns why the server ends
+_TICKS_TO_TELL = 20  # 2 seconds for whoever polls /health to learn why the server ends
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
@@ -62,17 +62,18 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         return JSONResponse({'status': 'ok'})
 
     async def metrics(request: Request) -> Response:
-        registry = service.metrics.registry
-        return Response(prometheus_client.generate_latest(registry), media_type='text/plain; version=0.0.4')
+        text = prometheus_client.generate_latest(service.metrics.registry)
+        return Response(text, media_type='text/plain; version=0.0.4')
 
-    routes: list[Route | Mount] = [Route('/health', health), Route('/metrics', metrics)]
-    for api in (libretranslate, deepl, glossaries, native):
-        for (method, path), handler in api.ROUTES.items():
-            routes.append(Route(path, _endpoint(service, handler), methods=[method]))
-    routes.append(Mount('/', StaticFiles(directory=_PAGE, html=True)))
+    routes = [
+        Route(path, _endpoint(service, handler), methods=[method])
+        for api in (libretranslate, deepl, glossaries, native)
+        for (method, path), handler in api.ROUTES.items()
+    ]
+    page = Mount('/', StaticFiles(directory=_PAGE, html=True))
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     return Starlette(
-        routes=routes,
+        routes=[Route('/health', health), Route('/metrics', metrics), *routes, page],
         lifespan=lifespan,
         middleware=[*[cors] * bool(cors_origins), Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)],
         exception_handlers={HTTPException: _not_found},
@@ -140,7 +141,7 @@ def _error(request: Request, status: int, message: str) -> Response:
     field = 'message' if request.url.path.startswith(('/v2/', '/v3/')) else 'error'
     text = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
     response = JSONResponse({field: text}, status)
-    if status in (408, 413, 503):  # what was not read must not be taken for the next request
+    if status in (408, 413, 503):  # what was not read is not the next request
         response.headers['Connection'] = 'close'
     if status in (429, 503):
         response.headers['Retry-After'] = '1'

@@ -25,13 +25,14 @@ async def translate(service: Service, request: Request) -> Any:
     texts = service.texts(fields, 'text')
     if 'glossary_ids' in fields:
         raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
-    has_glossary = 'glossary_id' in fields
     target = fields.text('target_lang')
-    source = fields.text('source_lang', None if has_glossary else '')
     glossary = None
-    if has_glossary:
+    if 'glossary_id' in fields:
+        source = fields.text('source_lang')
         stored, pair = find(service, fields)
         glossary = stored.by_pair[pair]
+    else:
+        source = fields.text('source_lang', '')
     fields.choice('formality', '', 'default', 'prefer_more', 'prefer_less')  # no model here knows any
     form = fields.choice('tag_handling', '', 'html', 'xml')
     tags = Tags(*map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')))
@@ -41,8 +42,8 @@ async def translate(service: Service, request: Request) -> Any:
     translations = []
     for text, reply in zip(texts, replies, strict=True):
         source = reply.direction.source.upper()
-        own = {'detected_source_language': source, 'text': reply.text, 'billed_characters': len(text)}
-        translations.append(own | extra)
+        fields = {'detected_source_language': source, 'text': reply.text, 'billed_characters': len(text)}
+        translations.append(fields | extra)
     return {'translations': translations}
 
 
@@ -55,10 +56,8 @@ async def languages(service: Service, request: Request) -> Any:
     is_target = (await service.read(request)).text('type', 'source') == 'target'
     named: dict[str, str] = {}
     for code in service.served.targets if is_target else service.served.targets_of:
-        if is_target and code.upper() in _VARIANTS:
-            named |= _VARIANTS[code.upper()]
-        else:
-            named[code.upper()] = name_of(code)
+        name = {code.upper(): name_of(code)}
+        named |= _VARIANTS.get(code.upper(), name) if is_target else name
     return [{'language': code, 'name': name, 'supports_formality': False} for code, name in named.items()]
 
 

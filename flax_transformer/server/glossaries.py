@@ -125,8 +125,10 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
                 raise Refused(400, f'entries: {term[:20]!r} has {longest} characters; expected at most {_LONGEST}')
         if pair in stored.by_pair and not replaces:
             found[pair] = Glossary(stored.by_pair[pair].terms | found[pair].terms)
-    others = [other.by_pair for other in service.glossaries.values() if other is not stored]
-    kept = [glossary for by_pair in (stored.by_pair | found, *others) for glossary in by_pair.values()]
+    kept = list((stored.by_pair | found).values())
+    for other in service.glossaries.values():
+        if other is not stored:
+            kept += other.by_pair.values()
     count = sum(len(glossary.terms) for glossary in kept)
     if count > service.limits.max_terms:
         most = service.limits.max_terms

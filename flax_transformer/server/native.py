@@ -18,9 +18,8 @@ async def translate(service: Service, request: Request) -> Any:
     texts = service.texts(fields, 'text')
     source, target = fields.text('source', 'auto'), fields.text('target')
     source = '' if source == 'auto' else source
-    alternatives = fields.number('alternatives', 0)
-    alignment = fields.flag('alignment')
-    replies = await service.translate(request, texts, source, target, alternatives=alternatives, alignment=alignment)
+    options = {'alternatives': fields.number('alternatives', 0), 'alignment': fields.flag('alignment')}
+    replies = await service.translate(request, texts, source, target, **options)
     return {'translations': [_record(reply) for reply in replies]}
 
 

@@ -63,7 +63,8 @@ class Service:
         batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
         observe = self.metrics.observe_batch
         self.batcher = Batcher(batch_tokens=batch_tokens, warm_up=self._warm_up, observe=observe)
-        self._num_waiting = self.num_characters = 0  # requests now; characters translated so far
+        self._num_waiting = 0  # requests
+        self.num_characters = 0  # translated so far
         self.is_draining = False
 
     async def read(self, request: Request) -> Fields:
@@ -155,10 +156,10 @@ class Service:
         try:
             self.batcher.submit(jobs)
             await asyncio.wait({done, left}, timeout=self.limits.max_wait, return_when=asyncio.FIRST_COMPLETED)
-            if not done.done() and left.done():
-                self.metrics.abandoned.inc()
-                raise Gone
             if not done.done():
+                if left.done():
+                    self.metrics.abandoned.inc()
+                    raise Gone
                 raise Refused(503, f'No reply within {self.limits.max_wait:g} s: the server is busy; try again later')
         finally:
             self._num_waiting -= 1

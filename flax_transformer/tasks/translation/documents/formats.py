@@ -30,14 +30,15 @@ FORMATS = {
 _PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:[\s/][^<>]*)?>|\{\\[^{}]*\}|\r?\n')
 _FRONT_MATTER = re.compile(r'\A(---|\+\+\+)[ \t]*\n.*?\n(?:\1|\.\.\.)[ \t]*\n', re.S)
 _PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'
-# How a token of a line is written, from where it begins.
+# How tokens of a line are written.
+_LINK = rf'\](?:{_PARENTHESES}|\[[^\]]*\])?'
 _WRITTEN = {
-    'image': re.compile(rf'!\[(?:[^\[\]\\]|\\.)*\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
-    'link_close': re.compile(rf'\](?:{_PARENTHESES}|\[[^\]]*\])?', re.S),
-    'softbreak': re.compile(r'[ \t]*\n[ \t]*'),
-    'hardbreak': re.compile(r'(?: {2,}|\\)\n[ \t]*'),
-    'code_inline': re.compile(r'(`+)(?!`).*?(?<!`)\1(?!`)', re.S),
-    'autolink': re.compile('<[^>]*>'),
+    'image': rf'!\[(?:[^\[\]\\]|\\.)*{_LINK}',
+    'link_close': _LINK,
+    'softbreak': r'[ \t]*\n[ \t]*',
+    'hardbreak': r'(?: {2,}|\\)\n[ \t]*',
+    'code_inline': r'(`+)(?!`).*?(?<!`)\1(?!`)',
+    'autolink': '<[^>]*>',
 }
 _KINDS = {
     'text': 'text',
@@ -139,14 +140,15 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
         start = at
         kind = token.type
         value = '\n' if kind == 'softbreak' else token.content
+        opening = token.markup
         if token.markup == 'autolink':
             kind = 'autolink'
             next(rest), next(rest)  # its text, and its end
-        if kind in ('text', 'html_inline'):
+        elif kind in ('text', 'html_inline'):
             opening = value
-        else:
-            opening = '[' if kind == 'link_open' else token.markup
-        written = _WRITTEN.get(kind, re.compile(re.escape(opening)))
+        elif kind == 'link_open':
+            opening = '['
+        written = re.compile(_WRITTEN.get(kind, re.escape(opening)), re.S)
         if not (match := written.match(content, at)):
             return []
         at = match.end()
