@@ -18,6 +18,12 @@ class UserError(ValueError):
     """
 
 
+def refuse_faults(head: str, faults: Iterable[str]) -> None:
+    """Raises UserError with each fault on a line of its own, if there are any."""
+    if faults := list(faults):
+        raise UserError('\n  '.join([head, *faults]))
+
+
 class BadInput(UserError):
     """Input text that cannot be read; other files may be sound."""
 

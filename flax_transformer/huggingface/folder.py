@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import write_files
@@ -100,11 +100,8 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     if not isinstance(model, TransformerConfig):
         raise UserError(f"Hugging Face's formats cannot hold a {type(model).__name__}; expected a Transformer")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
-        name = family_of_model(model).name
-        raise UserError(
-            '\n  '.join([f"Hugging Face's {name} format cannot hold this model:", *faults])
-            + '\nFields of the model must be set before training, as in the config marian_base; those of decoding now'
-        )
+        faults[-1] += '\nFields of the model must be set before training, as in the config marian_base; others now'
+        refuse_faults(f"Hugging Face's {family_of_model(model).name} format cannot hold this model:", faults)
 
 
 def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], longest: int) -> MarianTokenizer:
@@ -135,13 +132,12 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
         'number of source ids': (tokenizer.vocab_size, config.vocab_size),
         'number of target ids': (tokenizer.target_vocab_size, config.vocab_size_of_target),
     }
-    faults = [
+    faults = (
         f'the {name} is {got} in vocab.json and {expected} in config.json'
         for name, (got, expected) in pairs.items()
         if got != expected
-    ]
-    if faults:
-        raise UserError('\n  '.join(['tokenizer and model do not belong together:', *faults]))
+    )
+    refuse_faults('tokenizer and model do not belong together:', faults)
 
 
 def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:

@@ -21,18 +21,9 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import check_regular
 
-_STORAGES = {
-    'DoubleStorage': np.dtype('<f8'),
-    'FloatStorage': np.dtype('<f4'),
-    'HalfStorage': np.dtype('<f2'),
-    'BFloat16Storage': np.dtype(ml_dtypes.bfloat16),
-    'LongStorage': np.dtype('<i8'),
-    'IntStorage': np.dtype('<i4'),
-    'ShortStorage': np.dtype('<i2'),
-    'CharStorage': np.dtype('i1'),
-    'ByteStorage': np.dtype('u1'),
-    'BoolStorage': np.dtype('?'),
-}
+_DTYPES = {'Double': '<f8', 'Float': '<f4', 'Half': '<f2', 'BFloat16': ml_dtypes.bfloat16, 'Long': '<i8', 'Int': '<i4'}
+_DTYPES |= {'Short': '<i2', 'Char': 'i1', 'Byte': 'u1', 'Bool': '?'}
+_STORAGES = {f'{name}Storage': np.dtype(dtype) for name, dtype in _DTYPES.items()}
 _ORDERED_DICT = ('collections', 'OrderedDict')
 _TENSOR = ('torch._utils', '_rebuild_tensor_v2')
 _PARAMETER = ('torch._utils', '_rebuild_parameter')

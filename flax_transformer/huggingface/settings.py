@@ -6,7 +6,7 @@ What the other side cannot hold is reported together, each field with what was g
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.decoding.config import DecodingConfig
@@ -135,8 +135,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
             kinds = (int, float)
         if name in theirs and type(theirs[name]) not in kinds:
             faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
-    if faults:
-        raise UserError('\n  '.join([f'this {family.name} model cannot be read:', *faults]))
+    refuse_faults(f'this {family.name} model cannot be read:', faults)
 
     rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}
     if is_marian:
@@ -169,7 +168,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
         faults.append(f'bad_words_ids has {several}: only single pieces are supported')
     if faults:
         faults.append('remove them from generation_config.json, or an older config.json, to do without')
-        raise UserError('\n  '.join(['these settings of the search cannot be followed:', *faults]))
+    refuse_faults('these settings of the search cannot be followed:', faults)
 
     # Hugging Face counts the decoder's start in max_length, not in max_new_tokens, and the target's tag in both.
     limit = theirs.get('max_new_tokens') or theirs.get('max_length', 0) - 1

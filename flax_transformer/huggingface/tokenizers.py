@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import UserError, nearest, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -252,8 +252,7 @@ class FairseqTokenizer(Tokenizer):
         if has_vocabulary:
             expected |= {'language_codes': ['m2m100'], 'num_madeup_words': [_MADE_UP]}
         faults += unexpected(settings, expected)
-        if faults:
-            raise UserError('\n  '.join([f'{folder}: the tokenizer cannot be read:', *faults]))
+        refuse_faults(f'{folder}: the tokenizer cannot be read:', faults)
         homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}
         handed_on = {name: read_limited(home, _LARGEST) for name, home in homes.items() if home.is_file()}
         rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')

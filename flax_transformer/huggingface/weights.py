@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.installing import imported
 from flax_transformer.common.json_text import parse_json
@@ -124,8 +124,7 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             tensor = tensor[0]
         params[ours] = jnp.array(_without_pad(ours, tensor, config))
     faults += [f'{name}: unexpected' for name in homes]
-    if faults:
-        raise UserError('\n  '.join(['the tensors are not those of the model that config.json describes:', *faults]))
+    refuse_faults('the tensors are not those of the model that config.json describes:', faults)
     return unflatten_dict(params, sep='/')
 
 

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.installing import imported
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
@@ -52,8 +52,7 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
     faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
     if decoding.weights != 'float32':
         faults.append(f"decoding.weights={decoding.weights!r}: expected 'float32', and --compute-type int8 for int8")
-    if faults:
-        raise UserError('\n  '.join(['CTranslate2 cannot do this:', *faults]))
+    refuse_faults('CTranslate2 cannot do this:', faults)
 
 
 def converted(config: TransformerConfig, params: Any, slots: int) -> Path:

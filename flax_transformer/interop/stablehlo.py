@@ -18,7 +18,7 @@ import numpy as np
 from jax import export as jax_export
 from jax.extend import mlir
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.tasks.translation.config import ModelConfig
@@ -130,8 +130,7 @@ def _check(translator: Translator) -> None:
         faults.append("decoding.search='sample', whose draws would be the same for ever: set --decoding.search beam")
     if decoding.mbr != 'none':
         faults.append(f'decoding.mbr={decoding.mbr!r}, which compares texts: set --decoding.mbr none')
-    if faults:
-        raise UserError('\n  '.join(['this cannot be exported:', *faults]))
+    refuse_faults('this cannot be exported:', faults)
 
 
 def lower(

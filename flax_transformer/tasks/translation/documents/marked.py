@@ -99,9 +99,7 @@ def translate_marked(
             ranked = [] if text.tags else [other for other in translation.n_best if text.is_in(other)]
             n_best = tuple(replace(other, text=text.put_back(other)) for other in ranked)
             translation = replace(translation, text=text.put_back(translation), n_best=n_best)
-        if not alignment and translation.alignment is not None:
-            translation = replace(translation, alignment=None)
-        translations[i] = translation
+        translations[i] = translation if alignment else replace(translation, alignment=None)
     return translations
 
 
@@ -142,10 +140,9 @@ class _Aside:
         """The text of the translation with tags and literals."""
         text = translation.text if self.asked else self._text
         words = list(_WORD.finditer(text))
+        links = {i: i for i in range(len(words))}
         if self.asked:
             links = {target: word for word, target in translation.alignment or ()}
-        else:
-            links = {i: i for i in range(len(words))}
         written = []
         for stand_in, span in self._literals.items():
             start, end = _occurrences(stand_in, text)[0].span()
@@ -184,10 +181,6 @@ def _word_at(text: str, start: int) -> int:
     return len(f'{text[:start]}|'.split()) - 1
 
 
-def _is_sign(character: str) -> bool:
-    return re.match(r'\w', character) is None
-
-
 def ends_of(tags: Sequence[Any]) -> dict[int, int]:
     """After which tag (Span or Token) an element ends, by the number of its opening tag; elements do not cross."""
     ends: dict[int, int] = {}
@@ -203,6 +196,10 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
             waiting[tag.name] -= 1
             ends[opening] = number + 1
     return ends
+
+
+def _is_sign(character: str) -> bool:
+    return re.match(r'\w', character) is None
 
 
 def _tree(spans: Sequence[Span], text: str) -> _Element:

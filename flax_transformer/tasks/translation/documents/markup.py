@@ -78,8 +78,8 @@ def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
     """The parts of XML, which need not have a single root.
 
-    Without tags that split, what is in an element with text of its own is a sentence. Raises UserError, with the line,
-    for text that is not well-formed.
+    Without tags that split, what is in an element with text of its own is a sentence. Raises UserError if it is not
+    well-formed.
     """
     tokens = xml_tokens(text, place)
     splits = {*tags.splitting} - {*tags.non_splitting}
@@ -158,22 +158,21 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
     done = 0
     for match in pattern.finditer(text):
         raw = match[0]
-        start, end = match.span()
-        before = text[done:start]
+        before = text[done : match.start()]
+        done = match.end()
         value = ''
         kind = 'open'
         if raw.startswith('&'):
             value = html.unescape(raw)
             # Symbols such as &copy;, spaces at an edge and the document's own entities stay.
             is_symbol = unicodedata.category(value[0])[0] == 'S' and value not in '<>'
-            is_edge = value.isspace() and not text[end : end + 1].isalnum()
+            is_edge = value.isspace() and not text[done : done + 1].isalnum()
             kind = 'other' if is_symbol or is_edge or (value == raw and raw.endswith(';')) else 'text'
         elif match['close']:
             kind = 'close'
         elif not match['name'] or raw.endswith('/>'):
             kind = 'void' if match['name'] else 'other'
         tokens += [Token('text', before, '', before), Token(kind, raw, match['name'] or '', value)]
-        done = end
     return [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
 
 

@@ -103,17 +103,16 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     widths = [width for width in WIDTHS if width < slots] + [slots]
     whole = jax.eval_shape(start, source[: rows // GROUPS])
 
-    def in_width(width: int, group: jax.Array) -> DecodeState:
-        def fill(x: jax.Array, like: Any) -> jax.Array:
-            return jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
+    def fill(x: jax.Array, like: Any) -> jax.Array:
+        return jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
 
+    def in_width(width: int, group: jax.Array) -> DecodeState:
         return jax.tree.map(fill, start(group[:, :width]), whole)
 
     def start_group(group: jax.Array) -> DecodeState:
         longest = (group != pad_id).sum(axis=1).max()
-        return jax.lax.switch(
-            (longest > jnp.array(widths)).sum(), [partial(in_width, width) for width in widths], group
-        )
+        starts = [partial(in_width, width) for width in widths]
+        return jax.lax.switch((longest > jnp.array(widths)).sum(), starts, group)
 
     def by_group(source: jax.Array) -> DecodeState:
         def join(x: jax.Array) -> jax.Array:

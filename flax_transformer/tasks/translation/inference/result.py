@@ -18,8 +18,8 @@ from .lines import Line
 
 _SPACES = {'<0x09>', '<0x0A>', '<0x0B>', '<0x0C>', '<0x0D>', '<0x20>'}  # pieces of SentencePiece
 _LINE_BREAKS = {ord(character): ' ' for character in '\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029'}
-LONGEST_LOOP = 8  # tokens; a loop of up to this length is a repetition if it comes TIMES times in a row
-TIMES = 4
+LONGEST_LOOP = 8  # tokens
+TIMES = 4  # a loop must come in a row to be a repetition
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _by_expected_utility(
     candidates: list[Translation], decoding: DecodingConfig, language: str | None
 ) -> list[Translation]:
     log_probs = np.array([candidate.log_prob for candidate in candidates])
-    # Samples come as often as they are probable; hypotheses of a beam come once, so they are weighted.
+    # Samples come as often as they are probable, hypotheses of a beam once.
     weights = np.ones(len(candidates)) if decoding.search == 'sample' else np.exp(log_probs - log_probs.max())
     worth = expected_utilities([candidate.text for candidate in candidates], weights, decoding.mbr, language)
     return [candidates[i] for i in np.argsort(-worth, kind='stable')]
@@ -116,14 +116,11 @@ def expected_utilities(
     `utility` is `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
     """
     unique = list(dict.fromkeys(texts))
-    mass = np.zeros(len(unique))
-    for text, weight in zip(texts, weights, strict=True):
-        mass[unique.index(text)] += weight
-    mass /= mass.sum()
+    numbers = [unique.index(text) for text in texts]
+    mass = np.bincount(numbers, weights)
     score = _utility(utility, language)
     table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
-    expected = dict(zip(unique, table @ mass, strict=True))
-    return np.array([expected[text] for text in texts])
+    return (table @ (mass / mass.sum()))[numbers]
 
 
 @functools.cache
@@ -163,7 +160,7 @@ def has_loop(ids: Sequence[int]) -> bool:
         return False  # most lines, found much faster
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
-        # n ids that come TIMES times in a row are n * (TIMES - 1) ids, each equal to the one n before it.
+        # Of n ids that come TIMES times in a row, n * (TIMES - 1) are equal to those n before them.
         if sliding_window_view(array[n:] == array[:-n], n * (TIMES - 1)).all(axis=1).any():
             return True
     return False
@@ -205,26 +202,30 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         num_tokens=sum(part.num_tokens for part in parts),
         truncated=any(part.truncated for part in parts),
         split=len(parts) > 1,
-        missing=tuple(phrase for part in parts for phrase in part.missing),
+        missing=_chained(parts, 'missing'),
         **_joined_quality(parts, text),
-        token_ids=tuple(i for part in parts for i in part.token_ids),
-        tokens=tuple(token for part in parts for token in part.tokens),
-        token_log_probs=tuple(x for part in parts for x in part.token_log_probs),
+        token_ids=_chained(parts, 'token_ids'),
+        tokens=_chained(parts, 'tokens'),
+        token_log_probs=_chained(parts, 'token_log_probs'),
         alignment=tuple(links) if any(part.alignment is not None for part in parts) else None,
     )
     most = max((len(part.n_best) for part in parts), default=0)
     if not most:
         return whole
-    # The second best of a line joins the second best of its parts, or the last that a part has.
+    # The second best of a line joins the second best, or last, of its parts.
     lists = [part.n_best or (part,) for part in parts]
-    ranks = [[replace(found[min(rank, len(found) - 1)], n_best=()) for found in lists] for rank in range(most)]
+    ranks = [[replace(best[min(rank, len(best) - 1)], n_best=()) for best in lists] for rank in range(most)]
     return replace(whole, n_best=distinct([joined(rank, line) for rank in ranks]))
+
+
+def _chained(parts: Sequence[Translation], field: str) -> tuple[Any, ...]:
+    return tuple(value for part in parts for value in getattr(part, field) or ())
 
 
 def _joined_quality(parts: Sequence[Translation], text: str) -> dict[str, Any]:
     if not parts or any(part.quality is None for part in parts):
         return {}
-    words = tuple(quality for part in parts for quality in part.word_quality or ())
+    words = _chained(parts, 'word_quality')
     return {
         'quality': float(np.average([part.quality for part in parts], weights=[part.num_tokens for part in parts])),
         'word_quality': words if len(words) == len(text.split()) else None,  # words of two parts may be one

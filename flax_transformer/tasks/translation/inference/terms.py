@@ -42,9 +42,10 @@ def demands_of(
     """What each part of the lines requires, of its own or by the glossary; None: nothing. Raises UserError."""
     wanted: list[list[tuple[str, ...]]] = []
     for number, line in enumerate(split):
-        own = _checked(None if required is None else required[number], number)
+        own = [] if required is None or required[number] is None else _checked(required[number], number)
         for part in line.parts:
-            wanted.append([*own, *(match.targets for match in (glossary.find(part) if glossary else ()))])
+            terms = glossary.find(part) if glossary else ()
+            wanted.append([*own, *(term.targets for term in terms)])
     return Demands(wanted, spelled(tokenizer, wanted)) if any(wanted) else None
 
 
@@ -52,10 +53,9 @@ def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -
     """[N, G, A, P] ids of phrases and their alternatives, then NONE; sizes are powers of two, to compile less."""
     texts = sorted({text for phrases in wanted for phrase in phrases for text in phrase})
     ids = {text: line[:-1] for text, line in zip(texts, tokenizer.encode_target(texts), strict=True)}
-    counts = [(len(phrases), *map(len, phrases)) for phrases in wanted]
-    groups = max(row[0] for row in counts)
-    alternatives = max(count for row in counts for count in row[1:])
-    longest = max(len(line) for line in ids.values())
+    groups = max(map(len, wanted))
+    alternatives = max(len(phrase) for phrases in wanted for phrase in phrases)
+    longest = max(map(len, ids.values()))
     shape = (_power_of_two(groups), _power_of_two(alternatives), max(_power_of_two(longest), _SHORTEST))
     out = np.full((len(wanted), *shape), NONE, np.int32)
     for row, phrases in zip(out, wanted, strict=True):
@@ -70,10 +70,10 @@ def _count(tokens: Sequence[int], ids: Sequence[int]) -> int:
     return sum(list(tokens[i : i + size]) == ids for i in range(len(tokens) - size + 1)) if size else 0
 
 
-def _checked(phrases: Sequence[Phrase] | None, number: int) -> list[tuple[str, ...]]:
-    if not are_phrases(() if phrases is None else phrases):
+def _checked(phrases: Sequence[Phrase], number: int) -> list[tuple[str, ...]]:
+    if not are_phrases(phrases):
         raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
-    return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases or ()]
+    return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases]
 
 
 def _power_of_two(number: int) -> int:
