@@ -29,10 +29,7 @@ def framed(samples: jax.Array, config: FeatureConfig) -> jax.Array:
 
 
 def power_spectrum(samples: jax.Array, config: FeatureConfig) -> jax.Array:
-    """The power of each frame's frequencies, [..., T] -> [..., frames, fft_size // 2 + 1].
-
-    Frames are multiplied by a periodic Hann window; bin k is at k * sample_rate / fft_size Hz.
-    """
+    """The power of each Hann-windowed frame's frequencies, [..., T] -> [..., frames, fft_size // 2 + 1]."""
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(config.window) / config.window)
     window = window.astype(samples.dtype).reshape((1,) * samples.ndim + (-1,))
     spectrum = jnp.fft.rfft(framed(samples, config) * window, config.fft_size)

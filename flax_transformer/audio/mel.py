@@ -51,12 +51,10 @@ class FeatureConfig:
 
     @property
     def window(self) -> int:
-        """Samples of a frame."""
         return round(self.sample_rate * self.window_ms / 1000)
 
     @property
     def hop(self) -> int:
-        """Samples from the start of a frame to the start of the next."""
         return round(self.sample_rate * self.hop_ms / 1000)
 
     @property
@@ -71,8 +69,7 @@ class FeatureConfig:
 def num_frames(samples, config: FeatureConfig):
     """The frames of so many samples, an int or an integer array: (samples - window) // hop + 1, at least 0.
 
-    Frame i covers the samples from i * hop to i * hop + window: nothing is centered or padded, so the frames of a
-    stream are those of the whole recording.
+    Nothing is centered or padded: frame i covers the samples from i * hop to i * hop + window.
     """
     count = (samples - config.window) // config.hop + 1
     return count * (count > 0)

@@ -77,8 +77,7 @@ def read_audio(file: Path | str | Source, rate: int, *, segment: tuple[float, fl
     """The samples of a recording at `rate` Hz, its channels averaged, and remarks.
 
     A file that was cut is read as far as it goes. `segment`, its beginning and length in seconds, is read alone. Raises
-    BadInput, in one line with the name, for a file that is missing, empty, damaged, not audio, longer than MOST_HOURS
-    or MOST_SAMPLES, and for samples that are not finite.
+    BadInput, in one line with the name, for what cannot be read, is too long, or not finite.
     """
     with _opened(file) as opened:
         header, blocks = _open_audio(opened)
@@ -359,10 +358,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
 
 
 def _in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float) -> tuple[np.ndarray, list[str]]:
-    """Samples [T] as float32, divided by `peak` if that is above 1, and remarks about level and length.
-
-    `peak` is the highest, and `clipped` the mean number, of the channels that were mixed.
-    """
+    """Samples [T] as float32, divided by a `peak` above 1, and remarks; `clipped` is a mean over channels."""
     remarks = []
     if peak > 1:
         samples = samples / peak

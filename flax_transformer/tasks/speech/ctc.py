@@ -58,15 +58,12 @@ def ctc_cost(
 
 
 def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
-    """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2).
-
-    Unlike the best path of log_probs [T, V] it adds up the paths of a text.
-    """
+    """The most probable labels by a search that keeps `beam_size` prefixes (Graves et al. 2006, section 3.2)."""
     library = imported('fast_ctc_decode', 'speech', '--beam-size above 1')
     if not len(log_probs):
         return []
     probabilities = np.exp(np.asarray(log_probs, np.float32))
-    # One character for each unit, whatever the unit is, so that the text is read back as ids.
+    # One character for each unit, so that the text is read back as ids.
     alphabet = [chr(_FIRST + unit) for unit in range(probabilities.shape[1])]
     text, _ = library.beam_search(probabilities, alphabet, beam_size=beam_size, beam_cut_threshold=0.0)
     return [ord(character) - _FIRST for character in text]
@@ -90,10 +87,7 @@ def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
 
 
 def align(log_probs: np.ndarray, labels: Sequence[int]) -> np.ndarray:
-    """[T] int: the number of the label in each frame, -1 for the blank, on the most probable path (Viterbi).
-
-    Of log_probs [T, V], which must have enough frames for the labels.
-    """
+    """[T] int: the number of the label in each frame, -1 for the blank, on the most probable path (Viterbi)."""
     trellis = _Trellis(labels)
     score = trellis.start
     steps = np.zeros((len(log_probs), len(score)), np.int8)  # how many states back the path comes from

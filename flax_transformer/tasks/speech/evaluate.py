@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +93,10 @@ def scores_of(
         own = [i for i, speaker in enumerate(speakers) if speaker == name]
         if not any(references[i] for i in own):
             continue  # an error rate has no meaning
-        found = asdict(scores([references[i] for i in own], [heard[i] for i in own]))
+        found = scores([references[i] for i in own], [heard[i] for i in own])
         shown_scores = ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
         by_speaker[name] = {key: found[key] for key in shown_scores}
-    result = {**asdict(scores(references, heard)), 'by_speaker': by_speaker}
+    result = scores(references, heard) | {'by_speaker': by_speaker}
     if all(len(reference.split()) == 1 for reference in references):
         result['confusion'] = _confusions(references, heard, speakers)
     worst = np.argsort(-words.count, kind='stable')[:shown].tolist()

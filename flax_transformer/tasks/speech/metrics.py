@@ -1,7 +1,6 @@
 """How well recordings are written down."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,20 +20,6 @@ class Errors(NamedTuple):
     @property
     def count(self) -> np.ndarray:
         return self.substitutions + self.deletions + self.insertions
-
-
-@dataclass(frozen=True)
-class Scores:
-    word_error_rate: float  # errors by the words of the references; above 1 if much is inserted
-    word_error_rate_low: float  # 95 % interval, by the bootstrap over utterances
-    word_error_rate_high: float
-    character_error_rate: float
-    exact: float  # share of utterances without an error
-    substitutions: int  # words
-    deletions: int
-    insertions: int
-    num_words: int
-    num_utterances: int
 
 
 def jiwer() -> Any:
@@ -57,23 +42,25 @@ def errors(
     return Errors(*counts)
 
 
-def scores(references: Sequence[str], transcripts: Sequence[str]) -> Scores:
-    """All scores of at least one utterance."""
+def scores(references: Sequence[str], transcripts: Sequence[str]) -> dict[str, Any]:
+    """All scores of at least one utterance; errors are of words. `exact` is the share of utterances without one.
+
+    The word error rate is above 1 if much is inserted, its interval the 95 % of the bootstrap over utterances.
+    """
     words = errors(references, transcripts)
-    characters = errors(references, transcripts, unit='characters')
     low, high = bootstrap_interval(words.count, words.length)
-    return Scores(
-        word_error_rate=rate(words),
-        word_error_rate_low=low,
-        word_error_rate_high=high,
-        character_error_rate=rate(characters),
-        exact=float((words.count == 0).mean()),
-        substitutions=int(words.substitutions.sum()),
-        deletions=int(words.deletions.sum()),
-        insertions=int(words.insertions.sum()),
-        num_words=int(words.length.sum()),
-        num_utterances=len(references),
-    )
+    return {
+        'word_error_rate': rate(words),
+        'word_error_rate_low': low,
+        'word_error_rate_high': high,
+        'character_error_rate': rate(errors(references, transcripts, unit='characters')),
+        'exact': float((words.count == 0).mean()),
+        'substitutions': int(words.substitutions.sum()),
+        'deletions': int(words.deletions.sum()),
+        'insertions': int(words.insertions.sum()),
+        'num_words': int(words.length.sum()),
+        'num_utterances': len(references),
+    }
 
 
 def rate(changes: Errors) -> float:

@@ -99,7 +99,7 @@ def _changed(
 
 
 def _colors(key: jax.Array, rows: int, deviation_db: float, num_mels: int) -> jax.Array:
-    """Smooth random curves over the bands [rows, 1, M]: sums of four cosines."""
+    """Smooth random curves over the bands [rows, 1, M]."""
     waves = np.cos(np.pi * np.arange(1, 5)[:, None] * np.arange(num_mels) / num_mels)
     nats = float(deviation_db * np.log(10) / 10)
     return (nats * jax.random.normal(key, (rows, 4), jnp.float32) @ waves.astype(np.float32))[:, None]

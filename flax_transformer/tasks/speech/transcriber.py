@@ -49,7 +49,7 @@ class Transcript:
 
 
 class Window(NamedTuple):
-    """A part of a recording that is computed by itself, and the part of its frames that counts."""
+    """A part of a recording that is computed by itself."""
 
     start: int  # this and `end` are samples
     end: int
@@ -131,7 +131,6 @@ class Predictor:
         return list(map(np.concatenate, out))
 
     def _slots(self, num_samples: int) -> int:
-        """The samples of the row that a window goes into."""
         size = round(_LEAST_SECONDS * self._config.features.sample_rate)
         while size < num_samples:
             size *= 2

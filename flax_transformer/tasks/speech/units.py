@@ -52,7 +52,7 @@ class Units(Vocabulary):
         return ['_', *([self.pieces.piece(i) for i in range(1, self.size)] if self.pieces else self.units)]
 
     def normalized(self, text: str) -> str:
-        """A transcript as it is scored: in lower case if the units are, one space between words."""
+        """A transcript as it is scored."""
         return _plain(text, lower_case=self.lower_case)
 
     def encode(self, text: str) -> list[int]:

@@ -72,12 +72,12 @@ class Matched(NamedTuple):
 
 
 def matched(hits: Iterable[Hit], ends: Sequence[float]) -> Matched:
-    """Gives each word the first hit from EARLY seconds before its end to LATE after it.
+    """Gives each word the first hit from EARLY seconds before its end to LATE after it; others are false accepts.
 
-    `ends` are the ends of words, seconds, ascending. A further hit in that time is a false accept, too.
+    `ends` are the ends of words, seconds, ascending.
     """
     left = list(hits)
-    delays: list[float | None] = []
+    delays = []
     for end in ends:
         own = next((hit for hit in left if -EARLY <= hit.seconds - end <= LATE), None)
         delays.append(own and own.seconds - end)
@@ -138,8 +138,7 @@ class Detector:
     def probabilities(self, samples: np.ndarray) -> np.ndarray:
         """Float32 [N]: for each output frame of a recording [T], that the trigger word has just been said.
 
-        Output frame i knows the samples before (i + 1) * seconds_per_output. The last ones are in the silence after the
-        recording.
+        Output frame i knows the samples before (i + 1) * seconds_per_output; the last ones are in silence after it.
         """
         return np.concatenate(list(self._probabilities([samples])))
 

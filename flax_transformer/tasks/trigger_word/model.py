@@ -1,4 +1,4 @@
-"""The model: samples in, a logit for each output frame out, and the state with which the stream goes on.
+"""The model: samples in, a logit for each output frame out.
 
 Shapes: B streams, T samples, F frames, M mel bands, N output frames, H hidden size.
 """
@@ -51,10 +51,7 @@ class TriggerWordModel(nn.Module):
         self.output = Dense(config.hidden_size, 1)
 
     def __call__(self, samples: jax.Array, *, change: Change | None = None, deterministic: bool = True) -> jax.Array:
-        """Logits [B, N], float32, of whole scenes [B, T]; samples after the last whole output frame are not read.
-
-        Training has the normalized frames [B, F, M] vary by `change`.
-        """
+        """Logits [B, N], float32, of whole scenes [B, T]. In training `change` varies normalized frames [B, F, M]."""
         step = self.config.stride * self.features.hop
         samples = samples[:, : samples.shape[1] // step * step]
         state = self.start(len(samples))

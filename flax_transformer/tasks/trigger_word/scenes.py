@@ -97,16 +97,12 @@ def split(clips: Sequence[Clip], data: TriggerWordDataConfig) -> tuple[list[Clip
     sounds = np.array([key_of(clip.samples.tobytes()) for clip in clips], np.uint64)
     labels = repeated_or_empty([clip.text for clip in clips])
     is_held_out = held_out_rows(', '.join(data.train), data.held_out, sounds, labels=labels)
-    rest = [clip for clip, is_out in zip(clips, is_held_out, strict=True) if not is_out]
-    return rest, [clip for clip, is_out in zip(clips, is_held_out, strict=True) if is_out]
+    rest, taken = (np.flatnonzero(rows).tolist() for rows in (~is_held_out, is_held_out))
+    return [clips[i] for i in rest], [clips[i] for i in taken]
 
 
 def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:
-    """The first sample of the word in a clip, and the sample after its last: the stretch with the most energy.
-
-    A frame of 20 ms belongs to a stretch if its level is within 20 dB of the clip's loudest (the 95th percentile), and
-    in a noisy clip above two fifths of the way from its quietest (the 10th) to its loudest.
-    """
+    """The first sample of the word in a clip, and the sample after its last: the stretch with the most energy."""
     frame = max(1, round(_FRAME * rate))
     count = len(samples) // frame
     if count < 3:
@@ -124,8 +120,7 @@ _LEVEL_SPREAD = 6.0  # dB, of a clip around its scene's level
 _FADE = 0.01  # seconds, at both ends of a clip
 _MOST_MARGIN = 0.4  # seconds of a clip's own silence before and after its word
 _UNSURE = 3  # output frames before the end of the trigger word that weigh nothing: the end is not known exactly
-# How many scenes are over recorded background, generated noise, or silence; without recordings, noise.
-_BACKGROUNDS = (0.6, 0.25, 0.15)
+_BACKGROUNDS = (0.6, 0.25, 0.15)  # how many scenes are over recordings (noise if there are none), noise, silence
 _SHORTEST = 0.01  # seconds of a part of a word
 
 
