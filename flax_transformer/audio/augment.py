@@ -56,8 +56,7 @@ def spec_augment(
 ) -> jax.Array:
     """Features [F, M] with some runs of bands and of frames replaced by each band's mean: SpecAugment.
 
-    A run of frames has at most a fifth of those where is_frame [F]; other frames are left as they are. Park et al.
-    2019, without its warping of time, which gains least.
+    A run has at most a fifth of those where is_frame [F]; others stay. Park et al. 2019, without its warping of time.
     """
     band_key, frame_key = jax.random.split(key)
     count = is_frame.sum(dtype=jnp.int32)

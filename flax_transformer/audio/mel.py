@@ -30,11 +30,9 @@ class FeatureConfig:
         check_positive(self, 'sample_rate')
         check_range(self, 'num_mels', least=1, most=_MOST_MELS)
         check(self.hop >= 1, f'hop_ms={self.hop_ms}: expected at least one sample of {self.sample_rate} Hz')
-        check(self.window >= 2, f'window_ms={self.window_ms}: expected at least two samples of {self.sample_rate} Hz')
         check(
-            self.window <= _LONGEST_WINDOW,
-            f'window_ms={self.window_ms}: {self.window:,} samples of {self.sample_rate:,} Hz; expected at most '
-            f'{_LONGEST_WINDOW:,}',
+            2 <= self.window <= _LONGEST_WINDOW,
+            f'window_ms={self.window_ms}: {self.window:,} samples; expected 2 to {_LONGEST_WINDOW:,}',
         )
         nyquist = self.sample_rate / 2
         check(
@@ -45,8 +43,8 @@ class FeatureConfig:
         empty = int(np.sum(~mel_filters(self).any(axis=0)))
         check(
             not empty,
-            f'num_mels={self.num_mels}: {empty} of the bands would be narrower than the spectrum resolves; expected '
-            'fewer bands, or a longer window_ms',
+            f'num_mels={self.num_mels}: {empty} bands are narrower than the spectrum resolves; expected fewer, or a '
+            'longer window_ms',
         )
 
     @property

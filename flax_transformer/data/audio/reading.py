@@ -127,10 +127,8 @@ def checked_samples(samples: np.ndarray) -> np.ndarray:
     """Samples [T] as floats. Raises BadInput if they are no mono sound, or not finite."""
     samples = np.asarray(samples)
     if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32, np.float64):
-        raise BadInput(
-            f'samples of shape {samples.shape} and type {samples.dtype}: expected one channel, [T], of float32 or '
-            'float64 in -1..1, or int16'
-        )
+        what = f'samples of shape {samples.shape} and type {samples.dtype}'
+        raise BadInput(f'{what}: expected one channel, [T], of int16, or float32 or float64 in -1..1')
     if samples.dtype == np.int16:
         return samples.astype(np.float32) / 32768
     if count := int(samples.size - np.isfinite(samples).sum()):
@@ -211,7 +209,7 @@ def _open_wav(file: BinaryIO) -> tuple[Header, Blocks] | None:
                 raise BadInput('the WAV file is damaged: its chunk fmt is too short')
         file.seek(start + declared + declared % 2)
     if not coding:
-        raise BadInput('the WAV file does not say how its samples are coded; expected a chunk named fmt before them')
+        raise BadInput('the WAV file has no chunk named fmt before its samples, which says how they are coded')
 
     tag, channels, rate, _, block, bits = struct.unpack('<HHIIHH', coding[:16])
     if tag == _EXTENSIBLE and len(coding) >= 26:
@@ -220,7 +218,7 @@ def _open_wav(file: BinaryIO) -> tuple[Header, Blocks] | None:
         return None
     width = -(-bits // 8)
     if channels < 1 or width not in ((4, 8) if tag == _FLOAT else (1, 2, 3, 4)):
-        raise BadInput(f'the WAV file has {channels} channels of {bits} bits; expected 8, 16, 24 or 32 bits a sample')
+        raise BadInput(f'the WAV file has {channels} channels of {bits} bits; expected 8, 16, 24 or 32 bits')
     # Some recorders write any number there.
     remarks = () if block == channels * width else ('the WAV header is wrong about the bytes of a frame',)
     block = channels * width
@@ -262,10 +260,8 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
     try:
         import soundfile  # noqa: F401
     except (ImportError, OSError):  # OSError: without libsndfile
-        remedy = install_command('speech')
-        if kind:
-            raise BadInput(f'{kind} is read by soundfile; install it: {remedy}') from None
-        raise BadInput(f'is no WAV file (it starts with {start[:4]!r}); for other formats: {remedy}') from None
+        what = kind or f'what is no WAV file (it starts with {start[:4]!r})'
+        raise BadInput(f'{what} is read by soundfile; install it: {install_command("speech")}') from None
     opened = _soundfile(file, start)
     frames = opened.frames
     block = _most_frames(opened.channels)
@@ -326,11 +322,10 @@ def _reason(error: Exception) -> str:
 
 
 def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    if header.seconds > MOST_HOURS * 3600:
-        raise BadInput(f'lasts {header.seconds / 3600:.1f} hours; expected at most {MOST_HOURS}: cut it into parts')
-    if header.frames > MOST_SAMPLES:
+    if header.seconds > MOST_HOURS * 3600 or header.frames > MOST_SAMPLES:
         raise BadInput(
-            f'holds {header.frames:,} samples; expected at most {MOST_SAMPLES:,}: cut it, or resample it to 16,000 Hz'
+            f'lasts {header.seconds / 3600:.1f} hours and has {header.frames:,} samples; expected at most {MOST_HOURS} '
+            f'and {MOST_SAMPLES:,}: cut it into parts'
         )
     samples = np.empty(header.frames, np.float32)
     size = 0

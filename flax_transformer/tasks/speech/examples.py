@@ -133,8 +133,8 @@ class Batch(NamedTuple):
 
 
 class Planned(NamedTuple):
-    numbers: tuple[int, ...]  # its examples
-    speeds: tuple[float, ...]  # how fast each is played
+    numbers: list[int]  # examples
+    speeds: list[float]
     slots: int  # samples of each row
 
 
@@ -165,7 +165,7 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
     candidates = np.unique(np.quantile(needed, np.linspace(0, 1, _CANDIDATES + 1)[1:], method='higher')).tolist()
     ends = np.searchsorted(needed, candidates, side='right').tolist()  # how many examples each is long enough for
 
-    # For each candidate: the least total length of rows for all examples up to it, and the lengths that give it.
+    # For each candidate: the least total length of rows up to it, and the lengths that give it.
     best = [(end * length, (length,)) for end, length in zip(ends, candidates, strict=True)]
     for _ in range(count - 2):
         more = []
@@ -187,8 +187,7 @@ def played(num_samples: int, speed: float) -> int:
 class TrainingBatches(NumberedBatches):
     """Batches without end: a pure function of the seed.
 
-    Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, so that a batch wastes little
-    on padding, and its batches shuffled.
+    Examples are drawn by blocks of BLOCK batches. In a block they are sorted by length, and its batches shuffled.
     """
 
     def __init__(self, config: SpeechConfig, prepared: Any, own_rows: np.ndarray) -> None:
@@ -243,8 +242,8 @@ class TrainingBatches(NumberedBatches):
         batches = np.array_split(np.argsort(lengths, kind='stable'), self._batches_per_block)
         return [
             Planned(
-                tuple(numbers[chosen].tolist()),
-                tuple(speeds[chosen].tolist()),
+                numbers[chosen].tolist(),
+                speeds[chosen].tolist(),
                 next(length for length in self.lengths if length >= lengths[chosen].max()),
             )
             for chosen in (batches[i] for i in self._generator(_ORDER, block).permutation(len(batches)))

@@ -36,12 +36,11 @@ def features_of(samples: jax.Array, num_samples: jax.Array, config: FeatureConfi
 def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
     """Log-mel features [B, F, M] without the recording's level and half of its color.
 
-    The level is the logarithm of the mean energy, which hardly depends on how long the pauses are, unlike a mean of
-    logarithms. The levels of bands are the color of microphone and voice, but in a recording of one word they are that
-    word's own sound, too: so half of it stays.
+    The level is the logarithm of the mean energy, which hardly depends on the pauses, unlike a mean of logarithms. The
+    levels of bands are the color of microphone and voice, but in a recording of one word that word's own sound, too.
 
     At their level features are 4/3, and 13 dB correspond to 1, so those of speech have about mean 0 and deviation 1.
-    What is more than 52 dB below is taken for silence, -8/3. Frames that are not is_frame [B, F] become 0.
+    Silence is 52 dB below, -8/3. Frames that are not is_frame [B, F] become 0.
     """
     is_frame = is_frame[..., None]
     count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1)
@@ -108,8 +107,7 @@ def _colors(key: jax.Array, rows: int, deviation_db: float, num_mels: int) -> ja
 def warped(features: jax.Array, factors: jax.Array, config: FeatureConfig) -> jax.Array:
     """Features [B, F, M] whose frequencies are multiplied by factors [B], as a shorter or longer vocal tract does.
 
-    A band with its middle at f becomes what is at f / factor, interpolated between bands. The frequencies above a
-    corner are mapped by another line, so that the top stays where it is (Jaitly and Hinton 2013).
+    What is above a corner is mapped by another line, so that the top stays where it is (Jaitly and Hinton 2013).
     """
     factors = factors[:, None]
     edges = jnp.asarray(mel_edges(config), jnp.float32)

@@ -32,7 +32,7 @@ Recorded = Path | str | np.ndarray | Audio
 
 @dataclass(frozen=True)
 class Word:
-    """A word and where its frames are: few, near where it is recognized; it may be heard before and after them."""
+    """A word and where it is recognized; it may be heard before and after."""
 
     text: str
     start: float  # seconds from the beginning of the recording
@@ -62,10 +62,8 @@ class Predictor:
 
     A recording that is longer than those of training is read in windows that overlap; each gives those of their common
     frames that are farther from its edge. The shape that a window is computed in, and with it the rounding, depends on
-    its own length alone.
-
-    A model trained on strings has seen a gap after half of them, and hears the last word better with one. So each
-    recording gets half of the longest gap, of silence.
+    its own length alone. A model trained on strings hears the last word better with a gap after it: each recording
+    gets half of the longest, of silence.
     """
 
     def __init__(self, config: SpeechConfig, num_units: int) -> None:
@@ -190,8 +188,8 @@ class Transcriber:
         most = most_beam_size(self.units.size)
         if not 1 <= beam_size <= most:
             raise UserError(
-                f'beam_size={beam_size}: expected 1 to {most:,}; more would take more than 4 GB with this '
-                f"model's {self.units.size:,} units"
+                f'beam_size={beam_size}: expected 1 to {most:,}; more would take more than 4 GB for '
+                f'{self.units.size:,} units'
             )
         audios = [self.read(recording) for recording in recordings]
         log_probs = self.log_probabilities([audio.samples for audio in audios], progress=progress)

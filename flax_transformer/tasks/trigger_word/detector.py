@@ -45,8 +45,8 @@ def find_hits(
 ) -> tuple[list[Hit], HitState]:
     """The hits in the next probabilities [N] of a stream, and the state after them.
 
-    The score of an output frame is the mean of its probability and those of the frames just before it. A hit is a score
-    that reaches the threshold, once it was below half of it and `pause` seconds have gone by since the last hit.
+    A score is the mean of the last `average` probabilities. It hits when it reaches the threshold, once it was below
+    half of it and `pause` seconds have gone by since the last hit.
     """
     values = np.concatenate([np.asarray(state.recent, np.float64), np.asarray(probabilities, np.float64)])
     window = np.lib.stride_tricks.sliding_window_view

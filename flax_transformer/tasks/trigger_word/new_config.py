@@ -29,7 +29,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         shown = ', '.join(f'{text} ({count:,})' for text, count in counts.most_common(10))
         raise UserError(
             f'{options.data}: got {own:,} recordings of --word {options.word!r} and {others:,} others, expected at '
-            f'least {LEAST} of each, better a hundred; there are {shown}.{nearest(options.word, list(counts))}'
+            f'least {LEAST} of each; there are {shown}.{nearest(options.word, list(counts))}'
         )
     data, held_out = recording_fields(file, options, recordings)
     for part in ('train', 'validation', 'test'):

@@ -35,10 +35,10 @@ class Scores:
     accepts_per_hour: float | None  # None: there are no other recordings
     accepts_low: float | None
     accepts_high: float | None
-    delays: tuple[float, ...]  # seconds from the end of a word, by its energy, to its hit; of those that were heard
+    delays: tuple[float, ...]  # seconds from the end of a word to its hit; of those that were heard
     missed: tuple[str, ...]  # places
     wrong: tuple[Wrong, ...]
-    hours_by_text: dict[str, float]  # the other recordings; background as 'background'
+    hours_by_text: dict[str, float]  # the other recordings
     highest_other: float  # score of an output frame in or after any other recording
     lowest_word: float  # each word has a highest score; the lowest of them
     thresholds: tuple[float, ...]

@@ -58,8 +58,8 @@ def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) 
     seconds = min(clip.end - clip.start for clip in clips.triggers) / config.features.sample_rate
     if seconds + 1 > config.scenes.seconds:
         raise UserError(
-            f'data.{part}: the trigger word takes {seconds:.1f} s where it is shortest: too long for '
-            f'scenes.seconds={config.scenes.seconds:g}; expected at least a second more'
+            f'data.{part}: the trigger word takes {seconds:.1f} s where it is shortest; expected scenes.seconds='
+            f'{config.scenes.seconds:g} to be at least a second more'
         )
     return Scenes(clips, config, seed=seed)
 

@@ -100,7 +100,7 @@ def test_without_soundfile_wav_is_read_and_flac_names_the_remedy(monkeypatch: py
     assert len(read(wav_bytes(TONE)).samples) == 4000
     with pytest.raises(BadInput, match=r'a.wav: FLAC is read by soundfile'):
         read(b'fLaC' + bytes(100))
-    with pytest.raises(BadInput, match=r"a.wav: is no WAV file \(it starts with b'\\x00\\x00"):
+    with pytest.raises(BadInput, match=r"a.wav: what is no WAV file \(it starts with b'\\x00\\x00"):
         read(bytes(100))
 
 
