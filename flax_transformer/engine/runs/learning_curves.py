@@ -75,12 +75,12 @@ def _read(run: Path) -> Records:
 
 
 def _readable(record: dict[str, Any]) -> dict[str, Any]:
-    """Drops what is neither a finite number nor a printable signature: a stranger may have written the record."""
+    """Drops what is neither a finite number nor printable: a stranger may have written the record."""
 
     def is_sound(name: str, value: Any) -> bool:
-        if name.endswith('_signature'):
-            return isinstance(value, str) and value.isprintable()
-        return name == 'kind' or (type(value) in (int, float) and abs(value) <= 1e300)
+        if isinstance(value, str):
+            return name == 'kind' or (name.endswith('_signature') and value.isprintable())
+        return type(value) in (int, float) and abs(value) <= 1e300
 
     return {name: value for name, value in record.items() if is_sound(name, value)}
 
@@ -150,7 +150,7 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
     """
     from IPython.display import display
 
-    handle = display(_Picture(), display_id=True)
+    handle = display(_picture(()), raw=True, display_id=True)
     stop = threading.Event()
 
     def watch() -> None:
@@ -159,7 +159,7 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
             now = [_size(run) for run in runs]
             if now != seen:
                 seen = now
-                handle.update(_Picture(runs))
+                handle.update(_picture(runs), raw=True)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -168,22 +168,16 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
     finally:
         stop.set()
         watcher.join()
-        handle.update(_Picture(runs))
+        handle.update(_picture(runs), raw=True)
 
 
-class _Picture:
-    """The curves of the runs that have reported."""
-
-    def __init__(self, runs: tuple[Path | str, ...] = ()) -> None:
-        self._png = None
-        begun = [run for run in runs if _size(run)]
-        if begun:
-            with contextlib.suppress(UserError):  # a loss is yet to come
-                self._png = png(plot_curves(begun), dpi=72)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        text = {'text/plain': 'learning curves' if self._png else 'nothing was reported yet'}
-        return text | ({'image/png': self._png} if self._png else {})
+def _picture(runs: Sequence[Path | str]) -> dict[str, Any]:
+    """The curves of the runs that have reported, by MIME type."""
+    begun = [run for run in runs if _size(run)]
+    if begun:
+        with contextlib.suppress(UserError):  # a loss is yet to come
+            return {'text/plain': 'learning curves', 'image/png': png(plot_curves(begun), dpi=72)}
+    return {'text/plain': 'nothing was reported yet'}
 
 
 def _size(run: Path | str) -> int:

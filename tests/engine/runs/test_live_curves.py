@@ -16,8 +16,8 @@ class Handle:
         self.shown: list[dict] = []
         self.changed = threading.Event()
 
-    def update(self, picture: object) -> None:
-        self.shown.append(picture._repr_mimebundle_())
+    def update(self, picture: dict, *, raw: bool) -> None:
+        self.shown.append(picture)
         self.changed.set()
 
 
@@ -26,8 +26,8 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
     """What IPython's `display` returns."""
     handle, fake = Handle(), ModuleType('IPython.display')
 
-    def display(picture: object, *, display_id: bool) -> Handle:
-        handle.update(picture)
+    def display(picture: dict, *, raw: bool, display_id: bool) -> Handle:
+        handle.update(picture, raw=raw)
         return handle
 
     fake.display = display
