@@ -15,10 +15,7 @@ from .repeats import NO_KEY, keys_of
 def check_held_out(count: int, validation: object) -> None:
     """Raises UserError unless the field is a number of examples, and at most one of it and `validation` is set."""
     check(count >= 0, f'held_out={count}: expected at least 0')
-    check(
-        not count or not validation,
-        f'held_out={count}: there is a validation set already, validation={validation!r}; leave out one of them',
-    )
+    check(not count or not validation, f'held_out={count} and validation={validation!r}: leave out one of them')
 
 
 def held_out_rows(
@@ -26,9 +23,9 @@ def held_out_rows(
 ) -> np.ndarray:
     """[examples] bool: the examples of corpus `name` that are held out, `count` of them.
 
-    Examples that share a text in one of the columns stay on one side, even if that makes some fewer; the smallest
-    groups are held out first, chosen by a hash. Each label gives its share, and keeps a group for training. A column
-    is texts, or 64-bit hashes. Raises UserError if the corpus has fewer to give.
+    Examples that share a text in one of the columns (texts, or 64-bit hashes) stay on one side; the smallest groups are
+    held out first, chosen by a hash. Each label gives its share, and keeps a group for training. Raises UserError if
+    the corpus has fewer to give.
     """
     keys = [column if isinstance(column, np.ndarray) else keys_of(column) for column in columns]
     filled = np.flatnonzero(np.all([column != NO_KEY for column in keys], axis=0))

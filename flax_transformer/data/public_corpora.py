@@ -77,10 +77,7 @@ def download(url: str, file: Path, *, sha256: str | None = None, progress: Progr
     if sha256 is not None and file.exists():
         digest = sha256_of(file)
         if digest != sha256:
-            raise UserError(
-                f'{file} is not what {url} is: got SHA-256 {digest}, expected {sha256}; move it away, or choose '
-                'another folder'
-            )
+            raise UserError(f'{file} is not what {url} is: got SHA-256 {digest}, expected {sha256}; move it away')
         return Downloaded(url, file.stat().st_size, None, digest)
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +89,7 @@ def download(url: str, file: Path, *, sha256: str | None = None, progress: Progr
         partial.unlink()
         raise UserError(
             f'{url} is not the file that was expected: got SHA-256 {digest} ({size:,} bytes), expected {sha256}; '
-            'nothing of it was kept. A proxy or a login page may have answered instead'
+            'a proxy or a login page may have answered'
         )
     partial.replace(file)
     return Downloaded(url, size, modified, digest)
@@ -260,7 +257,7 @@ def _rows(file: Path) -> Iterator[list[str]]:
 def split_pairs(pairs: list[tuple[str, str]], held_out: int = HELD_OUT) -> Split:
     """Train, dev and test sets such that no sentence of one is in another, ignoring case and punctuation.
 
-    Which sources are held out depends on their text alone, so later exports hold out the same ones.
+    Which sources are held out depends on their text alone.
     """
     by_source: dict[str, list[tuple[str, str]]] = {}
     for pair in pairs:

@@ -1,7 +1,7 @@
 """Files of lines divided among shards, piece by piece, and numbered outputs that are whole or absent.
 
 Who translates a piece follows from the number of shards and from the files' names and sizes: shards need not
-communicate, and no line is counted beforehand. What a piece is does not depend on the shards.
+communicate, and no line is counted beforehand.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -32,13 +33,12 @@ class Shard(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> 'Shard':
         """The shard that `3/64` names. Raises UserError for anything else."""
-        match = re.fullmatch('([0-9]+)/([0-9]+)', text)
+        match = re.fullmatch('([0-9]+)/([1-9][0-9]*)', text)
         if not match:
             raise UserError(f'--shard {text!r}: expected a number and how many there are, such as 3/64')
         shard = cls(int(match[1]), int(match[2]))
         if not 1 <= shard.number <= shard.count:
-            last = f'{shard.count}/{shard.count}' if shard.count else '64/64'
-            raise UserError(f'--shard {text}: shards are numbered from 1; expected 1/{shard.count or 64} to {last}')
+            raise UserError(f'--shard {text}: shards are numbered from 1 to {shard.count}')
         return shard
 
 
@@ -53,22 +53,24 @@ class InputFile(NamedTuple):
 
 def find_input(pattern: str) -> list[InputFile]:
     """The files that match a pattern such as `data/part-*.zst`, sorted by name. Raises UserError if there are none."""
-    found = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)
-    paths = [path for path in map(Path, found) if path.is_file()]
+    names = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)
+    paths = [path for path in map(Path, names) if path.is_file()]
     if not paths:
         hint = f"{pattern} is a folder; expected its files, such as '{pattern}/*'"
         raise UserError(hint if Path(pattern).is_dir() else f'--input {pattern}: no file matches')
     folder = os.path.commonpath([path.parent for path in paths])
-    named = {path.relative_to(folder).as_posix(): path for path in paths}
-    stats = {name: path.stat() for name, path in named.items()}
-    return [InputFile(named[name], name, stats[name].st_size, int(stats[name].st_mtime)) for name in sorted(named)]
+    files = []
+    for path in paths:
+        status = path.stat()
+        name = path.relative_to(folder).as_posix()
+        files.append(InputFile(path, name, status.st_size, int(status.st_mtime)))
+    return sorted(files, key=attrgetter('name'))
 
 
 def shares(sizes: Sequence[int], count: int) -> list[dict[int, int]]:
     """For each file the numbers of the shards that translate it, each with its part of the file.
 
-    The files stand end to end, and each shard has an equal stretch of their bytes. So of many files it reads only a
-    few, and one large file is divided among all.
+    The files stand end to end, and each shard has an equal stretch of their bytes.
 
     >>> shares([40, 20, 60], 3)
     [{1: 120}, {2: 60}, {2: 60, 3: 120}]
@@ -76,13 +78,13 @@ def shares(sizes: Sequence[int], count: int) -> list[dict[int, int]]:
     sizes = [max(size, 1) for size in sizes]  # an empty file has a shard too
     total = sum(sizes)
     begin = 0
-    found = []
+    parts = []
     for size in sizes:
         end = begin + size * count  # the unit is 1 / count bytes: every shard begins at an integer
         theirs = range(begin // total, -(-end // total))
-        found.append({i + 1: min(end, (i + 1) * total) - max(begin, i * total) for i in theirs})
+        parts.append({i + 1: min(end, (i + 1) * total) - max(begin, i * total) for i in theirs})
         begin = end
-    return found
+    return parts
 
 
 def dealt(share: dict[int, int]) -> Iterator[int]:
@@ -100,10 +102,7 @@ def dealt(share: dict[int, int]) -> Iterator[int]:
 
 
 def pieces(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file, PIECE at a time, with their line ends; an empty file is one empty piece.
-
-    Raises BadInput, with the last line, for a broken archive.
-    """
+    """The lines of a file, PIECE at a time, with their line ends; an empty file is one empty piece."""
     lines = chain.from_iterable(raw_lines_of(path))
     yield list(islice(lines, PIECE))
     while piece := list(islice(lines, PIECE)):
@@ -112,10 +111,7 @@ def pieces(path: Path) -> Iterator[list[bytes]]:
 
 @contextlib.contextmanager
 def written_piece(file: Path, suffix: str) -> Iterator[BinaryIO]:
-    """A file to write a piece to, compressed as the suffix says, which gets its name when it is whole and on disk.
-
-    Several processes may write the same piece: all write the same.
-    """
+    """A file to write a piece to, compressed as the suffix says, which gets its name when it is whole and on disk."""
     try:
         with written_whole(file, own_partial(file)) as opened:
             with compressing(opened, suffix) as compressed:

@@ -77,14 +77,14 @@ def _gathered(file: Path, entries: Iterator[_Entry], only: Container[str] | None
             raise UserError(f'{file}, {place}: {word!r} is also {seen[word]}; expected each word once')
         if not np.isfinite(row).all():
             got = row[~np.isfinite(row)][0]
-            raise UserError(f'{file}, {place}: the vector of {word!r} has the value {got}; expected finite numbers')
+            raise UserError(f'{file}, {place}: the vector of {word!r} has the value {got}')
         seen[word] = place
         width = len(row)
         if only is None or word in only:
             words.append(word)
             rows.append(row)
     if not seen:
-        raise UserError(f'{file} has no vectors; expected some')
+        raise UserError(f'{file} has no vectors')
     return VectorFile(words, np.stack(rows) if rows else np.zeros((0, width), np.float32))
 
 
@@ -97,7 +97,8 @@ def _read_text(file: Path, form: Format | None) -> Iterator[_Entry]:
     elif form == 'text' or (form is None and _INTEGERS.fullmatch(first)):
         raise _no_header(file, first)
     else:
-        count, width = math.inf, first.rstrip(b' ').count(b' ')
+        count = math.inf
+        width = first.rstrip(b' ').count(b' ')
         lines = chain([first] if first else [], lines)
     number = 0
     for number, line in enumerate(lines, start=1):
@@ -127,8 +128,7 @@ def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
     try:
         word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
     except UnicodeDecodeError as error:
-        remedy = "or name it .bin, if it is in word2vec's binary format"
-        raise UserError(f'{file}, {place}: {utf8_fault(error)}; {remedy}') from None
+        raise UserError(f"{file}, {place}: {utf8_fault(error)}, or name word2vec's binary format .bin") from None
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
         word = ' '.join([word, *numbers[:more]])
@@ -139,7 +139,7 @@ def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
             'numbers, separated by spaces'
         )
     if _NO_WORD.search(word.replace(' ', '')):
-        raise UserError(f'{file}, {place}: {word!r} is no word; expected no control characters')
+        raise UserError(f'{file}, {place}: {word!r} is no word, with its control characters')
     try:
         with np.errstate(over='ignore'):  # an infinity is refused later
             return place, word, np.fromiter(map(float, numbers), np.float64, width).astype(np.float32)
@@ -219,9 +219,8 @@ def pretrained_rows(
     file = existing_file(path)
     if file is None:
         raise UserError(f'{_FIELD}: {no_such_file(path)}; {PATHS_START}')
-    spelled = [
-        None if token is None or _NO_TOKEN.fullmatch(token) else token.removeprefix(_WORD_BEGIN) for token in tokens
-    ]
+    words_of = (token if token and not _NO_TOKEN.fullmatch(token) else '' for token in tokens)
+    spelled = [word.removeprefix(_WORD_BEGIN) for word in words_of]
     wanted = {form for word in spelled if word for form in (word, word.lower())}
     try:
         words, matrix = read_vectors(file, only=wanted)
@@ -229,8 +228,7 @@ def pretrained_rows(
         raise UserError(f'{_FIELD}: {error}') from None
     if matrix.shape[1] != width:
         raise UserError(
-            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; set --model.d-model '
-            f'{matrix.shape[1]}'
+            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; make them the same'
         )
     rows = {word: number for number, word in enumerate(words)}
     row_of = [rows.get(word, rows.get(word.lower())) if word else None for word in spelled]
@@ -238,8 +236,8 @@ def pretrained_rows(
     if not known:
         raise UserError(f'{_FIELD}: {file} has none of the {len(tokens):,} tokens of the vocabulary')
     lacking = [token for word, row, token in zip(spelled, row_of, tokens, strict=True) if word and row is None]
-    shown = f' ({", ".join(lacking[:_SHOWN])}{", ..." if len(lacking) > _SHOWN else ""})' if lacking else ''
-    say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random{shown}')
+    shown = ', '.join(lacking[:_SHOWN] + ['...'] * (len(lacking) > _SHOWN)) or 'none'
+    say(f'{name}: vectors of {len(known):,} tokens; {len(lacking):,} start at random ({shown})')
     return PretrainedRows(np.array(known, np.int32), matrix[[row_of[token] for token in known]])
 
 

@@ -8,7 +8,7 @@ appears once it is complete, and is made again if one of the text files has chan
     source.text source.text_offsets target.text ...         UTF-8, if segmentations are redrawn in each epoch
     meta.json                                               counts, sizes, the fingerprint of the ids
 
-Each process that maps a folder first checks all of it: training would not notice an altered array.
+Each process first checks all of it: training would not notice an altered array.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class Settings:
 def find_cached(
     corpus: Corpus, tokenizer: Tokenizer, settings: Settings, cache: Path, *, say: Say = lambda text: None
 ) -> PreparedPairs | None:
-    """The corpus, if the cache holds it undamaged and its text has not changed; else None."""
+    """The corpus, if the cache holds it undamaged and its text is the same; else None."""
     folder = cache / _key(corpus, tokenizer, settings)
     try:
         meta = parse_json(read_limited(folder / META_FILE))
@@ -76,7 +76,7 @@ def find_cached(
         # Sizes first: a sparse file is hashed for hours.
         sizes = {name: (folder / name).stat().st_size for name in meta['sizes']}
         if sizes != meta['sizes'] or _fingerprint(folder, sizes) != meta['fingerprint']:
-            say(f'the cache of {corpus.name} in {folder} is damaged: its arrays are not those that were written')
+            say(f'the cache of {corpus.name} in {folder} is damaged: it is not what was written')
             return None
         pairs = _mapped(folder, {**meta, 'files': files})
         if files != meta['files']:
@@ -96,10 +96,9 @@ def cached_pairs(
     say: Say = lambda text: None,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> PreparedPairs:
-    """The corpus from the cache, tokenized first if it is not there.
+    """The corpus from the cache, tokenized first if it is not there: by one process, while others wait.
 
-    If several processes ask at once, one tokenizes and the others wait. Raises UserError for faulty text, and if no
-    pair is left to train on.
+    Raises UserError for faulty text, and if no pair is left to train on.
     """
     cached = find_cached(corpus, tokenizer, settings, cache)
     if cached is not None:
@@ -133,7 +132,7 @@ def _write(
     folder: Path, corpus: Corpus, tokenizer: Tokenizer, settings: Settings, progress: Callable[[int], None]
 ) -> dict[str, Any]:
     before = [stat(file) for file in corpus.files]
-    counts = {'pairs': 0, 'blank': 0, 'too_long': 0, 'read': 0}
+    counts = dict.fromkeys(('pairs', 'blank', 'too_long', 'read'), 0)
     tags = tags_of(tokenizer, settings.target_language)
     vocab_size = max(tokenizer.vocab_size, tokenizer.target_vocab_size)
     with ThreadPoolExecutor(1) as background:
@@ -151,8 +150,7 @@ def _write(
     if not counts['pairs']:
         raise UserError(
             f'no pair of {corpus.name} is left to train on: {counts["blank"]} have a blank side, {counts["too_long"]} '
-            f'are longer than {settings.source_slots} source or {settings.target_slots} target tokens; raise '
-            'data.source_length and data.target_length'
+            'are longer than data.source_length or data.target_length; raise these'
         )
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
