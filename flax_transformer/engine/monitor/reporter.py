@@ -13,7 +13,7 @@ from flax_transformer.common.quiet import say
 
 from .progress import describe_spike
 from .progress_bar import ProgressBar, TimeLeft, columns, is_terminal
-from .trackers import AppendFile, End, TensorBoardFile, Tracker
+from .trackers import AppendFile, TensorBoardFile, Tracker, ending
 
 METRICS_FILE = 'metrics.jsonl'
 _MOST_METRICS = 256 << 20  # bytes, some 600,000 records
@@ -146,7 +146,7 @@ class Reporter:
         self._bar.close()
         self._file.close()
         self._board.close()
-        self._tracker.close(End.of(error))
+        self._tracker.close(ending(error))
 
 
 class NoReporter:

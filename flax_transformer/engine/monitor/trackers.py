@@ -1,6 +1,5 @@
 """Where metrics go: files that survive a full disk, TensorBoard's among them, and Weights & Biases or MLflow."""
 
-import enum
 import errno
 import importlib.util
 import json
@@ -24,20 +23,12 @@ PROJECT = 'flax_transformer'  # unless $WANDB_PROJECT or $MLFLOW_EXPERIMENT_NAME
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class End(enum.Enum):
-    """How training ended."""
-
-    DONE = 'done'
-    STOPPED = 'stopped'  # somebody asked; it may be resumed
-    FAILED = 'failed'
-
-    @classmethod
-    def of(cls, error: BaseException | None) -> 'End':
-        """How training ended, by the exception that leaves it, if any."""
-        if error is None:
-            return cls.DONE
-        is_failure = isinstance(error, Exception) and interrupt_in(error) is None
-        return cls.FAILED if is_failure else cls.STOPPED
+def ending(error: BaseException | None) -> str:
+    """How training ended, in MLflow's words, by the exception that leaves it; KILLED: somebody asked."""
+    if error is None:
+        return 'FINISHED'
+    is_failure = isinstance(error, Exception) and interrupt_in(error) is None
+    return 'FAILED' if is_failure else 'KILLED'
 
 
 class Tracker:
@@ -62,8 +53,8 @@ class Tracker:
     def scalars(self, values: dict[str, float], step: int) -> None:
         self._send('scalars', values, step)
 
-    def close(self, end: End = End.DONE) -> None:
-        self._send('close', end)
+    def close(self, how: str) -> None:
+        self._send('close', how)
 
     def _send(self, method: str, *values: Any) -> None:
         if self._client is None:
@@ -102,8 +93,8 @@ class _Wandb:
     def scalars(self, values: dict[str, float], step: int) -> None:
         self._run.log(values, step=step)
 
-    def close(self, end: End) -> None:
-        self._run.finish(exit_code={End.DONE: 0, End.STOPPED: 255, End.FAILED: 1}[end])  # 255 is shown as killed
+    def close(self, how: str) -> None:
+        self._run.finish(exit_code={'FINISHED': 0, 'KILLED': 255, 'FAILED': 1}[how])  # 255 is shown as killed
 
 
 class _Mlflow:
@@ -131,9 +122,8 @@ class _Mlflow:
         now = int(1000 * time.time())
         self._client.log_batch(self.id, [self._metric(name, value, now, step) for name, value in values.items()])
 
-    def close(self, end: End) -> None:
-        status = {End.DONE: 'FINISHED', End.STOPPED: 'KILLED', End.FAILED: 'FAILED'}[end]
-        self._client.set_terminated(self.id, status=status)
+    def close(self, how: str) -> None:
+        self._client.set_terminated(self.id, status=how)
 
 
 CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
@@ -194,6 +184,7 @@ class TensorBoardFile:
 
     def __init__(self, folder: Path, *, first_step: int, say: Callable[[str], None]) -> None:
         """Hides events of earlier starts after `first_step`, where training resumes."""
+        from tensorboardX import summary
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
         from tensorboardX.record_writer import register_writer_factory
@@ -204,31 +195,24 @@ class TensorBoardFile:
         folder.mkdir(parents=True, exist_ok=True)
         register_writer_factory('appended', SimpleNamespace(open=open_file))
         self._writer = EventsWriter(f'appended:{folder}/events', f'.{os.getpid()}.{first_step}')
+        self._summary = summary
+        self._event = Event
         if first_step:
-            start = SessionLog(status=SessionLog.START)
-            self._writer.write_event(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
+            self._add(first_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        from tensorboardX import summary
-
-        self._add(summary.scalar(tag, value), step)
+        self._add(step, summary=self._summary.scalar(tag, value))
 
     def text(self, tag: str, text: str, step: int) -> None:
-        from tensorboardX import summary
-
-        self._add(summary.text(tag, text), step)
+        self._add(step, summary=self._summary.text(tag, text))
 
     def picture(self, tag: str, png: bytes, step: int) -> None:
-        from tensorboardX.proto.summary_pb2 import Summary
-
         width, height = struct.unpack('>II', png[16:24])  # a PNG's header
-        image = Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
-        self._add(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        image = {'height': height, 'width': width, 'colorspace': 4, 'encoded_image_string': png}
+        self._add(step, summary={'value': [{'tag': tag, 'image': image}]})
 
-    def _add(self, summary: Any, step: int) -> None:
-        from tensorboardX.proto.event_pb2 import Event
-
-        self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
+    def _add(self, step: int, **content: Any) -> None:
+        self._writer.write_event(self._event(wall_time=time.time(), step=step, **content))
 
     def close(self) -> None:
         self._writer.close()
