@@ -9,7 +9,7 @@ import pytest
 import flax_transformer
 from flax_transformer.cli import COMMANDS, main
 from flax_transformer.cli.completion import bash, fish, options_of_command, zsh
-from flax_transformer.cli.help import THEMES, options_of, short_help
+from flax_transformer.cli.help import options_of, short_help
 from flax_transformer.cli.options import note, progress_bar
 from flax_transformer.common import quiet
 from flax_transformer.config import CorpusConfig, RecurrentConfig
@@ -48,12 +48,6 @@ def test_every_option_of_a_command_has_a_text(command: str) -> None:
     listed = options_of_command(command)
     assert all(option.text for option in listed)
     assert len({option.flag for option in listed}) == len(listed)
-
-
-def test_each_field_of_a_theme_is_an_option_of_train_translate_or_serve() -> None:
-    known = {option.name for command in ('train', 'translate', 'serve') for option in options_of_command(command)}
-    known |= {f'model.{option.name}' for option in options_of(RecurrentConfig)}
-    assert {name for names in THEMES.values() for name in names} <= known
 
 
 @pytest.mark.parametrize('command', [name for name in COMMANDS if name not in WITHOUT_OPTIONS])

@@ -10,11 +10,8 @@ from flax_transformer.cli.train import huge_pages_hint
     ('variable', 'mode', 'library', 'is_named'),
     [
         ('', 'always [madvise] never', ('glibc', '2.36'), True),
-        ('glibc.malloc.arena_max=2', 'always [madvise] never', ('glibc', '2.36'), True),
-        ('glibc.malloc.hugetlb=0', 'always [madvise] never', ('glibc', '2.36'), False),
         ('glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2', 'always [madvise] never', ('glibc', '2.36'), False),
         ('', '[always] madvise never', ('glibc', '2.36'), False),  # the system decides
-        ('', 'always madvise [never]', ('glibc', '2.36'), False),
         ('', None, ('glibc', '2.36'), False),
         ('', 'always [madvise] never', ('glibc', '2.31'), False),  # the C library has no such setting
         ('', 'always [madvise] never', ('', ''), False),

@@ -117,12 +117,6 @@ def test_a_map_is_drawn_under_each_answer(call: Callable, monkeypatch: pytest.Mo
     assert error == f'{WELCOME}en> map 1\nen> en> \n'
 
 
-def test_a_map_needs_a_person(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(b'a\n')))
-    assert main(['translate', str(RUN), '--show-attention']) == 2
-    assert 'got input that is not a terminal' in capsys.readouterr().err
-
-
 PIECES = ['▁for', 'ty', '-', '▁two', '▁长句子', 'e\u0301', '\x07', '</s>']
 
 

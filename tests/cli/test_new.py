@@ -15,7 +15,6 @@ from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.cost import step_cost
 from flax_transformer.data.bitext.corpus import Pairs
-from flax_transformer.data.bitext.sources import read_validation
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
@@ -90,19 +89,6 @@ def test_given_sets_are_named_and_nothing_is_held_out(files: Path, capsys: pytes
     assert data.train == data.test == 'train.en,train.de'
     assert data.held_out == 0
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
-
-
-def test_ten_pairs_have_one_held_out_and_names_with_spaces_are_quoted(files: Path, capsys) -> None:
-    for language in WORDS:
-        lines = (files / f'train.{language}').read_text(encoding='utf-8').splitlines(keepends=True)
-        (files / f'my train.{language}').write_text(''.join(lines[:10]), encoding='utf-8')
-    assert main(['new', 'my own.py', '--no-measure', '--source', 'my train.en', '--target', 'my train.de']) == 0
-    out = capsys.readouterr().out
-    assert "flax-transformer train 'my own.py' --workdir 'runs/my own'\n" in out
-    assert "flax-transformer train 'my own.py' --workdir" in Path('my own.py').read_text()
-    config = load_config('my own.py')
-    (corpus,) = config.data.corpora
-    assert len(read_validation(corpus, config.data)) == 1
 
 
 def made(pairs: int) -> list[shared.Candidate]:

@@ -207,19 +207,18 @@ def test_records_are_numbered_within_their_file(translator: UpperCase, call: Cal
 
 
 @pytest.mark.parametrize(
-    ('argv', 'message'),
+    'argv',
     [
-        (('--input', 'in/none-*', '--output', 'out'), 'in/none-*'),
-        (('--input', 'in/part-*', '--output', 'in'), 'in/part-1.zst'),
-        (('--input', 'in/part-*', '--output', 'in/part-2'), 'in/part-2 is a file'),
-        (('--input', 'in/part-*'), '--output FOLDER'),
-        (('--output', 'out'), "--input 'part-*.zst'"),
-        (('--input', 'in/part-*', '--output', 'out', '--resume'), 'resumes'),
-        (('--input', 'in/part-*', '--output', 'out', '--alignments', 'x'), '--alignments'),
-        (('--input', 'in/part-*', '--output', 'out', '--shard', '0/2'), 'shards are numbered from 1'),
+        '--input in/none-* --output out',
+        '--input in/part-* --output in',
+        '--input in/part-* --output in/part-2',
+        '--input in/part-*',
+        '--output out',
+        '--input in/part-* --output out --resume',
+        '--input in/part-* --output out --alignments x',
+        '--input in/part-* --output out --shard 0/2',
     ],
 )
-def test_unfit_options_are_refused(files: Path, capsys, argv: tuple[str, ...], message: str) -> None:
-    assert main(['translate', str(RUN), '--shard', '1/2', *argv]) == 2
-    assert message in capsys.readouterr().err
+def test_unfit_options_are_refused(files: Path, argv: str) -> None:
+    assert main(['translate', str(RUN), '--shard', '1/2', *argv.split()]) == 2
     assert not Path('out').exists()

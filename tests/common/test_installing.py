@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 
 from flax_transformer.common import installing
-from flax_transformer.common.installing import install_command, pip_install
+from flax_transformer.common.installing import install_command
 
 REQUIRED = ['jax>=0.10', 'matplotlib>=3.8; extra == "plots"', "jax[cuda12]; extra == 'cuda'"]
 
@@ -24,7 +24,3 @@ def test_elsewhere_it_names_the_packages(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(importlib.metadata, 'requires', lambda name: REQUIRED)
     assert install_command('plots') == "pip install 'matplotlib>=3.8'"
     assert install_command('cuda') == "pip install 'jax[cuda12]'"
-
-
-def test_a_package_is_installed_by_one_command() -> None:
-    assert pip_install('--upgrade', 'sacrebleu[ja]') == "pip install --upgrade 'sacrebleu[ja]'"
