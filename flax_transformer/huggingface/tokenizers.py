@@ -237,9 +237,9 @@ class FairseqTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
-        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote.
+        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote. Raises UserError.
 
-        `kind` is its class in transformers, if tokenizer_config.json does not say. Raises UserError if it is unsound.
+        `kind` is its class in transformers, if tokenizer_config.json does not say.
         """
         settings = read_object(folder / SETTINGS_FILE)
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')

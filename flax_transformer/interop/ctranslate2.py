@@ -200,9 +200,8 @@ class CTranslate2Translator(Translator):
         limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
         for limit in sorted(set(limits), reverse=True):  # a call of CTranslate2 has one limit on the output
             chosen = [i for i, own in enumerate(limits) if own == limit]
-            results = self.engine.translate_batch(
-                [list(map(str, sources[i])) for i in chosen], max_decoding_length=limit, **self._options
-            )
+            pieces = [list(map(str, sources[i])) for i in chosen]
+            results = self.engine.translate_batch(pieces, max_decoding_length=limit, **self._options)
             for i, result in zip(chosen, results, strict=True):
                 translations[i] = self._translation(result)
             if asked.progress:

@@ -1,6 +1,6 @@
 """Exports a trained model as one program that needs neither this package nor Flax: StableHLO of `translate_ids`.
 
-An export is a folder; docs/how-to/export.md lists its files. Its load.py is `export_loader.py`.
+docs/how-to/export.md lists the files of the folder; its load.py is `export_loader.py`.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,27 +77,29 @@ def export_run(
         'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
     files['export.json'] = (json.dumps(description, indent=1, ensure_ascii=False) + '\n').encode()
-    partial = folder.with_name(folder.name + '.partial')
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    unfinished = folder.with_name(folder.name + '.partial')
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
     for name, content in files.items():
-        (partial / name).write_bytes(content)
-    partial.rename(folder)
+        (unfinished / name).write_bytes(content)
+    unfinished.rename(folder)
 
 
 def _files(translator: Translator, program: Exported, weights: dict[str, np.ndarray] | None) -> dict[str, bytes]:
-    files = {'program.bin': bytes(program.serialize()), 'load.py': Path(export_loader.__file__).read_bytes()}
-    if weights is not None:
-        file = io.BytesIO()
-        np.savez(file, **weights)
-        files['weights.npz'] = file.getvalue()
     tokenizer = translator.tokenizer.portable()
     pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
-    return files | {
+    files = {
+        'program.bin': bytes(program.serialize()),
+        'load.py': Path(export_loader.__file__).read_bytes(),
         'source.spm': tokenizer.source,
         'target.spm': tokenizer.target,
         'pieces.json': json.dumps(pieces, ensure_ascii=False).encode(),
     }
+    if weights is not None:
+        file = io.BytesIO()
+        np.savez(file, **weights)
+        files['weights.npz'] = file.getvalue()
+    return files
 
 
 def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[ModelConfig, Any]:
@@ -154,15 +157,16 @@ def lower(
 
     most = translator.decoding.max_source_tokens
     names = 'bsga' if phrases else 'bs'
-    constraints = (*(f'{name} >= 1' for name in names), f's <= {most}')
+    constraints = [*(f'{name} >= 1' for name in names), f's <= {most}']
     batch, slots, *sizes = jax_export.symbolic_shape(', '.join(names), constraints=constraints)
     shapes = [(batch, slots), *([(batch, *sizes, PHRASE_SLOTS)] if phrases else [])]
     inputs = [jax.ShapeDtypeStruct(shape, np.int32) for shape in shapes]
     if inside:
-        program = jax_export.export(jax.jit(lambda *inputs: translate(flat, *inputs)), platforms=platforms)(*inputs)
+        function = partial(translate, flat)
     else:
-        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()}
-        program = jax_export.export(jax.jit(translate), platforms=platforms)(shapes, *inputs)
+        function = translate
+        inputs.insert(0, {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in flat.items()})
+    program = jax_export.export(jax.jit(function), platforms=platforms)(*inputs)
     # JAX writes StableHLO for readers up to four weeks old.
     older = mlir.serialize_portable_artifact(program.mlir_module(), _STABLEHLO, True)
     return replace(program, mlir_module_serialized=older)
@@ -186,10 +190,9 @@ def _description(
     arguments = ['weights: the arrays of weights.npz by name'] if weights == 'beside' else []
     arguments.append(f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}')
     if phrases:
-        arguments.append(
-            'required: ids of phrases in alternatives, int32 [b, phrases, alternatives, phrase_slots], then -1'
-        )
-    slots = f'{decoding.max_tokens}' if decoding.max_tokens else f's + {decoding.max_extra_tokens}'
+        shape = '[b, phrases, alternatives, phrase_slots]'
+        arguments.append(f'required: ids of phrases in alternatives, int32 {shape}, then -1')
+    slots = str(decoding.max_tokens or f's + {decoding.max_extra_tokens}')
     return {
         'format': FORMAT,
         'jax': jax.__version__,

@@ -53,13 +53,13 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         service.batcher.stop()
 
     async def health(request: Request) -> Response:
-        if service.batcher.failure is not None:
-            return JSONResponse({'status': 'failed', 'reason': service.batcher.failure}, 503)
+        batcher = service.batcher
+        if batcher.failure is not None:
+            return JSONResponse({'status': 'failed', 'reason': batcher.failure}, 503)
+        status = 'ok' if batcher.is_warm else 'warming up'
         if service.is_draining:
-            return JSONResponse({'status': 'stopping'}, 503)
-        if not service.batcher.is_warm:
-            return JSONResponse({'status': 'warming up'}, 503)
-        return JSONResponse({'status': 'ok'})
+            status = 'stopping'
+        return JSONResponse({'status': status}, 200 if status == 'ok' else 503)
 
     async def metrics(request: Request) -> Response:
         text = prometheus_client.generate_latest(service.metrics.registry)
@@ -81,9 +81,9 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
 
 
 class Server(uvicorn.Server):
-    """Serves until SIGTERM or Ctrl-C; then refuses new requests and finishes those that were admitted.
+    """Serves until SIGTERM or Ctrl-C, or until some moments after the thread that translates has failed.
 
-    Also ends, some moments later, when the thread that translates has failed.
+    Then refuses new requests and finishes those that were admitted.
     """
 
     def __init__(self, service: Service, *, cors_origins: Sequence[str] = ()) -> None:

@@ -28,10 +28,13 @@ class Gone(Exception):
 
 
 class Fields(dict[str, Any]):
-    """Values by name; a list where JSON gives one, or a form or a query repeats the name."""
+    """Values by name; a list where JSON gives one, or a form or a query repeats the name.
+
+    Methods raise Refused for a value of another kind.
+    """
 
     def texts(self, name: str) -> list[str]:
-        """All values of a field that must be there. Raises Refused."""
+        """All values of a field that must be there."""
         if name not in self:
             raise Refused(400, f'Invalid request: missing {name} parameter')
         values = self[name] if isinstance(self[name], list) else [self[name]]
@@ -40,7 +43,7 @@ class Fields(dict[str, Any]):
         return [as_text(value)[0] for value in values]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a field, or the default; without one it must not be empty. Raises Refused."""
+        """The value of a field, or the default; without one it must not be empty."""
         if default is not None and name not in self:
             return default
         (value, *others) = self.texts(name)
@@ -51,7 +54,7 @@ class Fields(dict[str, Any]):
         return value
 
     def choice(self, name: str, *allowed: str) -> str:
-        """The value of a field, by default the first one allowed. Raises Refused."""
+        """The value of a field, by default the first one allowed."""
         if (value := self.text(name, allowed[0])) not in allowed:
             raise Refused(400, f'{name}={value[:20]!r}: expected {", ".join(filter(None, allowed))}')
         return value
@@ -61,14 +64,12 @@ class Fields(dict[str, Any]):
         return ','.join(self.texts(name)).split(',') if name in self else []
 
     def number(self, name: str, default: int) -> int:
-        """A whole number, in JSON or as text. Raises Refused."""
         value = str(self.get(name, default))
         if not re.fullmatch('[0-9]{1,9}', value):
             raise Refused(400, f'{name}={value[:20]}: expected a whole number of at least 0')
         return int(value)
 
     def objects(self, name: str) -> list['Fields']:
-        """The objects of a list in JSON. Raises Refused."""
         values = self.get(name)
         if not values or not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise Refused(400, f'{name}: expected a list of objects')

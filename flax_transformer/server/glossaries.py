@@ -20,7 +20,7 @@ Pair = tuple[str | None, str]  # source and target language
 
 @dataclass
 class StoredGlossary:
-    """What clients call a glossary: terms for a pair of languages or, in version 3, for several."""
+    """Terms for a pair of languages or, in version 3, for several."""
 
     name: str
     by_pair: dict[Pair, Glossary]
@@ -38,7 +38,7 @@ class StoredGlossary:
 
 
 def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
-    """The glossary that a request names, and the pair of languages, or the first if it names none. Raises Refused."""
+    """The glossary that a request names, and its pair of languages, by default the first. Raises Refused."""
     identifier = fields.text('glossary_id')
     if (stored := service.glossaries.get(identifier)) is None:
         raise Refused(404, f'{identifier[:80]} is no glossary here; /v3/glossaries lists what there is')
@@ -95,7 +95,7 @@ async def delete(service: Service, request: Request) -> Response:
 
 
 async def entries(service: Service, request: Request) -> Any:
-    """Terms and translations as TSV; in version 3 those of a pair of languages, within JSON."""
+    """Terms and translations as TSV; in version 3 within JSON."""
     fields = await service.read(request)
     stored, pair = find(service, fields)
     if 'source_lang' not in fields:

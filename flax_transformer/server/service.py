@@ -52,7 +52,7 @@ class Reply(NamedTuple):
 
 
 class Service:
-    """What all APIs of the server share."""
+    """What all APIs share."""
 
     def __init__(self, served: Served, limits: Limits, keys: Sequence[str] = ()) -> None:
         self.served = served
@@ -82,7 +82,6 @@ class Service:
         return fields
 
     def texts(self, fields: Fields, name: str) -> list[str]:
-        """The texts of a request. Raises Refused for more than it may have."""
         texts = fields.texts(name)
         self._refuse_more(len(texts), 'texts')
         self._refuse_more(sum(map(len, texts)), 'characters')
@@ -105,20 +104,17 @@ class Service:
         alternatives: int = 0,
         alignment: bool = False,
     ) -> list[Reply]:
-        """A reply to each text; all are admitted or none. Without a source, each text's is detected.
-
-        Raises Refused, Gone, or UserError.
-        """
+        """A reply to each text; all are admitted or none. Without a source, each text's is detected."""
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
         directions = self.served.directions(texts, source, target)
         parts_of = [split(text) for text in texts]
-        self._refuse_more(sum(isinstance(part, Marked) for parts in parts_of for part in parts), 'lines')
+        lines_of = [[part for part in parts if isinstance(part, Marked)] for parts in parts_of]
+        self._refuse_more(sum(map(len, lines_of)), 'lines')
         jobs = []
-        for parts, (direction, _) in zip(parts_of, directions, strict=True):
+        for lines, (direction, _) in zip(lines_of, directions, strict=True):
             translator = direction.every if alternatives else direction.best
             call = partial(translate_marked, translator, glossary=glossary, alignment=alignment)
-            lines = [part for part in parts if isinstance(part, Marked)]
             jobs += self._jobs(direction, lines, call, (translator, glossary, alignment))
         done = iter(await self._run(request, jobs, sum(map(len, texts))))
         replies = []
@@ -134,8 +130,7 @@ class Service:
             return [call(line.text) for line in lines]
 
         jobs = self._jobs(direction, [Marked(line)], call_each, object())
-        (result,) = await self._run(request, jobs, len(line))
-        return result
+        return (await self._run(request, jobs, len(line)))[0]
 
     def _jobs(self, direction: Direction, lines: list[Marked], call: Callable, key: Hashable) -> list[Job]:
         buckets = direction.best.decoding.buckets

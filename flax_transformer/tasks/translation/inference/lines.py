@@ -49,10 +49,7 @@ def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int,
 
 
 def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]]]:
-    """The white space before the first sentence, and each sentence with the white space after it; joined, the line.
-
-    By sentencex's rules for the language.
-    """
+    """The white space before the first sentence, and each sentence with the white space after it, by sentencex."""
     import sentencex  # slow, and not for lines
 
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
@@ -73,7 +70,7 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:
-    """Cuts a line into parts of at most `limit` tokens by `count`: after sentences, else clauses, words, anywhere."""
+    """A line in parts of at most `limit` tokens by `count`, cut after sentences, else clauses, words, anywhere."""
     if count(line) <= limit:
         return [line]
     return [part.strip() for part in _split(line, count, limit, _SEAMS) if not is_blank(part)]

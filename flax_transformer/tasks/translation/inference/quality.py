@@ -96,7 +96,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Computes `quality` and `word_quality` of translations; for one model, and any search."""
+    """Computes `quality` and `word_quality` for one model, and any search."""
 
     sentence: Regression
     word: Regression
@@ -157,15 +157,15 @@ class Calibration:
         if not file.exists():
             return None
         with naming_damage(file, 'calibrate the run again, or remove it'):
-            found = dict(parse_json(read_limited(file)))
-            if found['format'] != FORMAT:
-                raise UserError(f'{file} has format {found["format"]!r}, expected {FORMAT}; calibrate the run again')
-            return cls(_read(found['sentence'], 7), _read(found['word'], 6), int(found['sentences']))
+            content = dict(parse_json(read_limited(file)))
+            if content['format'] != FORMAT:
+                raise UserError(f'{file} has format {content["format"]!r}, expected {FORMAT}; calibrate the run again')
+            return cls(_read(content['sentence'], 7), _read(content['word'], 6), int(content['sentences']))
 
 
-def _read(found: Any, count: int) -> Regression:
-    weights = np.array(found['weights'], np.float64)
-    bias = float(found['bias'])
+def _read(parts: Any, count: int) -> Regression:
+    weights = np.array(parts['weights'], np.float64)
+    bias = float(parts['bias'])
     if weights.shape != (count,) or not np.isfinite([*weights, bias]).all():
         raise ValueError(f'expected {count} weights and a bias')
     return Regression(tuple(weights.tolist()), bias)

@@ -140,7 +140,7 @@ class Translator(Streams):
     from_marian = from_huggingface
 
     def _loaded(self, read: Callable[[], Any]) -> Self:
-        """This translator, the only holder of its parameters; they are freed if its programs take others."""
+        """This translator, which alone holds its parameters; frees them if its programs take others."""
         self._read = read
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
@@ -150,7 +150,7 @@ class Translator(Streams):
         return self
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
-        """The same translator, with its compiled programs and other parameters of the same shapes."""
+        """The same translator and compiled programs with other parameters of the same shapes."""
         decoding = replace(self.decoding, target_language=target_language or self.decoding.target_language)
         return self._like(params, decoding, programs=self.programs)
 
@@ -178,7 +178,7 @@ class Translator(Streams):
 
     @property
     def params(self) -> Any:
-        """The parameters, float32; read again from where they came if they were freed."""
+        """The parameters, float32; read again if they were freed."""
         return self._read() if self._params is None else self._params
 
     @cached_property
@@ -251,19 +251,16 @@ class Translator(Streams):
         self.programs.check_lengths('line', [line.text for line in split], longest)
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
-        if self.calibration:
-            pairs = zip(translations, map(len, sources), strict=True)
-            translations = [self.calibration.judged(*pair) for pair in pairs]
-        result = joined_lines(split, translations, sources)
+        result = joined_lines(split, self._judged(translations, sources), sources)
         result.num_compilations = self.runner.num_compilations - before
         return result[0] if is_single else result
 
     def _split(self, line: str | bytes) -> Line:
-        def count_tokens(text: str) -> int:
-            return len(self._encode([text])[0])
-
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
-        return split_into_parts(line, count_tokens, self.programs.max_source_tokens, language)
+        return split_into_parts(line, self._count_tokens, self.programs.max_source_tokens, language)
+
+    def _count_tokens(self, text: str) -> int:
+        return len(self._encode([text])[0])
 
     def _encode_prefixes(self, split: Sequence[Line], prefixes: Sequence[str | bytes | None]) -> list[list[int]]:
         texts = _texts(prefix or '' for prefix in prefixes)
@@ -324,14 +321,16 @@ class Translator(Streams):
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)
         self.programs.check_numbers(self.weights, (total for total, _ in scored))
         links = self._links(*columns) if alignment else [None] * len(sources)
-        result = Translations()
-        for target, source, ids, (total, gains), link in zip(targets, *columns, scored, links, strict=True):
+        translations = []
+        for target, ids, (total, gains), link in zip(targets, columns[1], scored, links, strict=True):
             translation = make_translation(self.tokenizer, ids, total, gains[: len(ids)], is_finished=True)
-            translation = replace(translation, text=target, alignment=link)
-            if self.calibration:
-                translation = self.calibration.judged(translation, len(source))
-            result.append(translation)
-        return result
+            translations.append(replace(translation, text=target, alignment=link))
+        return Translations(self._judged(translations, columns[0]))
+
+    def _judged(self, translations: list[Translation], sources: Sequence[Sequence[int]]) -> list[Translation]:
+        if not self.calibration:
+            return translations
+        return [self.calibration.judged(*pair) for pair in zip(translations, map(len, sources), strict=True)]
 
     def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
         """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: a tag if the model has tags, EOS, padding.
@@ -344,7 +343,7 @@ class Translator(Streams):
         return self.runner.padded(ids)
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of target text, with the tag of the target language if targets begin with it."""
+        """Ids of target text, after the tag of the target language if targets begin with it."""
         first = [] if self.first_id is None else [self.first_id]
         return [[*first, *ids] for ids in self.tokenizer.encode_target(texts)]
 
