@@ -16,27 +16,15 @@ from flax_transformer.common.config_json import section_classes
 
 # Fields of configs in the short help; each command shows those that it has, after its own options.
 THEMES = {
-    'data': (
-        *('data.train', 'data.validation', 'data.held_out', 'data.test'),
-        *('data.source_language', 'data.target_language', 'data.root'),
-    ),
-    'model': (
-        *('model.vocab_size', 'model.d_model', 'model.num_heads', 'model.d_ff', 'model.num_encoder_layers'),
-        *('model.num_decoder_layers', 'model.dropout_rate', 'model.cell', 'model.hidden_size'),
-    ),
-    'training': (
-        *('training.steps', 'training.tokens_per_step', 'training.evaluate_every', 'training.patience'),
-        'optimizer.learning_rate',
-    ),
-    'decoding': (
-        *('decoding.beam_width', 'decoding.alpha', 'decoding.max_extra_tokens', 'decoding.batch_tokens'),
-        *('decoding.weights', 'decoding.target_language'),
-    ),
-    'limits': (
-        *('limits.max_requests', 'limits.max_texts', 'limits.max_characters', 'limits.max_alternatives'),
-        *('limits.max_wait', 'limits.drain'),
-    ),
-    'devices': ('parallel.num_devices', 'parallel.strategy', 'model.dtype'),
+    'data': 'train validation held_out test source_language target_language root',
+    'model': 'vocab_size d_model num_heads d_ff num_encoder_layers num_decoder_layers dropout_rate cell hidden_size',
+    'training': 'steps tokens_per_step evaluate_every patience optimizer.learning_rate',
+    'decoding': 'beam_width alpha max_extra_tokens batch_tokens weights target_language',
+    'limits': 'max_requests max_texts max_characters max_alternatives max_wait drain',
+    'devices': 'parallel.num_devices parallel.strategy model.dtype',
+}
+THEMES = {
+    theme: [name if '.' in name else f'{theme}.{name}' for name in names.split()] for theme, names in THEMES.items()
 }
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}  # left out where a whole config is taken
 _ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern

@@ -110,7 +110,7 @@ def test_quiet_leaves_out_notes_and_bars_but_not_errors(capsys, monkeypatch) -> 
         raise flax_transformer.UserError('a mistake')
 
     monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
-    monkeypatch.setattr('flax_transformer.cli.score.main', command)
+    monkeypatch.setattr('flax_transformer.cli.quality.score', command)
     for argv in (['score', '-q'], ['--quiet', 'score']):
         assert main(argv) == 2
         assert capsys.readouterr().err == 'flax-transformer: a mistake\n'
