@@ -1,23 +1,18 @@
 """The commands `score`, `calibrate`, `analyze` and `compare`: how good translations are."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
-from flax_transformer.common.errors import UserError
-from .lines import CHUNK, LineWriter, to_json
-from .options import ToTranslate, open_translator, parse, positional, progress_bar
-from dataclasses import dataclass, field
-from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.tasks.translation.evaluate import check_files
-from .options import OfCheckpoint, ToTranslate, open_translator, parse, progress_bar
 import json
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
 from flax_transformer.common.errors import UserError, visible
-from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
-from typing import TYPE_CHECKING
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config import ParallelConfig
-from .options import parse, positional, progress_bar, read_run_config
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.tasks.translation.evaluate import check_files, read_set, tokens_of
+
+from .lines import CHUNK, LineWriter, to_json
+from .options import OfCheckpoint, ToTranslate, open_translator, parse, positional, progress_bar, read_run_config
 
 if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import References
