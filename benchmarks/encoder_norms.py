@@ -20,7 +20,7 @@ from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.optimizer import make_optimizer
 from flax_transformer.engine.task_value import Recipe
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.embedding import Embeddings
 from flax_transformer.tasks.translation import config as translation
 from flax_transformer.tasks.translation import run as translation_run
 from flax_transformer.tasks.translation.task import TranslationTask, loss_sums, with_dtype
@@ -192,12 +192,9 @@ class NormedTransformer(Transformer):
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)
-        dtype = jnp.dtype(config.dtype)
-        self.set_up_embeddings(
-            lambda size: Embedding(size, config.d_model, config.pad_id, config.scale_embedding, config.pad_row, dtype)
-        )
-        self.source_positions = Positions(config.d_model, config.positions, config.max_length, dtype)
-        self.target_positions = Positions(config.d_model, config.positions, config.max_length, dtype)
+        self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))
+        nn.share_scope(self, self.embeddings)
+        self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
         self.source_norm = self.target_norm = None
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.norm)  # Linen refuses a second module of this name, after super().setup()

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.ops.product import add_to_rows, product, products
+from .product import add_to_rows, product, products
 
 
 class Dense(nn.Module):

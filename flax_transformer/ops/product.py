@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from flax_transformer.ops.int8 import Quantized, int8_product
+from .int8 import Quantized, int8_product
 
 
 class Rounded(NamedTuple):

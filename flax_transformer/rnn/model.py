@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
+from flax_transformer.ops.embedding import Embeddings
 from flax_transformer.ops.flops import Flops
 from flax_transformer.ops.product import resolve_dtype
 
@@ -21,30 +21,30 @@ from .decoder import Decoder, Source
 from .layers import GATES, BidirectionalLayer
 
 
-class AttentionRNN(TiedEmbeddings):
+class AttentionRNN(nn.Module):
     config: RecurrentConfig
+    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+
     max_positions = None  # any length
+    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config
         dtype = jnp.dtype(config.dtype)
-
-        def embedding(vocab_size: int) -> Embedding:
-            return Embedding(vocab_size, config.d_model, config.pad_id, dtype=dtype)
-
-        self.set_up_embeddings(embedding)
+        self.embeddings = Embeddings(config, dtype=dtype)
+        nn.share_scope(self, self.embeddings)
         widths = [config.d_model, *[2 * config.hidden_size] * (config.num_encoder_layers - 1)]
         self.encoder = [BidirectionalLayer(width, config.hidden_size, config.cell, dtype) for width in widths]
         self.decoder = Decoder(config)
         self.dropout = Dropout(config.dropout_rate)
 
-    def _embed(self, side: str, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
-        return self.dropout(self.embedding_of(side)(tokens), deterministic=deterministic)
+    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
+        return self.project(self.hidden(source, target_in, **keywords))
 
     def read(self, source: jax.Array, segments: jax.Array | None = None, *, deterministic: bool = True) -> Source:
         """What the encoder makes of source ids [B, S]; packed rows come with segments [B, S] (from 1; 0 is padding)."""
         segments = (source != self.config.pad_id).astype(jnp.int32) if segments is None else segments
-        x = self._embed('source', source, deterministic)
+        x = self.dropout(self.embeddings.source(source), deterministic=deterministic)
         run = lambda layer, x: layer(x, segments)
         for layer in self.encoder:
             x = self.dropout((nn.remat(run) if self.remat else run)(layer, x), deterministic=deterministic)
@@ -69,22 +69,29 @@ class AttentionRNN(TiedEmbeddings):
         read = self.read(source, source_segments, deterministic=deterministic)
         segments = jnp.ones_like(target_in) if target_segments is None else target_segments
         run = lambda decoder, x, read: decoder(x, read, segments, deterministic=deterministic)
-        x = self._embed('target', target_in, deterministic)
+        x = self.dropout(self.embeddings.target(target_in), deterministic=deterministic)
         x = (nn.remat(run) if self.remat else run)(self.decoder, x, read)
         return self.dropout(x, deterministic=deterministic)
 
+    def project(self, x: jax.Array) -> jax.Array:
+        return self.embeddings.logits(x)
+
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
         """The attention [1, B, 1, T, S]; without one, half to the first and half to the last word, which are read."""
-        x, read = self._embed('target', target_in), self.read(source)
-        _, _, attention = self.decoder.first_layer(x, read, jnp.ones_like(target_in))
+        x = self.embeddings.target(target_in)
+        _, _, attention = self.decoder.first_layer(x, self.read(source), jnp.ones_like(target_in))
         return attention[None, :, None]
 
     def start(self, source: jax.Array) -> DecodeState:
         return self.decoder.start(self.read(source))
 
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        logits, _, state = self.decode_with_attention(tokens, state)
+        return logits, state
+
     def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """As `decode`, with the attention [N, S] over the source in between."""
-        x, weights, state = self.decoder.decode(self._embed('target', tokens), state)
+        x, weights, state = self.decoder.decode(self.embeddings.target(tokens), state)
         return self.project(x), weights, state
 
 

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import mixed_einsum, rounded_softmax
-from flax_transformer.transformer.cache import KVCache
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.variants import additive, fused_attention
 
-# Scores of a head; where there are more, they are computed for some queries at a time. No sentence has so many, but a
-# line of a validation set may be a whole document: with 8,000 tokens it would take gigabytes.
+from .cache import KVCache
+from .config import TransformerConfig
+from .variants import additive, fused_attention
+
+# More scores of a head than this are computed for some queries at a time. No sentence has so many, but a line of a
+# validation set may be a whole document: 8,000 tokens would take gigabytes.
 MOST_SCORES = 1 << 21
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
@@ -79,9 +80,9 @@ def attention(
 
 
 def attention_by_parts(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, width: int, score: Score
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, *, width: int, **options: Any
 ) -> jax.Array:
-    """`attention` with the scores of only `width` <= T queries in memory at once."""
+    """`attention` with the scores of only `width` <= T queries in memory at once; it has no gradient."""
     length = q.shape[1]
 
     def add(number: jax.Array, out: jax.Array) -> jax.Array:
@@ -91,32 +92,20 @@ def attention_by_parts(
             return jax.lax.dynamic_slice_in_dim(x, first, width, axis)
 
         own_mask = mask if mask is None or mask.shape[2] == 1 else part(mask, 2)
-        some = attention(part(q, 1), k, v, own_mask, score=score)
-        return jax.lax.dynamic_update_slice_in_dim(out, some, first, 1)
+        values = attention(part(q, 1), k, v, own_mask, **options)
+        return jax.lax.dynamic_update_slice_in_dim(out, values, first, 1)
 
     return jax.lax.fori_loop(0, -(-length // width), add, jnp.zeros((*q.shape[:3], v.shape[3]), v.dtype))
 
 
-def substitute(queries: int, keys: int, is_fused: bool, deterministic: bool) -> Callable[..., jax.Array] | None:
-    """What stands in for `attention` over so many queries and keys, with equal results; None: nothing does."""
+def choose_attention(queries: int, keys: int, *, is_fused: bool, deterministic: bool) -> Callable[..., jax.Array]:
+    """`attention`, or what stands in for it over so many queries and keys, with equal results."""
     if is_fused:
-
-        def fused(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, **_: Any) -> jax.Array:
-            return fused_attention(q, k, v, mask)  # the config refuses other scores, and dropout
-
-        return fused
-
+        return fused_attention
     has_known_lengths = isinstance(queries, int) and isinstance(keys, int)  # symbolic in an export
     if deterministic and has_known_lengths and queries * keys > MOST_SCORES:
-        width = min(max(MOST_SCORES // keys, 1), queries)
-
-        def by_parts(
-            q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, *, score: Score, **_: Any
-        ) -> jax.Array:
-            return attention_by_parts(q, k, v, mask, width, score)
-
-        return by_parts
-    return None
+        return partial(attention_by_parts, width=min(max(MOST_SCORES // keys, 1), queries))
+    return attention
 
 
 def padding_mask(tokens: jax.Array, pad_id: int) -> jax.Array:
@@ -178,21 +167,33 @@ class MultiHeadAttention(nn.Module):
         # One Glorot draw for each matrix: a fused one would get the wrong fan-out.
         projection = partial(Dense, use_bias=self.use_bias, dtype=self.dtype)
         width = self.num_heads * self.head_dim
-        self.query, self.key, self.value = (projection(self.d_model, width) for _ in range(3))
+        self.query = projection(self.d_model, width)
+        self.key = projection(self.d_model, width)
+        self.value = projection(self.d_model, width)
         self.output = projection(width, self.d_model)
+        self.weight_dropout = Dropout(self.dropout_rate)
+
         if self.score == 'additive':
             init = nn.initializers.normal(self.head_dim**-0.5)
             weight = self.param('score_weight', init, (self.num_heads, self.head_dim), jnp.float32)
             self.score_function = partial(additive, weight=weight)
         else:
             self.score_function = {'scaled_dot': scaled_dot, 'dot': dot}[self.score]
-        self.weight_dropout = Dropout(self.dropout_rate)
 
-    def _split(self, x: jax.Array) -> jax.Array:
-        return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
+    def __call__(
+        self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
+    ) -> jax.Array:
+        """Attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
+        if memory is x:
+            q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
+        else:
+            k, v = self.project_memory(memory)
+            q = self._split(self.query(x))
 
-    def _join(self, heads: jax.Array) -> jax.Array:
-        return self.output(heads.reshape(*heads.shape[:-2], -1))
+        drops = self.dropout_rate and not deterministic
+        dropout = partial(self.weight_dropout, deterministic=False) if drops else None
+        attend = choose_attention(q.shape[1], k.shape[1], is_fused=self.is_fused, deterministic=deterministic)
+        return self._join(attend(q, k, v, mask, score=self.score_function, dropout=dropout))
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
@@ -200,33 +201,11 @@ class MultiHeadAttention(nn.Module):
         return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys, for inspection."""
+        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys [B, S, H, K]."""
         return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
 
-    def attend(
-        self, x: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool = True
-    ) -> jax.Array:
-        """Attention [B, T, D] of x [B, T, D] over projected keys and values [B, S, H, K]."""
-        return self._attend(self._split(self.query(x)), k, v, mask, deterministic)
-
-    def _attend(
-        self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, deterministic: bool
-    ) -> jax.Array:
-        compute = substitute(q.shape[1], k.shape[1], self.is_fused, deterministic) or attention
-        dropout = partial(self.weight_dropout, deterministic=deterministic)
-        return self._join(compute(q, k, v, mask, score=self.score_function, dropout=dropout))
-
-    def __call__(
-        self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
-    ) -> jax.Array:
-        """Attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
-        if memory is not x:
-            return self.attend(x, *self.project_memory(memory), mask, deterministic)
-        q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
-        return self._attend(q, k, v, mask, deterministic)
-
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """What `attend` would without dropout, from a cache, and the weights [B, H, T, S]."""
+        """Attention [B, T, D] of x [B, T, D] over a cache, without dropout, and its weights [B, H, T, S]."""
         weights = self.weights(x, cache.keys(self.num_heads), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
@@ -240,3 +219,9 @@ class MultiHeadAttention(nn.Module):
         # `side_by_side` would stack the kernels again for each token.
         cache = cache.put(self._split(self.key(x)), self._split(self.value(x)), position)
         return self.attend_cached(x, cache, visible)[0], cache
+
+    def _split(self, x: jax.Array) -> jax.Array:
+        return x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
+
+    def _join(self, heads: jax.Array) -> jax.Array:
+        return self.output(heads.reshape(*heads.shape[:-2], -1))

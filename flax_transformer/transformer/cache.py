@@ -26,11 +26,11 @@ class KVCache(NamedTuple):
 
     @classmethod
     def packed(cls, k: jax.Array, v: jax.Array) -> 'KVCache':
-        """Returns a cache of k and v [B, S, H, K]."""
+        """A cache of k and v [B, S, H, K]."""
         return cls(_keys_first(k), _heads_first(v))
 
     def keys(self, num_heads: int) -> jax.Array:
-        """Returns keys [B, S, H, K]. XLA moves nothing: a product with queries reads what is stored."""
+        """Keys [B, S, H, K]. XLA moves nothing: a product with queries reads what is stored."""
         return jnp.moveaxis(self.k.reshape(-1, num_heads, *self.k.shape[1:]), 3, 1)
 
     @property
@@ -38,7 +38,7 @@ class KVCache(NamedTuple):
         return self.v.shape[1]
 
     def with_room(self, slots: int) -> 'KVCache':
-        """Returns the cache with `slots` slots; new ones are zero."""
+        """The cache with `slots` slots; new ones are zero."""
 
         def grown(x: jax.Array, axis: int) -> jax.Array:
             new = jnp.zeros((*x.shape[:axis], slots, *x.shape[axis + 1 :]), x.dtype)
@@ -47,7 +47,7 @@ class KVCache(NamedTuple):
         return KVCache(grown(self.k, 2), grown(self.v, 1))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
-        """Returns the cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
+        """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
         first = position * k.shape[1]
         k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
         update = jax.lax.dynamic_update_slice_in_dim
@@ -55,7 +55,7 @@ class KVCache(NamedTuple):
 
 
 def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:
-    """Returns a mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
+    """A mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
 
     A slot belongs to a position and to one of its W hypotheses. `ancestry` [B, W, >= L] says whose slot a hypothesis
     reads at each earlier position, so that nothing is copied when beams are reordered.
@@ -63,10 +63,12 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
     >>> visible_slots(3, 1, jnp.array([[[1, 9, 9], [0, 9, 9]]]), width=2)[0, 0].astype(int).tolist()
     [[0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]
     """
-    slots, own = jnp.arange(length), jnp.arange(width)
+    slots = jnp.arange(length)
+    own = jnp.arange(width)
     is_written = slots <= position
     if width == 1:
         return is_written[None, None, None]
+
     whose = jnp.broadcast_to(own[None, :, None], (1, width, length))
     if ancestry is not None:
         whose = jnp.where((slots == position)[None, None], whose, ancestry[:, :, :length])
@@ -75,10 +77,10 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
 
 
 def _heads_first(x: jax.Array) -> jax.Array:
-    """Returns [B * H, S, K] from [B, S, H, K]: a batch of matrices."""
+    """[B * H, S, K] from [B, S, H, K]: a batch of matrices."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
 def _keys_first(x: jax.Array) -> jax.Array:
-    """Returns [B * H, K, S] from [B, S, H, K]."""
+    """[B * H, K, S] from [B, S, H, K]."""
     return jnp.moveaxis(x, 1, 3).reshape(-1, x.shape[3], x.shape[1])

@@ -1,6 +1,5 @@
 """The decoder, on whole sentences and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -8,12 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
-from flax_transformer.transformer.attention import MultiHeadAttention
-from flax_transformer.transformer.cache import KVCache, visible_slots
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.layers import FeedForward, Residual, final_norm
 
-Memory = tuple[jax.Array, jax.Array]  # keys and values [B, S, H, K] of the source for one layer's cross-attention
+from .attention import MultiHeadAttention
+from .cache import KVCache, visible_slots
+from .config import TransformerConfig
+from .layers import FeedForward, Residual, Sublayer, final_norm, run_layers
 
 
 class DecoderLayer(nn.Module):
@@ -30,59 +28,80 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = Residual.of(self.config)
 
     def _sublayers(
-        self,
-        x: jax.Array,
-        attend_self: Callable[[jax.Array], jax.Array],
-        attend_memory: Callable[[jax.Array], jax.Array],
-        deterministic: bool,
+        self, x: jax.Array, attend_self: Sublayer, attend_memory: Sublayer, deterministic: bool = True
     ) -> jax.Array:
+        def transform(x: jax.Array) -> jax.Array:
+            return self.feed_forward(x, deterministic=deterministic)
+
         x = self.self_residual(x, attend_self, deterministic=deterministic)
         x = self.cross_residual(x, attend_memory, deterministic=deterministic)
-        transform = lambda x: self.feed_forward(x, deterministic=deterministic)
         return self.feed_forward_residual(x, transform, deterministic=deterministic)
-
-    def project_memory(self, memory: jax.Array) -> Memory:
-        return self.cross_attention.project_memory(memory)
 
     def __call__(
         self,
         x: jax.Array,
-        memory: Memory,
+        memory: jax.Array,
         self_mask: jax.Array,
         memory_mask: jax.Array,
         *,
         deterministic: bool = True,
-        seen: list[jax.Array] | None = None,
     ) -> jax.Array:
-        """Returns x [B, T, D] after the layer, all positions at once; adds attention over the memory to `seen`."""
-        attend_self = lambda x: self.self_attention(x, x, self_mask, deterministic=deterministic)
+        """x [B, T, D] after the layer, all positions at once, over memory [B, S, D]."""
+
+        def attend_self(x: jax.Array) -> jax.Array:
+            return self.self_attention(x, x, self_mask, deterministic=deterministic)
 
         def attend_memory(x: jax.Array) -> jax.Array:
-            if seen is not None:
-                seen.append(self.cross_attention.weights(x, memory[0], memory_mask))
-            return self.cross_attention.attend(x, *memory, memory_mask, deterministic)
+            return self.cross_attention(x, memory, memory_mask, deterministic=deterministic)
 
         return self._sublayers(x, attend_self, attend_memory, deterministic)
 
-    def decode(
-        self, x: jax.Array, cache: KVCache, visible: jax.Array, memory: KVCache, shared: 'Shared', position: jax.Array
-    ) -> tuple[jax.Array, KVCache, jax.Array]:
-        """Returns one new position x [B, W, D] after the layer, the cache with it, and its attention [B, H, W, S]."""
-        written, seen = [], []
+    def project_memory(self, memory: jax.Array) -> KVCache:
+        """Keys and values of memory [B, S, D], as each decoded position reads them."""
+        return KVCache.packed(*self.cross_attention.project_memory(memory))
 
-        def attend_self(x: jax.Array) -> jax.Array:
-            out, longer = self.self_attention.decode(x, cache, position, visible)
-            written.append(longer)
-            return out
+    def with_weights(
+        self, x: jax.Array, memory: KVCache, memory_mask: jax.Array, attend_self: Sublayer
+    ) -> tuple[jax.Array, jax.Array]:
+        """x [B, T, D] after the layer, without dropout, and its attention over the memory [B, H, T, S]."""
+        weights = None
 
         def attend_memory(x: jax.Array) -> jax.Array:
-            # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
-            out, weights = self.cross_attention.attend_cached(x, memory, shared.mask)
-            seen.append(weights)
+            nonlocal weights
+            out, weights = self.cross_attention.attend_cached(x, memory, memory_mask)
             return out
 
-        x = self._sublayers(x, attend_self, attend_memory, True)
-        return x, written[0], seen[0]
+        return self._sublayers(x, attend_self, attend_memory), weights
+
+    def inspect(
+        self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """What `__call__` returns without dropout, and attention over the memory [B, H, T, S]."""
+
+        def attend_self(x: jax.Array) -> jax.Array:
+            return self.self_attention(x, x, self_mask)
+
+        return self.with_weights(x, self.project_memory(memory), memory_mask, attend_self)
+
+    def decode(
+        self,
+        x: jax.Array,
+        cache: KVCache,
+        visible: jax.Array,
+        memory: KVCache,
+        memory_mask: jax.Array,
+        position: jax.Array,
+    ) -> tuple[jax.Array, KVCache, jax.Array]:
+        """One new position x [B, W, D] after the layer, the cache with it, and its attention [B, H, W, S]."""
+
+        def attend_self(x: jax.Array) -> jax.Array:
+            nonlocal cache
+            out, cache = self.self_attention.decode(x, cache, position, visible)
+            return out
+
+        # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
+        x, weights = self.with_weights(x, memory, memory_mask, attend_self)
+        return x, cache, weights
 
 
 class Shared(NamedTuple):
@@ -103,7 +122,7 @@ class Decoder(nn.Module):
         self.final_norm = final_norm(self.config)
 
     def _finish(self, x: jax.Array) -> jax.Array:
-        return self.final_norm(x) if self.final_norm is not None else x
+        return x if self.final_norm is None else self.final_norm(x)
 
     def __call__(
         self,
@@ -114,29 +133,25 @@ class Decoder(nn.Module):
         *,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Returns hidden states [B, T, D] of embedded target x [B, T, D] and memory [B, S, D]."""
-
-        def run(layer: DecoderLayer, x: jax.Array, memory: jax.Array, *masks: jax.Array) -> jax.Array:
-            return layer(x, layer.project_memory(memory), *masks, deterministic=deterministic)
-
-        for layer in self.layers:
-            x = (nn.remat(run) if self.remat else run)(layer, x, memory, self_mask, memory_mask)
-        return self._finish(x)
+        """Hidden states [B, T, D] of embedded target x [B, T, D] and memory [B, S, D]."""
+        inputs = memory, self_mask, memory_mask
+        return self._finish(run_layers(self.layers, x, *inputs, remat=self.remat, deterministic=deterministic))
 
     def attention_weights(
         self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array
     ) -> jax.Array:
-        """Returns each layer's attention over the memory, [layers, B, H, T, S]."""
-        seen = []
+        """Every layer's attention over the memory, [layers, B, H, T, S]."""
+        weights = []
         for layer in self.layers:
-            x = layer(x, layer.project_memory(memory), self_mask, memory_mask, seen=seen)
-        return jnp.stack(seen)
+            x, layer_weights = layer.inspect(x, memory, self_mask, memory_mask)
+            weights.append(layer_weights)
+        return jnp.stack(weights)
 
     def start(self, memory: jax.Array, memory_mask: jax.Array) -> DecodeState:
-        """Returns the state before the first token: projected memory and no slots yet (see `DecodeState`)."""
+        """The state before the first token: projected memory and no slots yet (see `DecodeState`)."""
         config = self.config
         slots = KVCache.empty(memory.shape[0], 0, config.num_heads, config.width_of_head, jnp.dtype(config.dtype))
-        memories = tuple(KVCache.packed(*layer.project_memory(memory)) for layer in self.layers)
+        memories = tuple(layer.project_memory(memory) for layer in self.layers)
         return DecodeState((), Shared(memories, memory_mask), jnp.int32(0), slots=(slots,) * len(self.layers))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
@@ -145,11 +160,14 @@ class Decoder(nn.Module):
         The attention over the source, [B * W, S], is averaged over heads and layers. jit drops what the caller does not
         use.
         """
-        visible = visible_slots(state.slots[0].num_slots // x.shape[1], state.position, state.ancestry, x.shape[1])
-        written, seen = [], []
+        width = x.shape[1]
+        visible = visible_slots(state.slots[0].num_slots // width, state.position, state.ancestry, width)
+
+        caches, weights = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):
-            x, cache, weights = layer.decode(x, cache, visible, memory, state.shared, state.position)
-            written.append(cache)
-            seen.append(weights.mean(axis=1).reshape(-1, weights.shape[-1]))
-        after = state._replace(slots=tuple(written), position=state.position + 1)
-        return self._finish(x), sum(seen) / len(seen), after
+            x, cache, layer_weights = layer.decode(x, cache, visible, memory, state.shared.mask, state.position)
+            caches.append(cache)
+            weights.append(layer_weights.mean(axis=1).reshape(-1, layer_weights.shape[-1]))
+
+        after = state._replace(slots=tuple(caches), position=state.position + 1)
+        return self._finish(x), sum(weights) / len(weights), after

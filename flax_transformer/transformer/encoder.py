@@ -3,9 +3,9 @@
 import flax.linen as nn
 import jax
 
-from flax_transformer.transformer.attention import MultiHeadAttention
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.layers import FeedForward, Residual, final_norm
+from .attention import MultiHeadAttention
+from .config import TransformerConfig
+from .layers import FeedForward, Residual, final_norm, run_layers
 
 
 class EncoderLayer(nn.Module):
@@ -20,9 +20,14 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual.of(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
-        """Returns x [B, S, D] after the layer."""
-        attend = lambda x: self.self_attention(x, x, mask, deterministic=deterministic)
-        transform = lambda x: self.feed_forward(x, deterministic=deterministic)
+        """x [B, S, D] after the layer."""
+
+        def attend(x: jax.Array) -> jax.Array:
+            return self.self_attention(x, x, mask, deterministic=deterministic)
+
+        def transform(x: jax.Array) -> jax.Array:
+            return self.feed_forward(x, deterministic=deterministic)
+
         x = self.self_residual(x, attend, deterministic=deterministic)
         return self.feed_forward_residual(x, transform, deterministic=deterministic)
 
@@ -38,7 +43,5 @@ class Encoder(nn.Module):
         self.final_norm = final_norm(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
-        run = lambda layer, x, *rest: layer(x, *rest, deterministic=deterministic)
-        for layer in self.layers:
-            x = (nn.remat(run) if self.remat else run)(layer, x, mask)
+        x = run_layers(self.layers, x, mask, remat=self.remat, deterministic=deterministic)
         return x if self.final_norm is None else self.final_norm(x)

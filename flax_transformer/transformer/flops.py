@@ -10,11 +10,12 @@ pass has two products for each one of the forward pass.
 """
 
 from flax_transformer.ops.flops import Flops
-from flax_transformer.transformer.config import TransformerConfig
+
+from .config import TransformerConfig
 
 
 def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
-    """Returns FLOPs of the forward pass over one row with `source` and `target` slots."""
+    """FLOPs of the forward pass over one row with `source` and `target` slots."""
     width = model.num_heads * model.width_of_head
     projection = 2 * model.d_model * width  # one slot's query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff

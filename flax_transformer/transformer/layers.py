@@ -3,7 +3,7 @@
 Vaswani et al. 2017, sections 3.1, 3.3 and 3.5. Shapes: B batch, T positions, D d_model, F d_ff.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import flax.linen as nn
@@ -14,18 +14,17 @@ import numpy as np
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import add_to_rows, look_up
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.norms import make_norm
 
-ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    'relu': nn.relu,
-    'gelu': lambda x: nn.gelu(x, approximate=False),
-    'swish': nn.swish,
-}
+from .config import TransformerConfig
+from .norms import make_norm
+
+Sublayer = Callable[[jax.Array], jax.Array]  # [B, T, D] -> [B, T, D]
+
+ACTIVATIONS = {'relu': nn.relu, 'gelu': partial(nn.gelu, approximate=False), 'swish': nn.swish}
 
 
 def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndarray:
-    """Returns a position table [T, D], float32 (section 3.5).
+    """A table of positions [T, D], float32 (section 3.5).
 
     `interleaved`: sin(t / 10000^(2i/D)) at 2i, cos of the same at 2i + 1: the paper.
     `concatenated`: the same sines in the first half, cosines in the second: Marian in Hugging Face.
@@ -35,15 +34,13 @@ def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndar
     [0.841, 0.54, 0.01, 1.0]
     """
     half = d_model // 2
-    exponent = np.arange(half) / (max(half - 1, 1) if layout == 'tensor2tensor' else half)
+    denominator = max(half - 1, 1) if layout == 'tensor2tensor' else half
+    exponent = np.arange(half) / denominator
     angles = np.arange(length)[:, None] / 10_000.0 ** exponent[None, :]
-    if layout == 'interleaved':
-        table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model)
-    elif layout in ('concatenated', 'tensor2tensor'):
-        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    else:
-        raise ValueError(f'layout={layout!r}: expected interleaved, concatenated or tensor2tensor')
-    return table.astype(np.float32)
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)  # [T, D / 2, 2]
+    if layout != 'interleaved':
+        waves = waves.swapaxes(1, 2)
+    return waves.reshape(length, d_model).astype(np.float32)
 
 
 class Positions(nn.Module):
@@ -55,16 +52,22 @@ class Positions(nn.Module):
     dtype: jnp.dtype = jnp.float32
     offset: int = 0  # the row of a fixed table that the first position reads
 
+    @classmethod
+    def of(cls, config: TransformerConfig) -> 'Positions':
+        dtype = jnp.dtype(config.dtype)
+        return cls(config.d_model, config.positions, config.max_length, dtype, config.position_offset)
+
     @nn.compact
     def __call__(self, x: jax.Array, positions: jax.Array, length: int) -> jax.Array:
-        """Returns x [B, T, D] plus the vectors of `positions` (integers below `length`, broadcast to [B, T])."""
+        """x [B, T, D] plus the vectors of `positions` (integers below `length`, broadcast to [B, T])."""
         if self.layout == 'learned':
             if length > self.max_length:
                 raise ValueError(f'length {length}: the learned table has max_length={self.max_length} positions')
             init = nn.initializers.normal(self.d_model**-0.5)
             table = self.param('table', init, (self.max_length, self.d_model), jnp.float32)
         else:
-            table = jnp.asarray(sinusoids(self.offset + length, self.d_model, self.layout)[self.offset :])
+            rows = sinusoids(self.offset + length, self.d_model, self.layout)
+            table = jnp.asarray(rows[self.offset :])
         return add_to_rows(x, look_up(table, positions, jnp.float32))
 
 
@@ -90,11 +93,6 @@ class FeedForward(nn.Module):
         return Dense(self.d_ff, self.d_model, dtype=self.dtype, name='outer')(hidden)
 
 
-def final_norm(config: TransformerConfig) -> nn.Module | None:
-    """Returns the norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
-    return make_norm(config.norm, config.norm_epsilon, jnp.dtype(config.dtype)) if config.norm_first else None
-
-
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
 
@@ -109,10 +107,32 @@ class Residual(nn.Module):
         return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), config.norm)
 
     @nn.compact
-    def __call__(
-        self, x: jax.Array, sublayer: Callable[[jax.Array], jax.Array], *, deterministic: bool = True
-    ) -> jax.Array:
-        """Returns x [B, T, D] after the sublayer."""
+    def __call__(self, x: jax.Array, sublayer: Sublayer, *, deterministic: bool = True) -> jax.Array:
+        """x [B, T, D] after the sublayer."""
         norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
         dropout = partial(Dropout(self.dropout_rate), deterministic=deterministic)
-        return x + dropout(sublayer(norm(x))) if self.norm_first else norm(x + dropout(sublayer(x)))
+        if self.norm_first:
+            return x + dropout(sublayer(norm(x)))
+        return norm(x + dropout(sublayer(x)))
+
+
+def run_layers(
+    layers: Sequence[nn.Module], x: jax.Array, *inputs: jax.Array | None, remat: bool, deterministic: bool
+) -> jax.Array:
+    """x [B, T, D] after all layers; with `remat` each keeps only its inputs for the backward pass."""
+
+    def run(layer: nn.Module, x: jax.Array, *inputs: jax.Array | None) -> jax.Array:
+        return layer(x, *inputs, deterministic=deterministic)
+
+    if remat:
+        run = nn.remat(run)
+    for layer in layers:
+        x = run(layer, x, *inputs)
+    return x
+
+
+def final_norm(config: TransformerConfig) -> nn.Module | None:
+    """The norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
+    if not config.norm_first:
+        return None
+    return make_norm(config.norm, config.norm_epsilon, jnp.dtype(config.dtype))

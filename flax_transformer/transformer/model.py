@@ -8,23 +8,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops import product
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding, TiedEmbeddings
-from flax_transformer.transformer.attention import causal_mask, padding_mask, segment_mask
-from flax_transformer.transformer.config import TransformerConfig
-from flax_transformer.transformer.decoder import Decoder
-from flax_transformer.transformer.encoder import Encoder
-from flax_transformer.transformer.layers import Positions
-from flax_transformer.transformer.norms import make_norm
+from flax_transformer.ops.embedding import Embeddings
+
+from .attention import causal_mask, padding_mask, segment_mask
+from .config import TransformerConfig
+from .decoder import Decoder
+from .encoder import Encoder
+from .layers import Positions
+from .norms import make_norm
 
 
 def shift_right(target: jax.Array, start_id: int, positions: jax.Array | None = None) -> jax.Array:
-    """Returns the decoder's input [B, T]: the target shifted by one, after start_id at each beginning.
+    """The decoder's input [B, T]: the target shifted by one, after start_id at each beginning.
 
     In packed rows a sentence begins where `positions` [B, T] is 0.
 
@@ -39,33 +41,30 @@ def shift_right(target: jax.Array, start_id: int, positions: jax.Array | None = 
 
 
 def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
-    """Returns the config with a concrete dtype, and with plain attention where cuDNN's cannot run."""
+    """The config with a concrete dtype, and with plain attention where cuDNN's cannot run."""
     if config.attention == 'cudnn' and (platform or jax.default_backend()) != 'gpu':
         config = replace(config, attention='plain')
     return product.resolve_dtype(config, platform)
 
 
-class Transformer(TiedEmbeddings):
+class Transformer(nn.Module):
     """Encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
+    remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+
+    supports_int8 = True  # parameters may be `Quantized`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config
         dtype = jnp.dtype(config.dtype)
 
-        def embedding(vocab_size: int) -> Embedding:
-            row = config.pad_row
-            return Embedding(vocab_size, config.d_model, config.pad_id, config.scale_embedding, row, dtype)
-
-        def positions() -> Positions:
-            return Positions(config.d_model, config.positions, config.max_length, dtype, config.position_offset)
-
-        def embedding_norm() -> Any:
+        def embedding_norm() -> nn.Module | None:
             return make_norm(config.norm, config.norm_epsilon, dtype) if config.embedding_norm else None
 
-        self.set_up_embeddings(embedding)
-        self.source_positions, self.target_positions = positions(), positions()
+        self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, dtype)
+        nn.share_scope(self, self.embeddings)
+        self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
         self.source_norm, self.target_norm = embedding_norm(), embedding_norm()
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
@@ -81,15 +80,24 @@ class Transformer(TiedEmbeddings):
         """The decoder's first input."""
         return self.config.pad_id if self.config.start_id is None else self.config.start_id
 
+    def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
+        """Logits [B, T, V], float32, from what `hidden` takes."""
+        return self.project(self.hidden(source, target_in, **keywords))
+
     def _embed(
         self, side: str, tokens: jax.Array, positions: jax.Array | None, length: int, deterministic: bool = True
     ) -> jax.Array:
-        positions = jnp.arange(length)[None] if positions is None else positions
-        is_source = side == 'source'
-        add_positions = self.source_positions if is_source else self.target_positions
-        norm = self.source_norm if is_source else self.target_norm
-        x = add_positions(self.embedding_of(side)(tokens), positions, length)
-        return self.dropout(x if norm is None else norm(x), deterministic=deterministic)
+        if side == 'source':
+            embed, add_positions, norm = self.embeddings.source, self.source_positions, self.source_norm
+        else:
+            embed, add_positions, norm = self.embeddings.target, self.target_positions, self.target_norm
+
+        if positions is None:
+            positions = jnp.arange(length)[None]
+        x = add_positions(embed(tokens), positions, length)
+        if norm is not None:
+            x = norm(x)
+        return self.dropout(x, deterministic=deterministic)
 
     def encode(
         self,
@@ -99,7 +107,7 @@ class Transformer(TiedEmbeddings):
         positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Returns memory [B, S, D] of source ids [B, S], padded with pad_id.
+        """Memory [B, S, D] of source ids [B, S], padded with pad_id.
 
         Packed rows come with segment numbers (from 1; 0 is padding) and positions, both [B, S].
         """
@@ -119,7 +127,7 @@ class Transformer(TiedEmbeddings):
         target_positions: jax.Array | None,
         deterministic: bool,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Returns the embedded target, its self-attention mask, and its mask over the source."""
+        """The embedded target, its self-attention mask, and its mask over the source."""
         length = target_in.shape[1]
         self_mask = causal_mask(length)
         if target_segments is None:
@@ -142,7 +150,7 @@ class Transformer(TiedEmbeddings):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Returns the decoder's last hidden states [B, T, D], which `project` turns into logits.
+        """The decoder's last hidden states [B, T, D], which `project` turns into logits.
 
         Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`). Segments and positions, [B, S] and
         [B, T], describe packed rows; without them, a row is one sentence.
@@ -153,17 +161,26 @@ class Transformer(TiedEmbeddings):
         )
         return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
 
+    def project(self, x: jax.Array) -> jax.Array:
+        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
+        return self.embeddings.logits(x)
+
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """Returns each decoder layer's attention over the source, [layers, B, H, T, S], for inspection."""
+        """Every decoder layer's attention over the source, [layers, B, H, T, S], for inspection."""
         x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
         return self.decoder.attention_weights(x, self.encode(source), self_mask, memory_mask)
 
     def start(self, source: jax.Array) -> DecodeState:
-        """Returns the decode state of source ids [B, S]; the encoder runs here, once."""
+        """The decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
+    def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        """Logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
+        logits, _, state = self.decode_with_attention(tokens, state)
+        return logits, state
+
     def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Returns what `decode` does, with each hypothesis's attention over the source, [N, S], in between."""
+        """What `decode` returns, with each hypothesis's attention over the source, [N, S], in between."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]
         x = self._embed('target', tokens, state.position[None, None], length)
@@ -172,7 +189,7 @@ class Transformer(TiedEmbeddings):
 
 
 def init_params(config: TransformerConfig, key: jax.Array) -> Any:
-    """Returns fresh float32 parameters, from one compiled program."""
+    """Fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(Transformer(config).init)(key, tokens, tokens)['params']
 

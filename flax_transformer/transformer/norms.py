@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from flax_transformer.transformer.config import GROUP_SIZE
+from .config import GROUP_SIZE
 
 
 class LayerNorm(nn.LayerNorm):

@@ -3,12 +3,14 @@
 Shapes: B batch, T queries, S keys, H heads, K head_dim.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 
 def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
-    """Returns weight . tanh(q + k), float32 [B, H, T, S], of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
+    """weight . tanh(q + k), float32 [B, H, T, S], of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
 
     A network with one hidden layer compares query and key (Bahdanau et al. 2015, section 3.1 and appendix A.1.2); their
     W_a and U_a are the projections of queries and keys, `weight` is that of each head's hidden units.
@@ -26,8 +28,10 @@ def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
     return jnp.moveaxis(jax.lax.map(compare, jnp.swapaxes(q, 0, 1)), 0, 2)
 
 
-def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """Returns `attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
+def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, **_: Any) -> jax.Array:
+    """`attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
+
+    Its score is `scaled_dot`, and nothing is dropped: `TransformerConfig` refuses anything else.
 
     JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN's
     gradient of a query that may attend to nothing is NaN: it gets equal weights, as in `attention`, by being zero and
@@ -38,9 +42,11 @@ def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | 
         if length % 2 == keys % 2 == 0:
             return jax.nn.dot_product_attention(q, k, v, implementation='cudnn')
         mask = jnp.ones((1, 1, 1, 1), bool)
+
     mask = jnp.broadcast_to(mask, (mask.shape[0], 1, length, keys))
     sees = mask.any(axis=-1, keepdims=True)
     q = jnp.where(sees[:, 0, :, :, None], q, 0)
+
     mask = jnp.pad(mask | ~sees, ((0, 0), (0, 0), (0, 0), (0, keys % 2)))
     mask = jnp.pad(mask, ((0, 0), (0, 0), (0, length % 2), (0, 0)), constant_values=True)
     q, k, v = (jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0))) for x in (q, k, v))
