@@ -13,7 +13,7 @@ GROUP_SIZE = 16  # features in a group of group norm: 32 groups at the base mode
 class TransformerConfig:
     """The model. Defaults: the paper's base model (table 3), 37,000 shared pieces."""
 
-    FORMER = MappingProxyType({'encoder_norm': 'same'})
+    FORMER = MappingProxyType({'encoder_norm': 'same'})  # a field of older runs
 
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
@@ -65,38 +65,39 @@ class TransformerConfig:
         sizes = ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'max_length', 'head_dim', 'target_vocab_size')
         check_range(self, *sizes, least=1, below=2**31)
         check_range(self, 'position_offset', least=0, below=2**31)
-        if self.attention == 'cudnn':
-            check(
-                self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'"
-            )
-            check(
-                self.attention_score == 'scaled_dot',
-                f"attention='cudnn' has scaled dot products only: attention_score={self.attention_score!r}, expected "
-                "'scaled_dot'; or set attention='plain'",
-            )
-            check(
-                self.attention_dropout_rate == 0,
-                f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
-            )
         check_range(self, 'dropout_rate', 'attention_dropout_rate', 'activation_dropout_rate', least=0, below=1)
+        check_range(self, 'norm_epsilon', above=0)
         check(
             self.head_dim is not None or self.d_model % self.num_heads == 0,
             f'd_model={self.d_model} is not divisible by num_heads={self.num_heads}; change one, or set head_dim',
-        )
-        width = self.width_of_head
-        check(
-            self.attention != 'cudnn' or (width % 8 == 0 and width <= 256),
-            f"attention='cudnn': heads are {width} wide; expected a multiple of 8, at most 128, or 256 on Hopper GPUs "
-            'and later; change num_heads or head_dim',
         )
         check(self.d_model % 2 == 0, f'd_model={self.d_model}: expected an even number, for pairs of sine and cosine')
         check(
             self.norm != 'group' or self.d_model % GROUP_SIZE == 0,
             f'd_model={self.d_model} is not divisible by {GROUP_SIZE}, the features of a group of group norm',
         )
-        check_range(self, 'norm_epsilon', above=0)
         check_vocabularies(self)
         check_range(self, 'start_id', least=0, below=self.vocab_size_of_target)
+        if self.attention == 'cudnn':
+            self._check_cudnn()
+
+    def _check_cudnn(self) -> None:
+        width = self.width_of_head
+        check(
+            width % 8 == 0 and width <= 256,
+            f"attention='cudnn': heads are {width} wide; expected a multiple of 8, at most 128, or 256 on Hopper GPUs "
+            'and later; change num_heads or head_dim',
+        )
+        check(self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'")
+        check(
+            self.attention_score == 'scaled_dot',
+            f"attention='cudnn' has scaled dot products only: attention_score={self.attention_score!r}, expected "
+            "'scaled_dot'",
+        )
+        check(
+            self.attention_dropout_rate == 0,
+            f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
+        )
 
     @property
     def width_of_head(self) -> int:

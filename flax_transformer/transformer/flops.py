@@ -19,14 +19,12 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
     width = model.num_heads * model.width_of_head
     projection = 2 * model.d_model * width  # one slot's query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff
-    seen_by_source, seen_by_target = source, target + source  # keys in all of a layer's attentions
     products = 1 if model.attention_score == 'additive' else 2  # each attention has two; additive scores need none
+    pairs = model.num_encoder_layers * source * source  # of a query and a key, in all attentions
+    pairs += model.num_decoder_layers * target * (target + source)
     return Flops(
         encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
         decoder=model.num_decoder_layers * (target * (6 * projection + feed_forward) + source * 2 * projection),
-        attention=2
-        * products
-        * width
-        * (model.num_encoder_layers * source * seen_by_source + model.num_decoder_layers * target * seen_by_target),
+        attention=2 * products * width * pairs,
         logits=target * 2 * model.d_model * model.vocab_size_of_target,
     )

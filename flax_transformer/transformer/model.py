@@ -1,6 +1,5 @@
 """The Transformer: source and target ids in, logits out (Vaswani et al. 2017, figure 1).
 
-A translation model is anything with three methods: `__call__`, `start` and `decode`.
 Shapes: B batch, S source tokens, T target tokens, D d_model, V vocabulary, N = B * beams.
 """
 
@@ -84,21 +83,6 @@ class Transformer(nn.Module):
         """Logits [B, T, V], float32, from what `hidden` takes."""
         return self.project(self.hidden(source, target_in, **keywords))
 
-    def _embed(
-        self, side: str, tokens: jax.Array, positions: jax.Array | None, length: int, deterministic: bool = True
-    ) -> jax.Array:
-        if side == 'source':
-            embed, add_positions, norm = self.embeddings.source, self.source_positions, self.source_norm
-        else:
-            embed, add_positions, norm = self.embeddings.target, self.target_positions, self.target_norm
-
-        if positions is None:
-            positions = jnp.arange(length)[None]
-        x = add_positions(embed(tokens), positions, length)
-        if norm is not None:
-            x = norm(x)
-        return self.dropout(x, deterministic=deterministic)
-
     def encode(
         self,
         source: jax.Array,
@@ -115,29 +99,8 @@ class Transformer(nn.Module):
             mask = padding_mask(source, self.config.pad_id)
         else:
             mask = segment_mask(segments, segments)
-        x = self._embed('source', source, positions, source.shape[1], deterministic)
+        x = self._embed('source', source, positions, deterministic=deterministic)
         return self.encoder(x, mask, deterministic=deterministic)
-
-    def _target_side(
-        self,
-        source: jax.Array,
-        target_in: jax.Array,
-        source_segments: jax.Array | None,
-        target_segments: jax.Array | None,
-        target_positions: jax.Array | None,
-        deterministic: bool,
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The embedded target, its self-attention mask, and its mask over the source."""
-        length = target_in.shape[1]
-        self_mask = causal_mask(length)
-        if target_segments is None:
-            # Padding comes after the sentence, so causality already hides it.
-            memory_mask = padding_mask(source, self.config.pad_id)
-        else:
-            self_mask = self_mask & segment_mask(target_segments, target_segments)
-            memory_mask = segment_mask(target_segments, source_segments)
-        x = self._embed('target', target_in, target_positions, length, deterministic)
-        return x, self_mask, memory_mask
 
     def hidden(
         self,
@@ -156,10 +119,9 @@ class Transformer(nn.Module):
         [B, T], describe packed rows; without them, a row is one sentence.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
-        x, self_mask, memory_mask = self._target_side(
-            source, target_in, source_segments, target_segments, target_positions, deterministic
-        )
-        return self.decoder(x, memory, self_mask, memory_mask, deterministic=deterministic)
+        masks = self._target_masks(source, target_in, source_segments, target_segments)
+        x = self._embed('target', target_in, target_positions, deterministic=deterministic)
+        return self.decoder(x, memory, *masks, deterministic=deterministic)
 
     def project(self, x: jax.Array) -> jax.Array:
         """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
@@ -167,8 +129,8 @@ class Transformer(nn.Module):
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
         """Every decoder layer's attention over the source, [layers, B, H, T, S], for inspection."""
-        x, self_mask, memory_mask = self._target_side(source, target_in, None, None, None, True)
-        return self.decoder.attention_weights(x, self.encode(source), self_mask, memory_mask)
+        masks = self._target_masks(source, target_in)
+        return self.decoder.attention_weights(self._embed('target', target_in), self.encode(source), *masks)
 
     def start(self, source: jax.Array) -> DecodeState:
         """The decode state of source ids [B, S]; the encoder runs here, once."""
@@ -186,6 +148,42 @@ class Transformer(nn.Module):
         x = self._embed('target', tokens, state.position[None, None], length)
         x, weights, state = self.decoder.decode(x, state)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state
+
+    def _embed(
+        self,
+        side: str,
+        tokens: jax.Array,
+        positions: jax.Array | None = None,
+        length: int | None = None,  # above all positions; None: that of the row
+        deterministic: bool = True,
+    ) -> jax.Array:
+        if side == 'source':
+            embed, add_positions, norm = self.embeddings.source, self.source_positions, self.source_norm
+        else:
+            embed, add_positions, norm = self.embeddings.target, self.target_positions, self.target_norm
+
+        if length is None:
+            length = tokens.shape[1]
+        if positions is None:
+            positions = jnp.arange(length)[None]
+        x = add_positions(embed(tokens), positions, length)
+        if norm is not None:
+            x = norm(x)
+        return self.dropout(x, deterministic=deterministic)
+
+    def _target_masks(
+        self,
+        source: jax.Array,
+        target_in: jax.Array,
+        source_segments: jax.Array | None = None,
+        target_segments: jax.Array | None = None,
+    ) -> tuple[jax.Array, jax.Array]:
+        """The target's masks over itself and over the source."""
+        causal = causal_mask(target_in.shape[1])
+        if target_segments is None:
+            # Padding comes after the sentence, so causality already hides it.
+            return causal, padding_mask(source, self.config.pad_id)
+        return causal & segment_mask(target_segments, target_segments), segment_mask(target_segments, source_segments)
 
 
 def init_params(config: TransformerConfig, key: jax.Array) -> Any:
