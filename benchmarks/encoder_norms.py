@@ -156,7 +156,7 @@ class EncoderLayer(nn.Module):
     def setup(self) -> None:
         self.self_attention = MultiHeadAttention.of(self.config)
         self.self_residual = Residual(self.config, self.norm)
-        self.feed_forward = FeedForward.of(self.config)
+        self.feed_forward = FeedForward(self.config)
         self.feed_forward_residual = Residual(self.config, self.norm)
 
     def __call__(self, x: jax.Array, mask: jax.Array, segments: jax.Array, deterministic: bool) -> jax.Array:

@@ -10,8 +10,7 @@ from .product import add_to_rows, product, products
 class Dense(nn.Module):
     """x W + b, with the parameter names and initial values of Linen's Dense.
 
-    Linen multiplies [B, T, D] as is; the gradient of the kernel then sums over two axes, for which XLA makes transposed
-    copies on CPUs.
+    Linen multiplies [B, T, D] as is: for the gradient of the kernel, a sum over two axes, XLA transposes on CPUs.
     """
 
     inputs: int
@@ -23,7 +22,9 @@ class Dense(nn.Module):
     def setup(self) -> None:
         shape = (self.inputs, self.features)
         self.kernel = self.param('kernel', self.kernel_init, shape, jnp.float32)
-        self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32) if self.use_bias else None
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """[..., features] of x [..., inputs]."""
@@ -39,8 +40,8 @@ class Dense(nn.Module):
 def side_by_side(x: jax.Array, *layers: Dense) -> list[jax.Array]:
     """[..., features] of the same x [..., inputs] from each of several layers of equal shape, in one product."""
     rows = _rows(x, layers[0].dtype)
-    found = products(rows, [layer.kernel for layer in layers])
-    return [layer.finish(each, x) for layer, each in zip(layers, found, strict=True)]
+    results = products(rows, [layer.kernel for layer in layers])
+    return [layer.finish(result, x) for layer, result in zip(layers, results, strict=True)]
 
 
 def _rows(x: jax.Array, dtype: jnp.dtype) -> jax.Array:

@@ -21,8 +21,8 @@ class Dropout(nn.Module):
 def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
     """Which elements stay, boolean: each with probability 1 - rate, independent of the sharding.
 
-    jax.random's generator passes over memory several times on CPUs. A hash of the element's index does not: XLA fuses
-    it into the loop that uses it. Good enough for dropout, not for more.
+    XLA fuses a hash of the element's index into the loop that uses it; jax.random's generator passes over memory
+    several times on CPUs. Good enough for dropout, not for more.
     """
     return jax.random.bits(drawn_once(key), shape, jnp.uint32) >= jnp.uint32(round(rate * 2**32))
 
@@ -41,6 +41,10 @@ def _mixed(x: jax.Array) -> jax.Array:
     return x ^ (x >> 16)
 
 
+def _fold_in(words: jax.Array, number: jax.Array) -> jax.Array:
+    return _mixed(words ^ number)
+
+
 def _bits(words: jax.Array, _: int, shape: tuple[int, ...]) -> jax.Array:
     """The mixed index of each element, after an affine step with two random words."""
     size = 1
@@ -56,7 +60,7 @@ _HASHED = define_prng_impl(
     seed=None,  # keys are made by `drawn_once` alone, and folded in, never split
     split=None,
     random_bits=_bits,
-    fold_in=lambda words, number: _mixed(words ^ number),
+    fold_in=_fold_in,
     name='lowbias32',
     tag='lowbias32',
 )

@@ -1,4 +1,4 @@
-"""FLOPs of a sequence-to-sequence model, by part."""
+"""How FLOPs are counted."""
 
 from typing import NamedTuple
 

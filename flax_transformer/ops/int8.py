@@ -6,11 +6,13 @@ Where an input is halfway between two integers, its last bits decide, so a batch
 more easily than in float32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from flax_transformer.common.trees import path_name
 
 
 class Quantized(NamedTuple):
@@ -34,23 +36,26 @@ def to_dtype(params: Any, dtype: jnp.dtype) -> Any:
 
 
 def _with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
-    if isinstance(params, tuple):
-        return tuple(_with_matrices(each, change) for each in params)  # an ensemble
-    out = {}
-    for name, value in params.items():
-        if isinstance(value, Mapping):
-            out[name] = value if name.endswith('_positions') else _with_matrices(value, change)
-        else:
-            out[name] = change(value, _INPUT_AXIS[name]) if name in _INPUT_AXIS else value
-    return out
+    def changed(path: Any, leaf: Any) -> Any:
+        name = path_name(path)
+        axis = _INPUT_AXIS.get(name.rpartition('/')[2])
+        if axis is None or '_positions/' in name:
+            return leaf
+        return change(leaf, axis)
+
+    return jax.tree_util.tree_map_with_path(changed, params)
 
 
 def from_int8(params: Any) -> Any:
     """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`."""
-    is_quantized = lambda x: isinstance(x, Quantized)
+
+    def is_quantized(x: Any) -> bool:
+        return isinstance(x, Quantized)
 
     def restore(path: Any, x: Any) -> Any:
-        return x.values * jnp.expand_dims(x.scale, _INPUT_AXIS[path[-1].key]) if is_quantized(x) else x
+        if not is_quantized(x):
+            return x
+        return x.values * jnp.expand_dims(x.scale, _INPUT_AXIS[path[-1].key])
 
     return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
 
@@ -66,9 +71,13 @@ def quantize(x: jax.Array, axis: int) -> Quantized:
 def int8_product(x: jax.Array, weight: Quantized, axis: int = 0) -> jax.Array:
     """[..., F], float32, of x [..., D] and a weight [D, F], or [F, D] with axis 1, that of D."""
     rows = x.reshape(-1, x.shape[-1])
-    # XLA has no fast product of a single row of integers on CPUs.
     is_single = isinstance(rows.shape[0], int) and rows.shape[0] == 1
-    integers, row_scale = quantize(jnp.pad(rows, ((0, 1), (0, 0))) if is_single else rows, 1)
+    if is_single:  # XLA has no fast product of a single row of integers on CPUs
+        rows = jnp.pad(rows, ((0, 1), (0, 0)))
+
+    integers, row_scale = quantize(rows, 1)
     sums = jax.lax.dot_general(integers, weight.values, (((1,), (axis,)), ((), ())), preferred_element_type=jnp.int32)
     products = sums.astype(jnp.float32) * row_scale[:, None] * weight.scale[None]
-    return (products[:1] if is_single else products).reshape(*x.shape[:-1], weight.scale.size)
+    if is_single:
+        products = products[:1]
+    return products.reshape(*x.shape[:-1], weight.scale.size)

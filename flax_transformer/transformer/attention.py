@@ -20,15 +20,14 @@ from .cache import KVCache
 from .config import TransformerConfig
 from .variants import additive, fused_attention
 
-# More scores of a head than this are computed for some queries at a time. No sentence has so many, but a line of a
-# validation set may be a whole document: 8,000 tokens would take gigabytes.
+# More scores of a head are computed for some queries at a time: a document of 8,000 tokens would take gigabytes.
 MOST_SCORES = 1 << 21
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
 
 
 def dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q k^T, float32 [B, H, T, S], from q [B, T, H, K] and k [B, S, H, K] of any dtype."""
+    """q k^T, float32."""
     return mixed_einsum('BTHK,BSHK->BHTS', q, k, jnp.float32)
 
 
@@ -38,9 +37,9 @@ def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.dtype = jnp.float32) -> jax.Array:
-    """Weights over the last axis; a query that may attend to nothing gets equal weights, never NaN.
+    """Weights of float32 scores over their last axis; a query that may attend to nothing gets equal ones, never NaN.
 
-    Takes float32 scores. Gradients read the weights as returned, in `dtype`, so that no others are kept for them.
+    Gradients read the weights as returned, in `dtype`, so that no others are kept for them.
     """
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
@@ -50,7 +49,7 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
 
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
-    """Sums of values under weights, in the dtype of the values; `axes` name those of the three arrays."""
+    """Sums of values, in their dtype."""
     return mixed_einsum(axes, weights, v)
 
 
@@ -65,13 +64,7 @@ def attention(
 ) -> jax.Array:
     """softmax(q k^T / sqrt(K)) v, [B, T, H, K] (Vaswani et al. 2017, section 3.2.1, eq. 1).
 
-    Args:
-      q: queries [B, T, H, K].
-      k: keys [B, S, H, K].
-      v: values [B, S, H, K].
-      mask: boolean, broadcast to [B, H, T, S], True = may attend.
-      score: compares queries and keys; `scaled_dot` is the paper's, `dot` and `additive` are alternatives.
-      dropout: applied to the weights [B, H, T, S].
+    Takes queries [B, T, H, K], keys and values [B, S, H, K]. `dropout` is applied to the weights [B, H, T, S].
     """
     weights = masked_softmax(score(q, k), mask, v.dtype)
     if dropout is not None:
@@ -145,8 +138,8 @@ class MultiHeadAttention(nn.Module):
     num_heads: int
     head_dim: int
     use_bias: bool = False
-    dropout_rate: float = 0.0  # drops attention weights; 0 in the published model
-    is_fused: bool = False  # use `fused_attention`, which has no dropout
+    dropout_rate: float = 0.0  # drops attention weights
+    is_fused: bool = False  # use `fused_attention`
     score: str = 'scaled_dot'  # scaled_dot, dot or additive
     dtype: jnp.dtype = jnp.float32
 
@@ -196,12 +189,12 @@ class MultiHeadAttention(nn.Module):
         return self._join(attend(q, k, v, mask, score=self.score_function, dropout=dropout))
 
     def project_memory(self, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values [B, S, H, K] of memory [B, S, D]; needed once per sentence."""
+        """Keys and values [B, S, H, K] of memory [B, S, D]."""
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
     def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Attention weights [B, H, T, S] of x [B, T, D] over projected keys [B, S, H, K]."""
+        """Weights [B, H, T, S] of x [B, T, D] over projected keys [B, S, H, K]."""
         return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
 
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:

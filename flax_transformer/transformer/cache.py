@@ -12,8 +12,8 @@ import jax.numpy as jnp
 class KVCache(NamedTuple):
     """Keys and values at the positions decoded so far, with those of W hypotheses next to each other.
 
-    Decoding returns a new cache. Arrays are stored as the products read them, so that nothing is copied;
-    with keys laid out as values are, the products took five times as long on CPUs.
+    Arrays are stored as the products read them, so that nothing is copied: with keys laid out as values are, the
+    products took five times as long on CPUs.
     """
 
     k: jax.Array  # [B * H, K, L * W]
@@ -47,7 +47,7 @@ class KVCache(NamedTuple):
         return KVCache(grown(self.k, 2), grown(self.v, 1))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
-        """The cache with k, v [B, W, H, K] at `position`, which must be below L (unchecked: it is traced)."""
+        """The cache with k, v [B, W, H, K] at `position`, below L (unchecked: it is traced)."""
         first = position * k.shape[1]
         k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
         update = jax.lax.dynamic_update_slice_in_dim
@@ -57,8 +57,8 @@ class KVCache(NamedTuple):
 def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, width: int) -> jax.Array:
     """A mask [B or 1, 1, W, L * W] of the slots of a `KVCache` that hypotheses see at `position`.
 
-    A slot belongs to a position and to one of its W hypotheses. `ancestry` [B, W, >= L] says whose slot a hypothesis
-    reads at each earlier position, so that nothing is copied when beams are reordered.
+    `ancestry` [B, W, >= L] says whose slot a hypothesis reads at each earlier position, so that nothing is copied when
+    beams are reordered.
 
     >>> visible_slots(3, 1, jnp.array([[[1, 9, 9], [0, 9, 9]]]), width=2)[0, 0].astype(int).tolist()
     [[0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]]

@@ -1,5 +1,6 @@
 """The decoder, on whole sentences and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
 
+from functools import partial
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -11,7 +12,8 @@ from flax_transformer.common.trees import DecodeState
 from .attention import MultiHeadAttention
 from .cache import KVCache, visible_slots
 from .config import TransformerConfig
-from .layers import FeedForward, Residual, Sublayer, final_norm, run_layers
+from .layers import FeedForward, Residual, Sublayer, run_layers
+from .norms import final_norm
 
 
 class DecoderLayer(nn.Module):
@@ -21,21 +23,11 @@ class DecoderLayer(nn.Module):
 
     def setup(self) -> None:
         self.self_attention = MultiHeadAttention.of(self.config)
-        self.self_residual = Residual.of(self.config)
+        self.self_residual = Residual(self.config)
         self.cross_attention = MultiHeadAttention.of(self.config)
-        self.cross_residual = Residual.of(self.config)
-        self.feed_forward = FeedForward.of(self.config)
-        self.feed_forward_residual = Residual.of(self.config)
-
-    def _sublayers(
-        self, x: jax.Array, attend_self: Sublayer, attend_memory: Sublayer, deterministic: bool = True
-    ) -> jax.Array:
-        def transform(x: jax.Array) -> jax.Array:
-            return self.feed_forward(x, deterministic=deterministic)
-
-        x = self.self_residual(x, attend_self, deterministic=deterministic)
-        x = self.cross_residual(x, attend_memory, deterministic=deterministic)
-        return self.feed_forward_residual(x, transform, deterministic=deterministic)
+        self.cross_residual = Residual(self.config)
+        self.feed_forward = FeedForward(self.config)
+        self.feed_forward_residual = Residual(self.config)
 
     def __call__(
         self,
@@ -47,21 +39,27 @@ class DecoderLayer(nn.Module):
         deterministic: bool = True,
     ) -> jax.Array:
         """x [B, T, D] after the layer, all positions at once, over memory [B, S, D]."""
-
-        def attend_self(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, self_mask, deterministic=deterministic)
-
-        def attend_memory(x: jax.Array) -> jax.Array:
-            return self.cross_attention(x, memory, memory_mask, deterministic=deterministic)
-
+        attend_self = partial(self.attend_self, mask=self_mask, deterministic=deterministic)
+        attend_memory = partial(self.cross_attention, memory=memory, mask=memory_mask, deterministic=deterministic)
         return self._sublayers(x, attend_self, attend_memory, deterministic)
 
+    def attend_self(self, x: jax.Array, mask: jax.Array, deterministic: bool = True) -> jax.Array:
+        return self.self_attention(x, x, mask, deterministic=deterministic)
+
+    def _sublayers(
+        self, x: jax.Array, attend_self: Sublayer, attend_memory: Sublayer, deterministic: bool = True
+    ) -> jax.Array:
+        transform = partial(self.feed_forward, deterministic=deterministic)
+        x = self.self_residual(x, attend_self, deterministic=deterministic)
+        x = self.cross_residual(x, attend_memory, deterministic=deterministic)
+        return self.feed_forward_residual(x, transform, deterministic=deterministic)
+
     def project_memory(self, memory: jax.Array) -> KVCache:
-        """Keys and values of memory [B, S, D], as each decoded position reads them."""
+        """Keys and values of memory [B, S, D]; needed once per sentence."""
         return KVCache.packed(*self.cross_attention.project_memory(memory))
 
     def with_weights(
-        self, x: jax.Array, memory: KVCache, memory_mask: jax.Array, attend_self: Sublayer
+        self, x: jax.Array, attend_self: Sublayer, memory: KVCache, memory_mask: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """x [B, T, D] after the layer, without dropout, and its attention over the memory [B, H, T, S]."""
         weights = None
@@ -73,26 +71,16 @@ class DecoderLayer(nn.Module):
 
         return self._sublayers(x, attend_self, attend_memory), weights
 
-    def inspect(
-        self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """What `__call__` returns without dropout, and attention over the memory [B, H, T, S]."""
-
-        def attend_self(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, self_mask)
-
-        return self.with_weights(x, self.project_memory(memory), memory_mask, attend_self)
-
     def decode(
         self,
         x: jax.Array,
+        position: jax.Array,
         cache: KVCache,
         visible: jax.Array,
         memory: KVCache,
         memory_mask: jax.Array,
-        position: jax.Array,
-    ) -> tuple[jax.Array, KVCache, jax.Array]:
-        """One new position x [B, W, D] after the layer, the cache with it, and its attention [B, H, W, S]."""
+    ) -> tuple[jax.Array, jax.Array, KVCache]:
+        """One new position x [B, W, D] after the layer, its attention [B, H, W, S], and the cache with it."""
 
         def attend_self(x: jax.Array) -> jax.Array:
             nonlocal cache
@@ -100,8 +88,8 @@ class DecoderLayer(nn.Module):
             return out
 
         # The W hypotheses of a sentence query its memory as W positions would: nothing is copied per beam.
-        x, weights = self.with_weights(x, memory, memory_mask, attend_self)
-        return x, cache, weights
+        x, weights = self.with_weights(x, attend_self, memory, memory_mask)
+        return x, weights, cache
 
 
 class Shared(NamedTuple):
@@ -143,7 +131,8 @@ class Decoder(nn.Module):
         """Every layer's attention over the memory, [layers, B, H, T, S]."""
         weights = []
         for layer in self.layers:
-            x, layer_weights = layer.inspect(x, memory, self_mask, memory_mask)
+            attend_self = partial(layer.attend_self, mask=self_mask)
+            x, layer_weights = layer.with_weights(x, attend_self, layer.project_memory(memory), memory_mask)
             weights.append(layer_weights)
         return jnp.stack(weights)
 
@@ -165,7 +154,7 @@ class Decoder(nn.Module):
 
         caches, weights = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):
-            x, cache, layer_weights = layer.decode(x, cache, visible, memory, state.shared.mask, state.position)
+            x, layer_weights, cache = layer.decode(x, state.position, cache, visible, memory, state.shared.mask)
             caches.append(cache)
             weights.append(layer_weights.mean(axis=1).reshape(-1, layer_weights.shape[-1]))
 

@@ -1,11 +1,14 @@
 """The encoder: a stack of self-attention and feed-forward layers (Vaswani et al. 2017, section 3.1, figure 1 left)."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 
 from .attention import MultiHeadAttention
 from .config import TransformerConfig
-from .layers import FeedForward, Residual, final_norm, run_layers
+from .layers import FeedForward, Residual, run_layers
+from .norms import final_norm
 
 
 class EncoderLayer(nn.Module):
@@ -15,9 +18,9 @@ class EncoderLayer(nn.Module):
 
     def setup(self) -> None:
         self.self_attention = MultiHeadAttention.of(self.config)
-        self.self_residual = Residual.of(self.config)
-        self.feed_forward = FeedForward.of(self.config)
-        self.feed_forward_residual = Residual.of(self.config)
+        self.self_residual = Residual(self.config)
+        self.feed_forward = FeedForward(self.config)
+        self.feed_forward_residual = Residual(self.config)
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
         """x [B, S, D] after the layer."""
@@ -25,9 +28,7 @@ class EncoderLayer(nn.Module):
         def attend(x: jax.Array) -> jax.Array:
             return self.self_attention(x, x, mask, deterministic=deterministic)
 
-        def transform(x: jax.Array) -> jax.Array:
-            return self.feed_forward(x, deterministic=deterministic)
-
+        transform = partial(self.feed_forward, deterministic=deterministic)
         x = self.self_residual(x, attend, deterministic=deterministic)
         return self.feed_forward_residual(x, transform, deterministic=deterministic)
 

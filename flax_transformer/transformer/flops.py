@@ -1,12 +1,9 @@
 """How much a model computes: the FLOPs of its matrix products, counted from the config alone.
 
-A multiplication and an addition are two FLOPs. Only the products of the paper's model count: projections, feed-forward
-networks, queries x keys, weights x values, and logits. Softmax, norms, activations, dropout and the optimizer do not (a
-few per cent of a step, and not done by matrix units), nor does recomputation that saves memory. So FLOP/s over a chip's
-peak is what PaLM calls model FLOPs utilization (Chowdhery et al. 2022, appendix B).
-
-Every slot of a row counts, including padding, and so does masked attention, because all of it is computed. The backward
-pass has two products for each one of the forward pass.
+A multiplication and an addition are two FLOPs. Softmax, norms, activations, dropout and the optimizer do not count (a
+few per cent of a step, and not done by matrix units), nor does recomputation that saves memory: FLOP/s over a chip's
+peak is what PaLM calls model FLOPs utilization (Chowdhery et al. 2022, appendix B). Padding and masked attention count,
+because they are computed. The backward pass has two products for each one of the forward pass.
 """
 
 from flax_transformer.ops.flops import Flops

@@ -27,8 +27,8 @@ def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndar
     """A table of positions [T, D], float32 (section 3.5).
 
     `interleaved`: sin(t / 10000^(2i/D)) at 2i, cos of the same at 2i + 1: the paper.
-    `concatenated`: the same sines in the first half, cosines in the second: Marian in Hugging Face.
-    `tensor2tensor`: halves too, but with the exponent i / (D/2 - 1): the paper's code, and fairseq.
+    `concatenated`: sines in the first half, cosines in the second: Marian in Hugging Face.
+    `tensor2tensor`: halves too, with the exponent i / (D/2 - 1): the paper's code, and fairseq.
 
     >>> [round(float(x), 3) for x in sinusoids(2, 4)[1]]
     [0.841, 0.54, 0.01, 1.0]
@@ -74,44 +74,28 @@ class Positions(nn.Module):
 class FeedForward(nn.Module):
     """activation(x W1 + b1) W2 + b2, the same at each position (section 3.3, eq. 2)."""
 
-    d_model: int
-    d_ff: int
-    activation: str = 'relu'
-    dropout_rate: float = 0.0  # drops activations; 0 in the published model
-    dtype: jnp.dtype = jnp.float32
-
-    @classmethod
-    def of(cls, config: TransformerConfig) -> 'FeedForward':
-        rate = config.activation_dropout_rate
-        return cls(config.d_model, config.d_ff, config.activation, rate, jnp.dtype(config.dtype))
+    config: TransformerConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        hidden = Dense(self.d_model, self.d_ff, dtype=self.dtype, name='inner')(x)
-        hidden = ACTIVATIONS[self.activation](hidden)
-        hidden = Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
-        return Dense(self.d_ff, self.d_model, dtype=self.dtype, name='outer')(hidden)
+        config = self.config
+        dense = partial(Dense, dtype=jnp.dtype(config.dtype))
+        hidden = dense(config.d_model, config.d_ff, name='inner')(x)
+        hidden = ACTIVATIONS[config.activation](hidden)
+        hidden = Dropout(config.activation_dropout_rate)(hidden, deterministic=deterministic)
+        return dense(config.d_ff, config.d_model, name='outer')(hidden)
 
 
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(sublayer(x))), or with norm_first x + Dropout(sublayer(LayerNorm(x))) (section 3.1)."""
 
-    dropout_rate: float = 0.1
-    norm_first: bool = False
-    epsilon: float = 1e-6
-    dtype: jnp.dtype = jnp.float32
-    norm: str = 'layer'  # its name in `TransformerConfig.norm`
-
-    @classmethod
-    def of(cls, config: TransformerConfig) -> 'Residual':
-        return cls(config.dropout_rate, config.norm_first, config.norm_epsilon, jnp.dtype(config.dtype), config.norm)
+    config: TransformerConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, sublayer: Sublayer, *, deterministic: bool = True) -> jax.Array:
-        """x [B, T, D] after the sublayer."""
-        norm = make_norm(self.norm, self.epsilon, self.dtype, name='norm')
-        dropout = partial(Dropout(self.dropout_rate), deterministic=deterministic)
-        if self.norm_first:
+        norm = make_norm(self.config, name='norm')
+        dropout = partial(Dropout(self.config.dropout_rate), deterministic=deterministic)
+        if self.config.norm_first:
             return x + dropout(sublayer(norm(x)))
         return norm(x + dropout(sublayer(x)))
 
@@ -129,10 +113,3 @@ def run_layers(
     for layer in layers:
         x = run(layer, x, *inputs)
     return x
-
-
-def final_norm(config: TransformerConfig) -> nn.Module | None:
-    """The norm after a pre-LN stack, whose last sum is not normalized yet; None for post-LN."""
-    if not config.norm_first:
-        return None
-    return make_norm(config.norm, config.norm_epsilon, jnp.dtype(config.dtype))

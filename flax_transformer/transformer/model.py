@@ -56,15 +56,12 @@ class Transformer(nn.Module):
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config
-        dtype = jnp.dtype(config.dtype)
-
-        def embedding_norm() -> nn.Module | None:
-            return make_norm(config.norm, config.norm_epsilon, dtype) if config.embedding_norm else None
-
-        self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, dtype)
+        self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))
         nn.share_scope(self, self.embeddings)
         self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
-        self.source_norm, self.target_norm = embedding_norm(), embedding_norm()
+        self.source_norm = self.target_norm = None
+        if config.embedding_norm:
+            self.source_norm, self.target_norm = make_norm(config), make_norm(config)
         self.dropout = Dropout(config.dropout_rate)
         self.encoder = Encoder(config, self.remat)
         self.decoder = Decoder(config, self.remat)

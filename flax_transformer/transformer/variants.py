@@ -1,6 +1,6 @@
 """Substitutes in equation 1: additive scores (an ablation), and the same attention computed by cuDNN.
 
-Shapes: B batch, T queries, S keys, H heads, K head_dim.
+Shapes are those of attention.py.
 """
 
 from typing import Any
@@ -13,10 +13,8 @@ def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
     """weight . tanh(q + k), float32 [B, H, T, S], of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
 
     A network with one hidden layer compares query and key (Bahdanau et al. 2015, section 3.1 and appendix A.1.2); their
-    W_a and U_a are the projections of queries and keys, `weight` is that of each head's hidden units.
-
-    Queries are taken one at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less
-    than half the time.
+    W_a and U_a are the projections of queries and keys. Queries are taken one at a time, in the backward pass too:
+    [B, T, S, H, K] is never in memory, and CPUs need less than half the time.
     """
     k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
     weight = weight.astype(jnp.float32)[None, :, :, None]
@@ -31,11 +29,9 @@ def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None = None, **_: Any) -> jax.Array:
     """`attention` by cuDNN, on NVIDIA GPUs and in bfloat16; the weights are never all in memory.
 
-    Its score is `scaled_dot`, and nothing is dropped: `TransformerConfig` refuses anything else.
-
-    JAX's rule for its gradient takes even lengths only: odd ones get one more position, which nothing sees. cuDNN's
-    gradient of a query that may attend to nothing is NaN: it gets equal weights, as in `attention`, by being zero and
-    seeing all keys.
+    Other scores and dropout are refused by `TransformerConfig`. JAX's rule for the gradient takes even lengths only:
+    odd ones get one more position, which nothing sees. cuDNN's gradient of a query that may attend to nothing is NaN:
+    it gets equal weights, as in `attention`, by being zero and seeing all keys.
     """
     length, keys = q.shape[1], k.shape[1]
     if mask is None:

@@ -20,7 +20,7 @@ from flax_transformer.transformer.model import Transformer
 from flax_transformer.transformer.norms import LayerNorm
 
 LAYOUTS = ('interleaved', 'concatenated', 'tensor2tensor')
-FLOAT32 = {'rtol': 1e-5, 'atol': 1e-5}  # float32 against float64: sums of some 16 products of size 1
+FLOAT32 = {'rtol': 1e-5, 'atol': 1e-5}  # float32 against float64: sums of some 8 products of size 1
 TINY = {'vocab_size': 11, 'd_model': 8, 'num_heads': 2, 'd_ff': 8, 'num_encoder_layers': 1, 'num_decoder_layers': 1}
 
 
@@ -70,7 +70,7 @@ def test_tied_logits_are_products_with_the_unscaled_table(dtype):
 def test_layer_norm_has_the_papers_epsilon_where_it_shows():
     """Point 4: at variances near 1e-6 an epsilon of 1e-5 would halve the output."""
     x = 1e-3 * normal(4, 16)
-    residual = Residual(dropout_rate=0.0)
+    residual = Residual(TransformerConfig(**TINY, dropout_rate=0.0, dtype='float32'))
     variables = random_params(residual, x, jnp.zeros_like)
     expected = numpy_transformer.layer_norm(in_float64(variables)['norm'], x.astype(np.float64), 1e-6)
     np.testing.assert_allclose(residual.apply(variables, x, jnp.zeros_like), expected, **FLOAT32)
@@ -88,7 +88,7 @@ def test_layer_norm_survives_a_mean_large_against_the_deviation():
 @pytest.mark.parametrize('norm_first', [False, True])
 def test_residual_drops_the_sublayers_output_and_nothing_else(norm_first):
     """Point 5: before the residual add, so that what is dropped leaves x, and what stays counts double at rate 0.5."""
-    module = Residual(dropout_rate=0.5, norm_first=norm_first)
+    module = Residual(TransformerConfig(**TINY, dropout_rate=0.5, norm_first=norm_first, dtype='float32'))
     x = normal(50, 16)
     variables = random_params(module, x, jnp.ones_like)
     normed = []
@@ -133,7 +133,7 @@ def test_attention_dropout_falls_on_the_weights():
 
 def test_activation_dropout_falls_between_activation_and_second_matrix():
     """Point 5: a field. With W2 the identity and b2 = 1 outputs are 1 + twice the hidden value, or 1."""
-    module = FeedForward(d_model=8, d_ff=8, activation='swish', dropout_rate=0.5)
+    module = FeedForward(TransformerConfig(**TINY, activation='swish', activation_dropout_rate=0.5, dtype='float32'))
     x = normal(40, 8)
     variables = random_params(module, x)
     variables['params']['outer'] = {'kernel': np.eye(8, dtype=np.float32), 'bias': np.ones(8, np.float32)}

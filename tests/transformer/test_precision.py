@@ -89,7 +89,10 @@ def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
         'embedding': lambda: (Embedding(24, 16, pad_id=0, dtype=dtype), (token,)),
         'positions': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
         'dense': lambda: (Dense(16, 24, dtype=dtype), (x,)),
-        'norm': lambda: (Residual(0.0, dtype=dtype), (x, jnp.zeros_like)),
+        'norm': lambda: (
+            Residual(TransformerConfig(d_model=16, dropout_rate=0.0, dtype=dtype.__name__)),
+            (x, jnp.zeros_like),
+        ),
         'logits': lambda: (Logits(dtype), (x,)),
     }[name]()
 
