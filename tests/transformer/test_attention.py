@@ -21,9 +21,7 @@ from flax_transformer.transformer.attention import (
     causal_mask,
     dot,
     masked_softmax,
-    padding_mask,
     scaled_dot,
-    segment_mask,
 )
 from flax_transformer.transformer.cache import KVCache, visible_slots
 from flax_transformer.transformer.model import Transformer
@@ -89,14 +87,6 @@ def test_a_long_row_never_holds_all_of_its_scores():
     assert '4000x4000xf32' not in text
 
 
-def test_weights_sum_to_one_and_hidden_keys_get_exactly_none():
-    mask = padding_mask(jnp.array([[5, 5, 5, 0, 0, 0, 0], [5, 5, 5, 5, 5, 5, 5]]), pad_id=0)
-    weights = np.asarray(weights_of(normal(B, T, H, K), normal(B, S, H, K, seed=1), mask))
-    np.testing.assert_allclose(weights.sum(-1), np.ones((B, H, T)), rtol=1e-6)  # one rounding a key
-    assert (weights[0, ..., 3:] == 0).all()
-    assert (weights[0, ..., :3] > 0).all()
-
-
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
 def test_query_that_sees_nothing_gives_equal_weights_and_finite_gradients(dtype):
     q, k, v = (normal(1, 2, 1, K, seed=i).astype(dtype) for i in range(3))
@@ -107,13 +97,6 @@ def test_query_that_sees_nothing_gives_equal_weights_and_finite_gradients(dtype)
     assert all(np.isfinite(np.asarray(g, np.float32)).all() for g in gradients)
 
 
-def test_huge_scores_do_not_overflow():
-    q = 1e4 * normal(1, T, 1, K)
-    weights = np.asarray(weights_of(q, q))
-    assert np.isfinite(weights).all()
-    np.testing.assert_array_equal(weights.sum(-1), np.ones((1, 1, T)))
-
-
 def test_bfloat16_inputs_get_float32_weights():
     """Point 7. Products are exact (so is K^-0.5 = 0.5) and summed in float32, so the tolerance is float32's."""
     q, k = (4 * normal(1, T, 1, K)).astype(jnp.bfloat16), normal(1, S, 1, K, seed=1).astype(jnp.bfloat16)
@@ -122,17 +105,6 @@ def test_bfloat16_inputs_get_float32_weights():
     scores = np.einsum('TK,SK->TS', *(np.asarray(x, np.float64)[0, :, 0] for x in (q, k))) / np.sqrt(K)
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
-
-
-def test_additive_scores_of_bfloat16_are_computed_in_float32():
-    """tanh of rounded inputs, but neither it nor the sum over the head is rounded again: point 7."""
-    q, k = normal(1, T, H, K).astype(jnp.bfloat16), normal(1, S, H, K, seed=1).astype(jnp.bfloat16)
-    scores = jax.jit(SCORES['additive'])(q, k)
-    assert scores.dtype == jnp.float32
-    exact_q, exact_k = (np.asarray(x, np.float64) for x in (q, k))
-    expected = np.einsum('BTSHK,HK->BHTS', np.tanh(exact_q[:, :, None] + exact_k[:, None]), WEIGHT)
-    np.testing.assert_allclose(scores, expected, **SUMS)
-    assert jax.eval_shape(partial(attention, score=SCORES['additive']), q, k, k).dtype == jnp.bfloat16
 
 
 def test_the_gradient_of_additive_attention_is_that_of_its_formula():
@@ -228,26 +200,14 @@ def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, 
     assert taken == [0, 0, 0]
 
 
-@pytest.mark.parametrize('kind', ['none', 'segments'])
-def test_odd_lengths_are_lowered_for_cuda(kind, monkeypatch):
-    """cuDNN's backward pass refuses them under a mask, at the first step only."""
-    monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
-    numbers = jnp.ones((2, 63), jnp.int32)
-    mask = segment_mask(numbers, numbers) if kind == 'segments' else None
-    shape = jax.ShapeDtypeStruct((2, 63, 2, 64), jnp.bfloat16)
-    gradient = jax.grad(lambda *qkv: fused_attention(*qkv, mask).astype(jnp.float32).sum(), argnums=(0, 1, 2))
-    text = jax.jit(gradient).trace(shape, shape, shape).lower(lowering_platforms=('cuda',)).as_text()
-    assert len(re.findall(r'@__cudnn[$\w]+Backward', text)) == 1
-
-
 def test_fused_attention_is_what_cudnn_gets(monkeypatch):
-    """Lowered for CUDA from here: forward and backward are cuDNN's own, of the model as it trains."""
+    """Lowered for CUDA from here, with odd lengths, which cuDNN's gradient would refuse under a mask."""
     monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     config = TransformerConfig(
         vocab_size=20, d_model=128, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, attention='cudnn'
     )
-    model, ids = Transformer(config), jnp.ones((2, 64), jnp.int32)
+    model, ids = Transformer(config), jnp.ones((2, 63), jnp.int32)
     rows = {f'{side}_{what}': ids for side in ('source', 'target') for what in ('segments', 'positions')}
     shapes = jax.eval_shape(model.init, jax.random.key(0), ids, ids)
     loss = lambda variables: model.apply(variables, ids, ids, **rows).sum()

@@ -12,7 +12,6 @@ import pytest
 
 from flax_transformer.config import TransformerConfig
 from flax_transformer.ops.dropout import Dropout
-from flax_transformer.ops.embedding import Embedding
 from flax_transformer.transformer.decoder import Decoder
 from flax_transformer.transformer.encoder import Encoder
 from flax_transformer.transformer.layers import FeedForward, Positions, Residual, sinusoids
@@ -53,18 +52,6 @@ def test_learned_positions_refuse_a_longer_row():
     x = jnp.zeros((1, 5, 8))
     with pytest.raises(ValueError, match=r'length 5.*max_length=4'):
         jax.eval_shape(lambda: module.init(jax.random.key(0), x, jnp.arange(5)[None], 5))
-
-
-@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
-def test_tied_logits_are_products_with_the_unscaled_table(dtype):
-    """Point 2: no bias, no scaling; and 7: float32 sums of exact products, whatever the type of computation."""
-    module = Embedding(vocab_size=11, d_model=16, pad_id=0, dtype=dtype)
-    variables = random_params(module, np.zeros((1, 1), int))
-    x = jnp.asarray(normal(2, 3, 16), dtype)
-    table = np.asarray(variables['params']['table'].astype(dtype), np.float64)
-    got = module.apply(variables, x, method='logits')
-    assert got.dtype == jnp.float32
-    np.testing.assert_allclose(got, np.asarray(x, np.float64) @ table.T, **FLOAT32)
 
 
 def test_layer_norm_has_the_papers_epsilon_where_it_shows():

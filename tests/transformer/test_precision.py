@@ -85,14 +85,12 @@ def case_of(name: str, dtype: jnp.dtype) -> tuple[nn.Module, tuple[Any, ...]]:
     """A module and its inputs, in which parameters are used COUNT times."""
     x = np.random.default_rng(0).normal(size=(1, COUNT, 16)).astype(jnp.bfloat16).astype(dtype)
     token = np.full((1, COUNT), 5)
+    norm = TransformerConfig(d_model=16, dropout_rate=0.0, dtype=jnp.dtype(dtype).name)
     return {
         'embedding': lambda: (Embedding(24, 16, pad_id=0, dtype=dtype), (token,)),
         'positions': lambda: (Positions(16, 'learned', 8, dtype), (x.reshape(-1, 4, 16), token[:, :4], 8)),
         'dense': lambda: (Dense(16, 24, dtype=dtype), (x,)),
-        'norm': lambda: (
-            Residual(TransformerConfig(d_model=16, dropout_rate=0.0, dtype=dtype.__name__)),
-            (x, jnp.zeros_like),
-        ),
+        'norm': lambda: (Residual(norm), (x, jnp.zeros_like)),
         'logits': lambda: (Logits(dtype), (x,)),
     }[name]()
 

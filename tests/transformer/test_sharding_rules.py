@@ -20,6 +20,6 @@ def compile_step() -> None:
 
 
 def test_embedding_does_not_gather_the_whole_batch_on_a_mesh(capfd) -> None:
-    """XLA warns where it can only reshard an array by having all of it: it does without `product._whole_rows`."""
+    """XLA warns where it can only reshard an array by having all of it: it does in split rows of the table."""
     compile_step()
     assert WARNING not in capfd.readouterr().err
