@@ -29,6 +29,7 @@ import numpy as np
 import optax
 
 from flax_transformer.transformer.attention import MultiHeadAttention
+from flax_transformer.transformer.cache import KVCache
 
 ROWS, ITEMS, NAMES, VALUES, WIDTH, LAST = 32, 16, 64, 32, 128, 20
 
@@ -125,7 +126,8 @@ def before_training(params, batch, model) -> dict[str, jax.Array]:
     queries, items = inputs_of(params, batch)
     own = params['attention']
     q, k = queries @ own['query']['kernel'], items @ own['key']['kernel']
-    weights = model.apply({'params': own}, queries, k[:, :, None], None, method='weights')
+    cache = KVCache.packed(k[:, :, None], k[:, :, None])
+    _, weights = model.apply({'params': own}, queries, cache, None, method='attend_cached')
     return {
         'variance': jnp.einsum('BTK,BSK->BTS', q, k).var(),
         'largest_weight': weights.max(axis=-1).mean(),

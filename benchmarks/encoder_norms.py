@@ -160,9 +160,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(self.config, self.norm)
 
     def __call__(self, x: jax.Array, mask: jax.Array, segments: jax.Array, deterministic: bool) -> jax.Array:
-        def attend(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, mask, deterministic=deterministic)
-
+        attend = partial(self.self_attention, mask=mask, deterministic=deterministic)
         transform = partial(self.feed_forward, deterministic=deterministic)
         x = self.self_residual(x, attend, segments, deterministic)
         return self.feed_forward_residual(x, transform, segments, deterministic)

@@ -28,7 +28,7 @@ def kept(key: jax.Array, shape: tuple[int, ...], rate: float) -> jax.Array:
 
 
 def drawn_once(key: jax.Array) -> jax.Array:
-    """A key of two random words, drawn once for all dropouts of a pass: folding a path's hash into it costs little."""
+    """A key for all dropouts of a pass: folding a path's hash into its two random words costs little."""
     if jax.random.key_impl(key) == _HASHED:
         return key
     return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=_HASHED)

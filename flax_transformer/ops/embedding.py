@@ -27,10 +27,7 @@ class Embedding(nn.Module):
         self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of ids [...].
-
-        pad_id, from which the decoder starts, is the zero vector unless pad_row is 'both'.
-        """
+        """Vectors [..., D] of ids [...]; pad_id, from which the decoder starts, is zero unless pad_row is 'both'."""
         vectors = look_up(self.table, tokens, self.dtype)
         if self.scale:
             vectors = vectors * jnp.asarray(self.d_model**0.5, self.dtype)
@@ -39,7 +36,7 @@ class Embedding(nn.Module):
         return jnp.where((tokens == self.pad_id)[..., None], 0, vectors)
 
     def logits(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of x [..., D]: products with every row of the table."""
+        """Logits [..., V], float32, of x [..., D]."""
         logits = product(x, self.table, axis=1, dtype=jnp.float32)
         if self.pad_row == 'neither':
             return logits.at[..., self.pad_id].set(0.0)
@@ -79,15 +76,13 @@ class Embeddings(nn.Module):
         return Embedding(vocab_size, self.config.d_model, self.config.pad_id, self.scale, self.pad_row, self.dtype)
 
     def source(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of the source's ids [...]."""
         return self.source_embedding(tokens)
 
     def target(self, tokens: jax.Array) -> jax.Array:
-        """Vectors [..., D] of the target's ids [...]."""
         return self.target_embedding(tokens)
 
     def logits(self, x: jax.Array) -> jax.Array:
-        """Logits [..., V], float32, of hidden states [..., D]; reads only the parameters in `output_names`."""
+        """Logits [..., V], float32, of hidden states [..., D], by the parameters in `output_names`."""
         if self.config.tie_embeddings == 'none':
             logits = product(x, self.projection, dtype=jnp.float32)
         else:

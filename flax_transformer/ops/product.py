@@ -90,7 +90,7 @@ def resolve_dtype(config: Any, platform: str | None = None) -> Any:
 
 
 def _einsum(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """The product in the dtype of x; the result has `dtype`."""
+    """The product in the dtype of x, as `dtype`."""
     if weight.dtype == jnp.float32 and jnp.finfo(x.dtype).bits < 32:
         return _mixed_product(axes, dtype, x, *round_once(weight, x.dtype))
     return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
@@ -120,7 +120,7 @@ def _few_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array:
 
 
 def round_once(params: Any, dtype: jnp.dtype) -> Any:
-    """The tree with each matrix as a `Rounded`, unless the dtype is float32; for `product` alone."""
+    """The tree with each matrix as a `Rounded`, unless the dtype is float32."""
     if jnp.finfo(dtype).bits == 32:
         return params
 
@@ -132,7 +132,7 @@ def round_once(params: Any, dtype: jnp.dtype) -> Any:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, exact: jax.Array, rounded: jax.Array) -> jax.Array:
-    """As `_einsum`, with a gradient of its own; so `jax.jvp` works in float32 only."""
+    """As `_einsum`, with a gradient of its own: `jax.jvp` works in float32 only."""
     return _mixed_forward(axes, dtype, x, exact, rounded)[0]
 
 
@@ -147,8 +147,8 @@ def _mixed_backward(
 ) -> tuple[jax.Array, jax.Array, None]:
     """The gradients of x, in its dtype, and of the exact weight, never rounded below float32.
 
-    The gradient of a float32 result, such as logits, is rounded to x's dtype first: products of float32 take
-    accelerators several times as long, and no sum of these products is rounded.
+    The gradient of a float32 result, such as logits, is rounded to x's dtype first: accelerators multiply float32
+    several times as long, and no sum of these products is rounded.
     """
     x, weight = kept
     grad_result = grad_result.astype(x.dtype)

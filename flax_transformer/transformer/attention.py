@@ -92,7 +92,7 @@ def attention_by_parts(
 
 
 def choose_attention(queries: int, keys: int, *, is_fused: bool, deterministic: bool) -> Callable[..., jax.Array]:
-    """`attention`, or what stands in for it over so many queries and keys, with equal results."""
+    """`attention`, or what stands in for it with equal results."""
     if is_fused:
         return fused_attention
     has_known_lengths = isinstance(queries, int) and isinstance(keys, int)  # symbolic in an export
@@ -174,10 +174,15 @@ class MultiHeadAttention(nn.Module):
             self.score_function = {'scaled_dot': scaled_dot, 'dot': dot}[self.score]
 
     def __call__(
-        self, x: jax.Array, memory: jax.Array, mask: jax.Array | None = None, *, deterministic: bool = True
+        self,
+        x: jax.Array,
+        memory: jax.Array | None = None,
+        mask: jax.Array | None = None,
+        *,
+        deterministic: bool = True,
     ) -> jax.Array:
-        """Attention [B, T, D] of x over memory [B, S, D]; self-attention if they are the same array."""
-        if memory is x:
+        """Attention [B, T, D] of x over memory [B, S, D], or without one over x itself."""
+        if memory is None:
             q, k, v = (self._split(y) for y in side_by_side(x, self.query, self.key, self.value))
         else:
             k, v = self.project_memory(memory)
@@ -193,13 +198,10 @@ class MultiHeadAttention(nn.Module):
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
-    def weights(self, x: jax.Array, k: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Weights [B, H, T, S] of x [B, T, D] over projected keys [B, S, H, K]."""
-        return masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
-
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Attention [B, T, D] of x [B, T, D] over a cache, without dropout, and its weights [B, H, T, S]."""
-        weights = self.weights(x, cache.keys(self.num_heads), mask)
+        k = cache.keys(self.num_heads)
+        weights = masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
         heads = weighted_values(by_head, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)

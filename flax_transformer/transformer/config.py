@@ -91,12 +91,11 @@ class TransformerConfig:
         check(self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'")
         check(
             self.attention_score == 'scaled_dot',
-            f"attention='cudnn' has scaled dot products only: attention_score={self.attention_score!r}, expected "
-            "'scaled_dot'",
+            f"attention='cudnn': attention_score={self.attention_score!r}, expected 'scaled_dot'",
         )
         check(
             self.attention_dropout_rate == 0,
-            f"attention='cudnn' drops no weights: attention_dropout_rate={self.attention_dropout_rate}, expected 0",
+            f"attention='cudnn': attention_dropout_rate={self.attention_dropout_rate}, expected 0",
         )
 
     @property
@@ -105,7 +104,7 @@ class TransformerConfig:
 
     @property
     def max_positions(self) -> int | None:
-        """The longest source or target with learned positions; None: any length."""
+        """The longest source or target; None: any length."""
         return self.max_length if self.positions == 'learned' else None
 
     @property

@@ -39,12 +39,9 @@ class DecoderLayer(nn.Module):
         deterministic: bool = True,
     ) -> jax.Array:
         """x [B, T, D] after the layer, all positions at once, over memory [B, S, D]."""
-        attend_self = partial(self.attend_self, mask=self_mask, deterministic=deterministic)
+        attend_self = partial(self.self_attention, mask=self_mask, deterministic=deterministic)
         attend_memory = partial(self.cross_attention, memory=memory, mask=memory_mask, deterministic=deterministic)
         return self._sublayers(x, attend_self, attend_memory, deterministic)
-
-    def attend_self(self, x: jax.Array, mask: jax.Array, deterministic: bool = True) -> jax.Array:
-        return self.self_attention(x, x, mask, deterministic=deterministic)
 
     def _sublayers(
         self, x: jax.Array, attend_self: Sublayer, attend_memory: Sublayer, deterministic: bool = True
@@ -128,10 +125,9 @@ class Decoder(nn.Module):
     def attention_weights(
         self, x: jax.Array, memory: jax.Array, self_mask: jax.Array, memory_mask: jax.Array
     ) -> jax.Array:
-        """Every layer's attention over the memory, [layers, B, H, T, S]."""
         weights = []
         for layer in self.layers:
-            attend_self = partial(layer.attend_self, mask=self_mask)
+            attend_self = partial(layer.self_attention, mask=self_mask)
             x, layer_weights = layer.with_weights(x, attend_self, layer.project_memory(memory), memory_mask)
             weights.append(layer_weights)
         return jnp.stack(weights)
@@ -146,8 +142,7 @@ class Decoder(nn.Module):
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """The hidden state of one embedded token x [B, W, D] per hypothesis, its attention, and the next state.
 
-        The attention over the source, [B * W, S], is averaged over heads and layers. jit drops what the caller does not
-        use.
+        The attention over the source, [B * W, S], is averaged over heads and layers.
         """
         width = x.shape[1]
         visible = visible_slots(state.slots[0].num_slots // width, state.position, state.ancestry, width)

@@ -24,10 +24,7 @@ class EncoderLayer(nn.Module):
 
     def __call__(self, x: jax.Array, mask: jax.Array | None, *, deterministic: bool = True) -> jax.Array:
         """x [B, S, D] after the layer."""
-
-        def attend(x: jax.Array) -> jax.Array:
-            return self.self_attention(x, x, mask, deterministic=deterministic)
-
+        attend = partial(self.self_attention, mask=mask, deterministic=deterministic)
         transform = partial(self.feed_forward, deterministic=deterministic)
         x = self.self_residual(x, attend, deterministic=deterministic)
         return self.feed_forward_residual(x, transform, deterministic=deterministic)

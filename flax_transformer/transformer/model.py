@@ -47,7 +47,7 @@ def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> Tra
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder, embeddings and the projection to logits."""
+    """A `TranslationModel`: encoder, decoder, embeddings and the projection to logits."""
 
     config: TransformerConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
@@ -68,16 +68,13 @@ class Transformer(nn.Module):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest source or target with learned positions; None: any length."""
         return self.config.max_positions
 
     @property
     def start_id(self) -> int:
-        """The decoder's first input."""
         return self.config.pad_id if self.config.start_id is None else self.config.start_id
 
     def __call__(self, source: jax.Array, target_in: jax.Array, **keywords: Any) -> jax.Array:
-        """Logits [B, T, V], float32, from what `hidden` takes."""
         return self.project(self.hidden(source, target_in, **keywords))
 
     def encode(
@@ -88,10 +85,7 @@ class Transformer(nn.Module):
         positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """Memory [B, S, D] of source ids [B, S], padded with pad_id.
-
-        Packed rows come with segment numbers (from 1; 0 is padding) and positions, both [B, S].
-        """
+        """Memory [B, S, D] of source ids [B, S]; packed rows have segments (from 1; 0 is padding) and positions."""
         if segments is None:
             mask = padding_mask(source, self.config.pad_id)
         else:
@@ -112,8 +106,7 @@ class Transformer(nn.Module):
     ) -> jax.Array:
         """The decoder's last hidden states [B, T, D], which `project` turns into logits.
 
-        Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`). Segments and positions, [B, S] and
-        [B, T], describe packed rows; without them, a row is one sentence.
+        Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`); without segments, a row is one sentence.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
         masks = self._target_masks(source, target_in, source_segments, target_segments)
@@ -125,21 +118,19 @@ class Transformer(nn.Module):
         return self.embeddings.logits(x)
 
     def cross_attention(self, source: jax.Array, target_in: jax.Array) -> jax.Array:
-        """Every decoder layer's attention over the source, [layers, B, H, T, S], for inspection."""
+        """Every decoder layer's attention over the source, [layers, B, H, T, S]."""
         masks = self._target_masks(source, target_in)
         return self.decoder.attention_weights(self._embed('target', target_in), self.encode(source), *masks)
 
     def start(self, source: jax.Array) -> DecodeState:
-        """The decode state of source ids [B, S]; the encoder runs here, once."""
         return self.decoder.start(self.encode(source), padding_mask(source, self.config.pad_id))
 
     def decode(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        """Logits [N, V] of the token after `tokens` [N], and the next state; N is a multiple of B."""
         logits, _, state = self.decode_with_attention(tokens, state)
         return logits, state
 
     def decode_with_attention(self, tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """What `decode` returns, with each hypothesis's attention over the source, [N, S], in between."""
+        """As `decode`, with the attention [N, S] over the source in between."""
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]
         x = self._embed('target', tokens, state.position[None, None], length)

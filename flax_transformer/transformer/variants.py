@@ -12,9 +12,8 @@ import jax.numpy as jnp
 def additive(q: jax.Array, k: jax.Array, *, weight: jax.Array) -> jax.Array:
     """weight . tanh(q + k), float32 [B, H, T, S], of q [B, T, H, K], k [B, S, H, K] and weight [H, K].
 
-    A network with one hidden layer compares query and key (Bahdanau et al. 2015, section 3.1 and appendix A.1.2); their
-    W_a and U_a are the projections of queries and keys. Queries are taken one at a time, in the backward pass too:
-    [B, T, S, H, K] is never in memory, and CPUs need less than half the time.
+    Bahdanau et al. 2015, section 3.1; their W_a and U_a are the projections of queries and keys. Queries are taken one
+    at a time, in the backward pass too: [B, T, S, H, K] is never in memory, and CPUs need less than half the time.
     """
     k = jnp.moveaxis(k, 1, 3).astype(jnp.float32)
     weight = weight.astype(jnp.float32)[None, :, :, None]
