@@ -70,7 +70,7 @@ def read_corpus(source: str, data: Any, rate: int, *, say: Say) -> Corpus:
 
 
 def corpus_files(source: str, data: Any) -> Iterator[Path]:
-    """The files, or the folder, that `read_corpus` opens, whether or not they exist."""
+    """The files, or the folder, that `read_corpus` opens."""
     if not source.startswith(KINDS):
         yield from manifest_paths(source, data_root(data.root))
 
@@ -134,7 +134,7 @@ def _tone(split: str, number: int, rate: int) -> Sound:
 
 
 def _melody(split: str, number: int, rate: int) -> Sound:
-    """Three tones with overtones, of 0.1 to 0.2 s each, in noise, with some silence around; every third is rising."""
+    """Three tones with overtones, in noise, with some silence around; every third is rising."""
     text, *others = _TUNES
     if number % 3:
         text = others[(number // 3 * 2 + number % 3) % len(others)]

@@ -45,10 +45,9 @@ class Utterance(NamedTuple):
 
 
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
-    """The utterances that `spec` names, in the manifest's order.
+    """The utterances that `spec` names, in the manifest's order (docs/how-to/audio.md lists the forms of a spec).
 
-    docs/how-to/audio.md lists the forms of a spec, such as `index.tsv?split=train&speaker!=lucas,theo#digit`. The
-    header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
+    The header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
     manifest without the columns that it needs. `say` gets the number, duration and rates, and what is odd.
     """
     location, _, wanted = spec.partition('#')
@@ -223,12 +222,12 @@ def _members(line: str, place: str) -> dict[str, str]:
         row = None
     if not isinstance(row, dict):
         raise BadInput(f'{place}: expected a JSON object with a path and a text')
-    return {name: str(value) for name, value in row.items() if _is_text(value)}
-
-
-def _is_text(value: object) -> bool:
-    """False for NaN, which Python reads, too: it stands for a missing text."""
-    return isinstance(value, str) or (type(value) in (int, float) and math.isfinite(value))
+    # Python reads NaN, too, which stands for a missing text.
+    return {
+        name: str(value)
+        for name, value in row.items()
+        if isinstance(value, str) or (type(value) in (int, float) and math.isfinite(value))
+    }
 
 
 def _librispeech_rows(folder: Path) -> Iterator[_Row]:
@@ -354,7 +353,7 @@ def _header(row: _Row, source: Source | str) -> Header:
 
 
 def _segment(row: _Row, whole: float) -> tuple[float, float] | None:
-    """Where a row's segment begins in a recording of `whole` seconds, and how long it is; None if it is all of it.
+    """Where a row's segment begins in a recording of `whole` seconds, and its length; None for all of it.
 
     This is NeMo's rule; but a lone duration that is longer than the recording is in another unit, or a guess.
     """

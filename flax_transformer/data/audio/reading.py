@@ -21,7 +21,7 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.data.lines import no_such_file
 
 MOST_HOURS = 4  # a recording is read whole: 0.9 GB at 16 kHz, and as much while it is resampled
-MOST_SAMPLES = 1 << 28  # a channel of so many takes 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
+MOST_SAMPLES = 1 << 28  # 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 _BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many before it
@@ -338,8 +338,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
             continue  # the rest is only counted
         peak = max(peak, float(np.max(np.abs(block), initial=0)))
         clipped += _num_clipped(block) / block.shape[1]
-        wide = np.float64 if peak > 1 else np.float32  # the sum of huge channels would overflow
-        samples[size : size + len(block)] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=wide)
+        samples[size : size + len(block)] = block.mean(axis=1)
         size += len(block)
     if not_finite:
         raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected floats in -1..1')

@@ -20,7 +20,7 @@ from .run import Run
 from .units import Units
 
 CORPORA = ('train', 'validation', 'test')
-Corpora = dict[str, Corpus]  # train, and perhaps the others
+Corpora = dict[str, Corpus]
 
 KINDS = table(
     (
@@ -43,7 +43,7 @@ KINDS = table(
         'warning',
         'recordings with fewer frames than their transcript needs',
         'leaves them out: CTC gives each label a frame of its own',
-        'see whether the transcripts belong to the recordings; or set smaller model.strides, or larger units',
+        'see whether the transcripts belong to the recordings, or set smaller model.strides',
         0.01,
     ),
     (

@@ -179,7 +179,7 @@ class Transcriber:
         """One transcript for each recording, in order. Raises UserError for a recording that cannot be read.
 
         Args:
-          recordings: paths or samples. A single one in place of a list gives a single transcript.
+          recordings: paths or samples; for a single one the result is its transcript.
           beam_size: 1: the units that are most probable in each frame; more: how many prefixes a search keeps.
           progress: called with the seconds of each finished batch.
         """
@@ -200,8 +200,7 @@ class Transcriber:
     ) -> list[np.ndarray]:
         """For each waveform at `sample_rate`, the log-probability of each of `units` in each frame, [T, V] float32.
 
-        Frame i begins at i * `seconds_per_frame`; the last ones may be of a gap after the recording (see `Predictor`).
-        Raises UserError if the model computes no numbers.
+        Frame i begins at i * `seconds_per_frame`; the last ones may be of a gap after the recording.
         """
         log_probs = self._predictor(self.params, waveforms, progress)
         check_numbers(*log_probs)

@@ -56,7 +56,7 @@ class Units(Vocabulary):
         return _plain(text, lower_case=self.lower_case)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a transcript, without the units that training did not have."""
+        """The ids of a transcript, without unknown units."""
         text = self.normalized(text)
         if self.pieces:
             (ids,) = self.pieces.encode([text]) if text else ([],)

@@ -38,7 +38,6 @@ class Clips(NamedTuple):
 
 
 def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: Say) -> dict[str, Clips]:
-    """The clips of those of `parts` that the config has."""
     data = config.data
     rate = config.features.sample_rate
     needed = {*parts, 'train'} if data.held_out else parts
@@ -60,12 +59,10 @@ def read_part(config: TriggerWordConfig, part: str, *, say: Say) -> Clips:
 
 
 def specs_of(data: TriggerWordDataConfig, part: str) -> tuple[str, ...]:
-    """The manifests that a part is in, or is held out of."""
     return data.train if part == 'validation' and data.held_out else getattr(data, part)
 
 
 def part_files(data: TriggerWordDataConfig, part: str) -> Iterator[Path]:
-    """The files and folders that `read_part` opens, whether or not they exist."""
     for spec in (*specs_of(data, part), *getattr(data, f'{part}_background')):
         yield from corpus_files(spec, data)
 
@@ -81,7 +78,6 @@ def _read_clips(specs: Sequence[str], data: TriggerWordDataConfig, rate: int, sa
 
 
 def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tuple[list[Clip], list[Clip]]:
-    """The clips of the trigger word, at least one, and the others."""
     triggers = [clip for clip in clips if clip.text == trigger]
     if not triggers:
         texts = sorted({clip.text for clip in clips})

@@ -34,7 +34,7 @@ def clip_of(*parts: np.ndarray, text: str = 'rising') -> Clip:
 
 @pytest.mark.parametrize('noise', [0, 0.03])  # 20 dB below the tone
 def test_the_word_is_the_loudest_stretch(noise: float) -> None:
-    """A click after it is not the word, a short pause in it is; to 40 ms."""
+    """A click after it is not the word, a short pause in it is."""
     parts = [silence(0.5), tone(0.2), silence(0.1), tone(0.2), silence(0.6), tone(0.02), silence(0.1)]
     samples = np.concatenate(parts)
     samples += noise * np.random.default_rng(0).standard_normal(len(samples)).astype(np.float32)
