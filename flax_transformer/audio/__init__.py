@@ -1,1 +1,1 @@
-"""From a waveform to the features that a speech model reads, and what training does to both."""
+"""From waveforms to the features that speech models read."""

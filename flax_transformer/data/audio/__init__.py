@@ -1,1 +1,1 @@
-"""Recordings: files in several formats, raw streams, archives, and the manifests that list them."""
+"""Recordings, and the manifests that list them."""

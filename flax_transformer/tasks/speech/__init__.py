@@ -1,1 +1,1 @@
-"""Speech: a waveform in, the text of what is said out, by connectionist temporal classification."""
+"""Speech to text, by connectionist temporal classification."""

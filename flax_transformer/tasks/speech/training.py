@@ -22,8 +22,8 @@ from flax_transformer.ops.product import resolve_dtype
 from .config import SpeechConfig
 from .corpus_checks import CORPORA, audit, read_corpora, usable
 from .ctc import ctc_cost, decode, log_probability
+from .evaluate import errors, jiwer, rate
 from .examples import Batch, Examples, Strings, TrainingBatches
-from .metrics import errors, jiwer, rate
 from .model import SpeechModel, features_of, init_params, training_features
 from .run import LoadedRun, Run
 from .transcriber import Predictor

@@ -1,1 +1,1 @@
-"""Trigger word: a stream of sound in, the times at which a word was said out."""
+"""Trigger word: the times at which a word is said in a stream of sound."""
