@@ -218,14 +218,11 @@ def _saver(
     """`save`, which on a full disk does what training.on_full_disk says."""
     is_tolerant = trainer.config.training.on_full_disk == 'go_on'
 
-    def tolerance(applies: bool) -> contextlib.AbstractContextManager[None]:
-        return tolerate_full_disk(multihost.say) if applies else contextlib.nullcontext()
-
     def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
         position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
-        with tolerance(is_tolerant):
+        with tolerate_full_disk(is_tolerant, multihost.say):
             checkpoints.wait()  # raises if the previous save failed
-        with tolerance(is_tolerant and not is_last):
+        with tolerate_full_disk(is_tolerant and not is_last, multihost.say):
             checkpoints.save(state, position, metrics)
 
     return save
@@ -234,10 +231,9 @@ def _saver(
 def _open_reporter(
     trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
 ) -> Reporter:
-    """The run's reporter, which does nothing in any process but the first."""
-    task, config = trainer.task, trainer.config.training
     if not multihost.is_first():
         return NoReporter()
+    task, config = trainer.task, trainer.config.training
     return Reporter(
         run.path,
         steps=config.steps,
@@ -262,10 +258,8 @@ def report_start(trainer: Trainer, state: TrainState, before: EngineConfig) -> N
     if trainer.is_frozen is not None:
         sizes = jax.tree.map(lambda is_frozen, x: x.size if is_frozen else 0, trainer.is_frozen, state.params)
         frozen = f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
-    multihost.say(
-        f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; '
-        + (f'going on from step {step}' if step else f'{config.training.steps} steps')
-    )
+    length = f'going on from step {step}' if step else f'{config.training.steps} steps'
+    multihost.say(f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; {length}')
 
 
 def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:

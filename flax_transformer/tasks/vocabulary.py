@@ -1,5 +1,6 @@
 """Vocabularies: words, characters or SentencePiece's pieces by id, kept in a run's folder `tokenizer`."""
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -7,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited
+from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import DIGEST_FILE, RunDirectory, check_digest, write_digest
+from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of, write_files
 
 if TYPE_CHECKING:
@@ -23,19 +24,32 @@ class TokenizerRun(RunDirectory[C]):
     """A run directory with a tokenizer, such as a `Vocabulary`, which it began with."""
 
     load_tokenizer: ClassVar[Callable[[Path], Any]]  # reads the folder that the tokenizer's `save` wrote
-    model_files = ('tokenizer', DIGEST_FILE)
+    model_files = ('tokenizer', 'tokenizer.sha256')
+
+    @property
+    def _folder(self) -> Path:
+        return self.path / 'tokenizer'
+
+    @property
+    def _digest_file(self) -> Path:
+        return self.path / 'tokenizer.sha256'
 
     def is_prepared(self) -> bool:
-        return (self.path / 'tokenizer' / DESCRIPTION_FILE).is_file()
+        return (self._folder / DESCRIPTION_FILE).is_file()
 
     def write_tokenizer(self, tokenizer: Any) -> None:
-        write_digest(self.path, tokenizer.digest)
-        tokenizer.save(self.path / 'tokenizer')
+        write_whole(self._digest_file, tokenizer.digest + '\n')
+        tokenizer.save(self._folder)
 
     def read_tokenizer(self) -> Any:
         """The run's tokenizer. Raises UserError if it is not the one that the run began with."""
-        tokenizer = self.load_tokenizer(self.path / 'tokenizer')
-        check_digest(self.path, tokenizer.digest)
+        tokenizer = self.load_tokenizer(self._folder)
+        with contextlib.suppress(FileNotFoundError):  # older runs have none
+            if read_limited(self._digest_file, 1000).strip() != tokenizer.digest.encode():
+                raise UserError(
+                    f'{self._folder} is not the tokenizer that the run began with: its digest is not that in '
+                    f'{self._digest_file.name}. Restore the one that the run was trained with'
+                )
         return tokenizer
 
 

@@ -33,12 +33,12 @@ _QUOTA = os.strerror(errno.EDQUOT)
 
 
 @contextlib.contextmanager
-def tolerate_full_disk(say: Callable[[str], None]) -> Iterator[None]:
-    """Reports that a checkpoint found no room, instead of raising; training tries again at its next save."""
+def tolerate_full_disk(applies: bool, say: Callable[[str], None]) -> Iterator[None]:
+    """Reports that a checkpoint found no room, instead of raising, if this applies; training tries again later."""
     try:
         yield
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if not applies or error.errno != errno.ENOSPC:
             raise
         problem = error.strerror.partition(': make room')[0]
         say(f'{problem}. Training goes on (training.on_full_disk) and tries again at the next save')

@@ -27,7 +27,6 @@ from .task_module import home_of
 from .trust import remember
 
 CONFIG_FILE = 'config.json'
-DIGEST_FILE = 'tokenizer.sha256'  # next to the folder `tokenizer`
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 _PACKAGE = Path(__file__).parents[2]
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
@@ -194,20 +193,6 @@ def shipped_models() -> dict[str, Path]:
 @functools.cache
 def _note_hidden(path: Path) -> None:
     say(f'{path}: the run in this folder, not the model of that name that comes with the package')
-
-
-def write_digest(run: Path, digest: str) -> None:
-    write_whole(run / DIGEST_FILE, digest + '\n')
-
-
-def check_digest(run: Path, digest: str) -> None:
-    """Raises UserError if the run began with a tokenizer of another digest."""
-    with contextlib.suppress(FileNotFoundError):
-        if read_limited(run / DIGEST_FILE, 1000).strip() != digest.encode():
-            raise UserError(
-                f'{run / "tokenizer"} is not the tokenizer that the run began with: its digest is not that in '
-                f'{DIGEST_FILE}. Restore the one that the run was trained with'
-            )
 
 
 def environment(devices: str) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)
     if len(runs) == 1:
-        config = replace(Run(split_reference(runs[0])[0]).read_config(), data=options.data)
-        config = replace(config, decoding=translator.decoding, parallel=options.parallel)
+        config = Run(split_reference(runs[0])[0]).read_config()
+        config = replace(config, data=options.data, decoding=translator.decoding, parallel=options.parallel)
         loss = evaluate_loss(config, translator.params, translator.tokenizer, pairs)
     else:
         loss = evaluate_ensemble_loss(translator, pairs)
