@@ -240,7 +240,6 @@ def _open_reporter(
         first_step=first_step,
         is_evaluated=not progress.owes_evaluation,
         report_to=config.report_to,
-        every={'evaluating': config.evaluate_every, 'saving': config.checkpoint_every},
         amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
         flops_per_step=task.flops_per_step,
         peak_flops=peak_flops,

@@ -1,10 +1,9 @@
 """The last line of a terminal while a run works: what it is doing, how far it is, how long it will take."""
 
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
@@ -57,65 +56,26 @@ class ProgressBar:
         self._bar.close()
 
 
-_MEMORY = 120.0  # seconds of training after which a measurement has lost 63 % of its weight
-
-
 class TimeLeft:
-    """Times steps, and the phases between them, to estimate what is left of both. Compiling counts as neither.
+    """The time left, by the mean of the steps so far, with what is done between them; compiling does not count."""
 
-    The seconds per step are a running mean; a phase takes as long as its last one did, since the first also compiles.
-    """
-
-    def __init__(
-        self,
-        steps: int,
-        first_step: int,
-        *,
-        every: Mapping[str, int] | None = None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        """`every` is each phase's interval in steps; the last step has one too."""
+    def __init__(self, steps: int, first_step: int, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._steps = steps
         self._step = first_step
         self._clock = clock
-        self._every = dict(every or {})
-        self._took: dict[str, float] = {}
-        self._seconds = 0.0
-        self._counted = 0.0
+        self._began: tuple[int, float] | None = None  # the first step that was dispatched, and when
         self.phase = 'compiling'  # the one under way; '' while training
-        self._since = clock()
-
-    def enter(self, phase: str) -> None:
-        """Begins a phase, which the next step ends; all steps so far are done."""
-        self._pass_time(steps=1)
-        self.phase = phase
 
     def advance(self, step: int) -> None:
-        """Notes that `step` has been dispatched and that all before it are done."""
-        self._pass_time(steps=step - self._step)
+        """Notes that `step` has been dispatched."""
+        if self._began is None:
+            self._began = step, self._clock()
         self.phase = ''
         self._step = step
 
-    def _pass_time(self, steps: int) -> None:
-        """Books the time since the last event on the phase, or on `steps` of training."""
-        now = self._clock()
-        seconds = now - self._since
-        self._since = now
-        if self.phase:
-            self._took[self.phase] = seconds
-        else:
-            kept = math.exp(-seconds / _MEMORY)
-            self._seconds = self._seconds * kept + seconds
-            self._counted = self._counted * kept + steps
-
     def __call__(self) -> float | None:
         """Seconds from now to the end; None before a step has been timed."""
-        if not self._counted:
+        if self._began is None or self._step == self._began[0]:
             return None
-        left = (self._steps - self._step) * self._seconds / self._counted
-        for phase, every in self._every.items():
-            times = self._steps // every - self._step // every
-            if self._steps % every and self._step < self._steps:
-                times += 1  # after the last step
-            left += self._took.get(phase, 0.0) * times
-        return left
+        first, since = self._began
+        return (self._clock() - since) / (self._step - first) * (self._steps - self._step)

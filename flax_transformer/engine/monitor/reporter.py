@@ -34,7 +34,6 @@ class Reporter:
         steps: int,
         first_step: int,
         is_evaluated: bool = True,
-        every: Mapping[str, int] | None = None,
         report_to: str = 'none',
         amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
@@ -42,8 +41,8 @@ class Reporter:
     ) -> None:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
-        `every` maps a phase, such as 'evaluating', to the steps between two of them. Removes records of steps that an
-        earlier start reported and then lost, and of the first step's evaluation unless it `is_evaluated`.
+        Removes records of steps that an earlier start reported and then lost, and of the first step's evaluation unless
+        it `is_evaluated`.
         """
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         self._file = AppendFile(folder / METRICS_FILE, self.say)
@@ -56,7 +55,7 @@ class Reporter:
         self._amounts = amounts or {}
         self._flops = flops_per_step
         self._peak = peak_flops
-        self._time_left = TimeLeft(steps, first_step, every=every)
+        self._time_left = TimeLeft(steps, first_step)
         self._bar = ProgressBar(steps, first_step)
         self._figures: list[str] = []
         self._show(now=True)
@@ -70,7 +69,7 @@ class Reporter:
 
     def phase(self, name: str) -> None:
         """Names what is done until the next step."""
-        self._time_left.enter(name)
+        self._time_left.phase = name
         self._show(now=True)
 
     def _show(self, *, now: bool = False) -> None:
