@@ -179,7 +179,6 @@ def _usage() -> str:
 
 
 def _missing_device() -> str | None:
-    """Says what is wrong with the device that JAX was asked to use; None if it starts."""
     if 'jax' not in sys.modules or not os.environ.get('JAX_PLATFORMS'):
         return None
     from flax_transformer.engine.devices.devices import missing_platform

@@ -55,7 +55,6 @@ def options_class(command: str) -> Any:
 
 
 def options_of_command(command: str) -> list[Option]:
-    """The options of a command, for all tasks."""
     if command == 'help':  # the one without a function of its own
         return []
     try:
@@ -78,7 +77,6 @@ def options_of_command(command: str) -> list[Option]:
 
 
 def bash() -> str:
-    """The script for bash, which separates option and value by a space: `--beam-width 4`, not `=4`."""
     rows = []
     cases = collections.defaultdict(list)
     for command in COMMANDS:
@@ -97,12 +95,10 @@ def bash() -> str:
 
 
 def zsh() -> str:
-    """The script for zsh, which runs that of bash."""
     return 'autoload -U +X bashcompinit && bashcompinit\n' + bash()
 
 
 def fish() -> str:
-    """The script for fish."""
     start = 'complete -c flax-transformer -n'
     lines = [
         f'{start} __fish_use_subcommand -f -a {command} -d {_fish_quoted(text.partition(": ")[2])}'

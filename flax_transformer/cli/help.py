@@ -44,7 +44,6 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
         name = self.name.replace('_', '-')
         if self.kind is bool and self.value:  # a field that is on by default is turned off
             name = re.sub(r'([^.]+)$', r'no-\1', name)
@@ -52,7 +51,6 @@ class Option(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Its values, if they are few and known."""
         for kind in (self.kind, *typing.get_args(self.kind)):
             if typing.get_origin(kind) is Literal:
                 return tuple(map(str, typing.get_args(kind)))
@@ -60,14 +58,12 @@ class Option(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """The form of its value."""
         if self.choices:
             return '|'.join(self.choices)
         return '' if self.kind is bool else _metavar(self.kind)
 
 
 def wants_help(argv: list[str]) -> Literal['short', 'all'] | None:
-    """The help that the arguments ask for, if any."""
     if _ALL in argv:
         return 'all'
     return 'short' if any(arg in _HELP for arg in argv) else None

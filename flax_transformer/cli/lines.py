@@ -109,7 +109,6 @@ class LineWriter:
 
 
 def _whole_lines(file: BinaryIO) -> tuple[int, int]:
-    """The number of lines that end in a line feed, and where the last of them ends."""
     count = end = 0
     file.seek(0)
     for line in file:
@@ -171,7 +170,6 @@ def write_record(record: Record, fields: dict[str, Any]) -> str:
 
 
 def _json_record(line: str | bytes) -> Record:
-    """Raises ValueError, which says what the line is instead."""
     line, replaced = as_text(line)
     if not line.strip():
         return Record('')
@@ -240,7 +238,6 @@ def _members(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _skip(source: str, begin: int) -> int:
-    """The place of the next name, value or bracket."""
     return re.compile(r'[ \t\r\n,:]*').match(source, begin).end()
 
 
@@ -279,7 +276,6 @@ def typed_lines(prompt: str, command: str = 'translate') -> Iterator[list[str | 
 
 
 def _ask(prompt: str) -> bytes | None:
-    """A line; None at the end."""
     if not sys.stdout.isatty():  # input() would write its prompt there
         print(prompt, end='', file=sys.stderr, flush=True)
         return sys.stdin.buffer.readline() or None

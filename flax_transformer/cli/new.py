@@ -89,7 +89,6 @@ def options_of_tasks() -> list[type]:
 
 
 def _check(file: Path, options: Any) -> None:
-    """Raises UserError before anything is read."""
     if file.suffix != '.py':
         raise UserError(f'new: got {file}, expected the name of the Python file to write, such as my_config.py')
     if file.exists():

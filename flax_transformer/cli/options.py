@@ -161,7 +161,6 @@ def progress_bar(total: int | None, unit: str, *, is_shown: bool = True) -> tqdm
 
 
 def print_next(done: str, *commands: str) -> None:
-    """Prints what was done and, unless people asked for quiet, the commands that come next."""
     print('\n  '.join([f'{done}. Next:', *commands]) if commands and not is_quiet() else f'{done}.')
 
 

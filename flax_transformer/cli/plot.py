@@ -200,7 +200,6 @@ def _watch(names: Sequence[str], output: Path | None) -> None:
 
 
 def _show(text: str, shown: str) -> None:
-    """Prints the text; in a terminal, instead of what was shown before."""
     is_screen = sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
     print(('\x1b[H\x1b[J' if is_screen else '\n') * bool(shown) + text, flush=True)
 

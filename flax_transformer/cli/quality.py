@@ -298,7 +298,6 @@ def _read(runs: list[str], options: CompareOptions) -> 'tuple[list[str] | None, 
 
 
 def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> list[str]:
-    """A run's translations of the sources, or the lines of a file."""
     if Path(name).is_file():
         from flax_transformer.data.lines import read_lines
 

@@ -37,7 +37,6 @@ def models(argv: list[str]) -> None:
 def _list_or_print(
     command: Callable, argv: list[str], files: Mapping[str, Path], line_of: Callable[[str], str] = str
 ) -> None:
-    """Prints the file that is named; without a name, a line of each."""
     name = ' '.join(argv)
     if wants_help(argv):
         print(inspect.getdoc(command))

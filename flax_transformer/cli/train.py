@@ -74,7 +74,6 @@ def main(argv: list[str]) -> None:
 
 
 def _finished(options: TrainOptions) -> str | None:
-    """Says that a run is finished; None to start."""
     if options.config.parallel.num_processes != 1:  # several processes start together in any case
         return None
     run = run_of(options.config, options.workdir)

@@ -93,7 +93,6 @@ def main(argv: list[str]) -> None:
 
 
 def _check(options: TranslateOptions) -> None:
-    """Raises UserError for options that exclude each other."""
     is_shard = options.shard is not None
     links = options.alignments
     files = [file for file in (options.input, options.output) if file is not None and file.is_file()]

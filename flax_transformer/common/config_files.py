@@ -72,7 +72,6 @@ def _made_by(path: Path) -> Any:
 
 
 def _located(path: Path, error: Exception) -> UserError:
-    """A config file's error with its line, and the field that was probably meant."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f', line {lines[-1]}' if lines else ''

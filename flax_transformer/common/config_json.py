@@ -26,7 +26,6 @@ class Header(NamedTuple):
 
 
 def to_json(config: Any, *, module: str | None = None) -> str:
-    """The config as JSON text."""
     header = {'schema_version': SCHEMA_VERSION, 'task': config.task} | ({'module': module} if module else {})
     return json.dumps(header | _as_table(config), indent=2) + '\n'
 
@@ -74,7 +73,6 @@ def _read(text: str) -> tuple[Header, dict[str, Any]]:
 
 
 def _elsewhere(name: str, hints: dict[str, Any]) -> str:
-    """` Did you mean steps in training?` for the name of a section's field, or the empty string."""
     last = name.rpartition('.')[2]
     sections = [
         section

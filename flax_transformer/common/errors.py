@@ -29,8 +29,6 @@ class BadInput(UserError):
 
 
 class BadLine(BadInput):
-    """A text, of several, that cannot be used."""
-
     def __init__(self, place: str, fault: str, index: int) -> None:
         """The message begins with the place; `index` is the text's number, from 0."""
         super().__init__(f'{place}: {fault}')

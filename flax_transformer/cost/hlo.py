@@ -197,7 +197,6 @@ def _operands(each: _Instruction) -> list[str]:
 
 
 def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
-    """Bytes that an instruction reads and writes."""
     if each.opcode in ('dynamic-slice', 'slice', 'gather'):
         return 2 * _size(each.shape, main_only=True)
     if each.opcode == 'copy-start':  # (to, from, ...): between memories

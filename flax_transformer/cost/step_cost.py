@@ -37,7 +37,6 @@ class Memory:
 
     @property
     def kept(self) -> int:
-        """What is kept from step to step."""
         return self.parameters + self.optimizer + self.average
 
     @property
@@ -55,12 +54,10 @@ class Times:
 
     @property
     def least(self) -> float:
-        """If all three overlap."""
         return max(self.compute, self.memory, self.links or 0.0)
 
     @property
     def most(self) -> float:
-        """If none overlap."""
         return self.compute + self.memory + (self.links or 0.0)
 
 

@@ -89,7 +89,6 @@ def use_fonts(texts: 'Sequence[Text]') -> None:
 
 @functools.cache
 def _family_with(character: str) -> str | None:
-    """The first family that has a character, `FIRST` before all others."""
     return next((family for family, characters in _fonts() if ord(character) in characters), None)
 
 

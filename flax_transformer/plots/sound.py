@@ -44,7 +44,6 @@ def draw_waveform(axes: Axes, samples: np.ndarray, rate: int) -> None:
 
 
 def draw_words(axes: Axes, words: Sequence[Span]) -> None:
-    """Shades where words are, and writes them above."""
     for number, word in enumerate(words):
         axes.axvspan(word.start, word.end, color=COLORS[2], alpha=0.12 + 0.1 * (number % 2), linewidth=0)
         middle = (word.start + word.end) / 2

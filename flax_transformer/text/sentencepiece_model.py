@@ -81,7 +81,6 @@ def train_sentencepiece(
 
 
 def _explained(message: str, vocab_size: int) -> UserError:
-    """SentencePiece's message in terms of our config fields."""
     if match := re.search(r'value <= (\d+)', message):
         return UserError(
             f'model.vocab_size={vocab_size} is more than this text gives pieces for; '

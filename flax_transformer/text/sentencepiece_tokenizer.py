@@ -46,7 +46,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, folder: Path) -> 'SentencePieceTokenizer':
-        """The tokenizer that `save` wrote."""
         file = folder / MODEL_FILE
         description = folder / DESCRIPTION_FILE
         with naming_damage(description):

@@ -19,8 +19,6 @@ _CACHED = 1 << 17  # segmentations, each in some 400 bytes
 
 
 class Segmenter:
-    """Samples segmentations from a processor's model."""
-
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         self._processor = processor
         special = (processor.is_control, processor.is_unknown, processor.is_byte, processor.is_unused)
@@ -120,7 +118,6 @@ class Segmenter:
                 pieces[word].append(self._ids_of(words[word][ends[word] : end]))
 
     def _ids_of(self, piece: str) -> list[int]:
-        """The id of a piece; an unknown character gives its bytes, or unk."""
         if piece in self._ids:
             return [self._ids[piece]]
         if self._has_bytes:

@@ -112,7 +112,6 @@ def flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kind_of(folder: Path) -> str | None:
-    """The kind of tokenizer that a folder describes; None if it describes none."""
     file = folder / DESCRIPTION_FILE
     if not file.is_file():
         return None
