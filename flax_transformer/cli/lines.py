@@ -41,7 +41,7 @@ def chunks(
     first: int = 1,
     place: str = 'input line',
 ) -> Iterator[list[str | bytes]]:
-    """Yields lists of up to `size` lines of UTF-8, ended by "\\n" alone, without the first `skip`; fewer if long.
+    """Yields up to `size` lines of UTF-8 at a time, fewer if they are long, after the first `skip`.
 
     A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput after the lines before it, with
     `place` and its number, counted from `first`.
@@ -81,12 +81,12 @@ class LineWriter:
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
             if getattr(sys.stdout, 'name', None) == os.devnull:  # `main` has found it closed
-                raise UserError('standard output is closed; give --output, a file for the result')
+                raise UserError('standard output is closed; give --output')
             if resume:
                 raise UserError('--resume continues a file: give it as --output')
             return
         if path.is_dir():
-            raise UserError(f'{path} is a folder; give --output a file')
+            raise UserError(f'{path} is a folder; expected a file as --output')
         if not resume and path.exists() and path.stat().st_size:
             to_resume = '' if resume is None else '--resume to continue after its last line, or '
             raise UserError(f'{path} is not empty; give {to_resume}another --output')

@@ -90,7 +90,7 @@ def options_of_tasks() -> list[type]:
 
 def _check(file: Path, options: Any) -> None:
     if file.suffix != '.py':
-        raise UserError(f'new: got {file}, expected the name of the Python file to write, such as my_config.py')
+        raise UserError(f'new: got {file}, expected a Python file to write, such as my_config.py')
     if file.exists():
         raise UserError(f'{file} exists; give another name, or remove it')
     if not file.absolute().parent.is_dir():

@@ -117,14 +117,17 @@ def _sets_of(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str |
     if not is_remembered(run):
         raise UserError(
             f'{run} was not trained here by you, and its config says what to read; give --source and --reference, or, '
-            'if you trust where the run comes from, --trust-data, once'
+            'if you trust it, --trust-data, once'
         )
     chosen = [corpus for corpus in data.corpora if corpus.has_validation]
     if not chosen:
         raise UserError(f'{run} has no validation set (data.validation is empty); give --source and --reference')
-    languages = [{'source_language': each.source_language, 'target_language': data.tag_of(each)} for each in chosen]
-    every = [read_validation(corpus, data) for corpus in chosen]
-    return [(named, pairs.sources, pairs.targets) for named, pairs in zip(languages, every, strict=True)]
+    sets = []
+    for corpus in chosen:
+        languages = {'source_language': corpus.source_language, 'target_language': data.tag_of(corpus)}
+        pairs = read_validation(corpus, data)
+        sets.append((languages, pairs.sources, pairs.targets))
+    return sets
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from flax_transformer.engine.runs.checksums import format_faults
 from .options import note
 
 RECORD = 'translate.json'  # what made the outputs in the folder
-# (lines, write, number of lines before them, what messages put before a line's number) -> how many have each flag
+# (lines, write, number of lines before them, what messages put before a line's number) -> counts of flags
 Translate = Callable[[list[bytes], Callable[[list[str]], None], int, str], Counter[str]]
 
 
@@ -63,9 +63,7 @@ class ShardOfFiles:
         try:
             there = dict(parse_json(file.read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):
-            raise UserError(
-                f'{file}, which says what made the outputs, is gone or damaged; give another --output'
-            ) from None
+            raise UserError(f'{file} is gone or damaged; give another --output') from None
         ours = self._record
         names = [name for name in ours | there if ours.get(name) != there.get(name)]
         if names:

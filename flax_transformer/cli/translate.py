@@ -163,8 +163,8 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     is_unfit = options.format != 'text' or options.decoding.n_best > 1 or options.alignments or options.show_attention
     if is_unfit or options.shard or (options.resume and not options.output):
         raise UserError(
-            f'the input is a document ({options.input_format}): leave out --format, --n-best, --alignments, '
-            '--shard and --show-attention, which are for lines; give --resume with --output'
+            f'the input is a document ({options.input_format}): leave out --format, --n-best, --alignments, --shard '
+            'and --show-attention; give --resume with --output'
         )
     place = str(options.input or 'standard input')
     output = options.output

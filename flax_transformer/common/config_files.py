@@ -24,10 +24,7 @@ def shipped_configs() -> dict[str, Path]:
 
 
 def load_config(name: str) -> Any:
-    """The Config, of any task, that a file's `get_config()` returns. `name` is a path or a shipped config's name.
-
-    Raises UserError, with file and line, if there is no such file or it does not return a Config.
-    """
+    """The Config that `get_config()` of a file or a shipped config returns. Raises UserError with file and line."""
     path = _path_of(name)
     try:
         config = _made_by(path)
@@ -51,7 +48,7 @@ def _path_of(name: str) -> Path:
         return shipped[name]
     named_so = [f'{path}{suffix}' for suffix in ('.py', *SUFFIXES) if Path(f'{path}{suffix}').is_file()]
     hint = f' Did you mean {named_so[0]}?' if named_so else nearest(name, shipped)
-    raise UserError(f'config {name!r}: no such file, and none of the shipped configs ({", ".join(shipped)}).{hint}')
+    raise UserError(f'config {name!r}: no such file, nor one of the shipped configs ({", ".join(shipped)}).{hint}')
 
 
 def _made_by(path: Path) -> Any:

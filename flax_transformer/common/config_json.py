@@ -182,7 +182,7 @@ def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
 
 
 def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
-    """Raises UserError, which lists the fields, if ours cannot start from the parameters of a run with their config."""
+    """Raises UserError if ours cannot start from the parameters of a run with their config."""
     if refused := refused_fields(theirs, ours, 'transferable'):
         raise UserError(
             f'{run} holds another model or vocabulary:\n{refused}\n'

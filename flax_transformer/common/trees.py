@@ -25,8 +25,7 @@ def refuse_non_finite(tree: Any) -> None:
     for name, leaf in named_leaves(tree):
         if not np.isfinite(np.asarray(leaf)).all():
             raise UserError(
-                f'{name} holds numbers that are not finite: the parameters are damaged, or training diverged; choose '
-                'another checkpoint with --step'
+                f'{name} holds numbers that are not finite: it is damaged, or training diverged; choose another --step'
             )
 
 

@@ -22,8 +22,8 @@ class Chip(NamedTuple):
     links: float  # bytes/s that one chip sends to others of its slice or host, over all links; 0: unknown
 
 
-# TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, "key specifications"; links are half of the bidirectional
-# bandwidth given there. Memory is what libtpu 0.0.52 lets a program use: the system keeps a little.
+# cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, "key specifications"; links are half of the bidirectional bandwidth.
+# Memory is what libtpu 0.0.52 lets a program use: the system keeps a little.
 TPUS = {
     'v4': Chip(275e12, 30.75 * 2**30, 1228e9, 300e9),
     'v5e': Chip(197e12, 15.75 * 2**30, 819e9, 200e9),
@@ -103,8 +103,8 @@ def topology_devices(name: str) -> list[jax.Device]:
     if name not in known:
         lines = '\n'.join(f'  {generation}:' + ', '.join(shapes) for generation, shapes in SHAPES.items())
         raise UserError(
-            f'topology {name!r}: expected {LOCAL} (the devices that are here), GPUs of a host ({", ".join(GPUS)}) or a '
-            f'slice of TPUs:\n{lines}\n' + nearest(name, known).strip()
+            f'topology {name!r}: expected {LOCAL}, GPUs of a host ({", ".join(GPUS)}) or a slice of TPUs:\n{lines}\n'
+            + nearest(name, known).strip()
         )
     is_gpu = name in GPUS
     if not all(map(_is_installed, _CUDA if is_gpu else ('libtpu',))):

@@ -131,7 +131,6 @@ def _checked(weights: np.ndarray, rank: int, source: Sequence[str], target: Sequ
     if weights.ndim != rank or weights.shape[-2:] != (len(target), len(source)):
         names = ('layers, ' if rank == 4 else '') + ('heads, ' if rank > 2 else '')
         raise ValueError(
-            f'weights {weights.shape}: expected [{names}{len(target)}, {len(source)}] '
-            f'for {len(target)} target and {len(source)} source tokens'
+            f'weights {weights.shape}: expected [{names}{len(target)}, {len(source)}], target and source tokens'
         )
     return weights

@@ -34,7 +34,7 @@ def plot_beam_tree(
     if not 0 < len(tokens) == len(parents) == len(log_probs) or any(parents >= np.arange(len(parents))):
         raise ValueError(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
-            'each, at least one, and every node after its parent'
+            'each, and every node after its parent'
         )
     depth = np.zeros(len(parents), int)
     for node, parent in enumerate(parents):
