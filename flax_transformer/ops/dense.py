@@ -10,7 +10,7 @@ from .product import add_to_rows, product, products
 class Dense(nn.Module):
     """x W + b, with the parameter names and initial values of Linen's Dense.
 
-    Linen multiplies [B, T, D] as is: for the gradient of the kernel, a sum over two axes, XLA transposes on CPUs.
+    Linen multiplies [B, T, D] as is, whose gradients XLA transposes on CPUs.
     """
 
     inputs: int
@@ -27,7 +27,6 @@ class Dense(nn.Module):
             self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """[..., features] of x [..., inputs]."""
         return self.finish(product(_rows(x, self.dtype), self.kernel), x)
 
     def finish(self, rows: jax.Array, x: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ from .product import look_up, product
 
 
 class Embedding(nn.Module):
-    """A table [V, D] that embeds tokens and, if tied, gives logits (section 3.4)."""
+    """A table [V, D] that embeds tokens and, if tied, gives logits."""
 
     vocab_size: int
     d_model: int
@@ -47,7 +47,6 @@ class Embeddings(nn.Module):
     """The tables of source and target, and the logits, which share as many of them as `config.tie_embeddings` says.
 
     A model shares its scope with this module (`nn.share_scope`), so that the parameters are the model's own.
-    The config also has logits_bias, d_model, pad_id, vocab_size and vocab_size_of_target.
     """
 
     config: Any

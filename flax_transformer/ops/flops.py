@@ -8,7 +8,7 @@ class Flops(NamedTuple):
 
     encoder: float  # layers over the source, linear in its slots
     decoder: float  # layers over the target, and what is projected of the source once for them
-    attention: float  # comparing queries with keys, and weighting values: slots of one side times slots of another
+    attention: float  # queries by keys, and weights by values
     logits: float
 
     @property

@@ -1,9 +1,9 @@
 """How much a model computes: the FLOPs of its matrix products, counted from the config alone.
 
 A multiplication and an addition are two FLOPs. Softmax, norms, activations, dropout and the optimizer do not count (a
-few per cent of a step, and not done by matrix units), nor does recomputation that saves memory: FLOP/s over a chip's
-peak is what PaLM calls model FLOPs utilization (Chowdhery et al. 2022, appendix B). Padding and masked attention count,
-because they are computed. The backward pass has two products for each one of the forward pass.
+few per cent of a step), nor does recomputation that saves memory: FLOP/s over a chip's peak is what PaLM calls model
+FLOPs utilization (Chowdhery et al. 2022, appendix B). Padding and masked attention count, as they are computed. The
+backward pass has two products for each one of the forward pass.
 """
 
 from flax_transformer.ops.flops import Flops

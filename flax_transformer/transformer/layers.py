@@ -103,7 +103,7 @@ class Residual(nn.Module):
 def run_layers(
     layers: Sequence[nn.Module], x: jax.Array, *inputs: jax.Array | None, remat: bool, deterministic: bool
 ) -> jax.Array:
-    """x [B, T, D] after all layers; with `remat` each keeps only its inputs for the backward pass."""
+    """x [B, T, D] after all layers; with `remat` each keeps only its inputs."""
 
     def run(layer: nn.Module, x: jax.Array, *inputs: jax.Array | None) -> jax.Array:
         return layer(x, *inputs, deterministic=deterministic)
