@@ -100,8 +100,11 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     if not isinstance(model, TransformerConfig):
         raise UserError(f"Hugging Face's formats cannot hold a {type(model).__name__}; expected a Transformer")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
-        faults[-1] += '\nFields of the model must be set before training, as in the config marian_base; others now'
-        refuse_faults(f"Hugging Face's {family_of_model(model).name} format cannot hold this model:", faults)
+        name = family_of_model(model).name
+        faults[-1] += (
+            '\nSet fields of the model before training, as the config marian_base does, and those of decoding here'
+        )
+        refuse_faults(f"Hugging Face's {name} format cannot hold this model:", faults)
 
 
 def as_marian(tokenizer: SentencePieceTokenizer, languages: tuple[str, str], longest: int) -> MarianTokenizer:
