@@ -79,6 +79,7 @@ def test_a_line_of_any_length_is_translated_within_the_positions(tokenizer, mode
         (found,) = translator([text(n)], alignment=True)
         assert found.split == (n > most)
         assert found.split or found.num_tokens <= LIMIT
+        assert len(found.token_ids) == len(found.tokens) == len(found.token_log_probs) == found.num_tokens
         assert found.alignment is not None
 
 
