@@ -24,8 +24,8 @@ def data_root(root: str | None) -> Path:
 def matching_files(pattern: str, root: Path) -> list[Path]:
     """The files that match a path with wildcards, sorted by name. Raises UserError if there are none."""
     path = path_below(pattern, root)
-    if (found := existing_file(path)) is not None:
-        return [found]
+    if (file := existing_file(path)) is not None:
+        return [file]
     if not _WILDCARD.search(pattern):
         raise UserError(f'{no_such_file(path)}; {PATHS_START}')
     inside = Path(glob.escape(str(root)), _expanded(pattern))
@@ -36,7 +36,7 @@ def matching_files(pattern: str, root: Path) -> list[Path]:
 
 
 def named_paths(pattern: str, root: Path) -> Iterator[Path]:
-    """The path itself, whether or not it exists, then the files that match it: all that a reader may open."""
+    """The path itself, then the files that match it: all that a reader may open."""
     yield path_below(pattern, root)
     with contextlib.suppress(UserError):
         yield from matching_files(pattern, root)
@@ -44,7 +44,8 @@ def named_paths(pattern: str, root: Path) -> Iterator[Path]:
 
 def existing_file(path: Path) -> Path | None:
     """The file of a path or, if there is none, the same compressed."""
-    return next((file for suffix in ('', *SUFFIXES) if (file := Path(f'{path}{suffix}')).is_file()), None)
+    files = (Path(f'{path}{suffix}') for suffix in ('', *SUFFIXES))
+    return next(filter(Path.is_file, files), None)
 
 
 def path_below(path: str, root: Path) -> Path:
@@ -64,8 +65,8 @@ def wildcards(pattern: str, file: Path, root: Path) -> tuple[str, ...]:
     any_folders = '((?:.*/)?)'
     shapes = [re.escape(part) for part in parts]
     shapes[1::2] = [any_folders if sign == '**/' else '([^/]*)' for sign in parts[1::2]]
-    found = re.fullmatch(''.join(shapes), str(file))
-    return found.groups() if found else (str(file),)
+    match = re.fullmatch(''.join(shapes), str(file))
+    return match.groups() if match else (str(file),)
 
 
 def columns_of(name: str) -> tuple[str, tuple[int, int]]:
@@ -73,7 +74,7 @@ def columns_of(name: str) -> tuple[str, tuple[int, int]]:
     path, sign, columns = name.rpartition('#')
     if not sign or content_suffix(Path(path)) != '.tsv':
         return name, (1, 2)
-    found = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', columns)
-    if not found:
+    match = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', columns)
+    if not match:
         raise UserError(f'corpus {name!r}: got the columns {columns!r}, expected two numbers, as in pairs.tsv#1,2')
-    return path, (int(found[1]), int(found[2]))
+    return path, (int(match[1]), int(match[2]))

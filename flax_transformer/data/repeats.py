@@ -54,7 +54,7 @@ def shared(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def overlaps(keys: dict[str, np.ndarray]) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Kinds of overlap between `train`, `validation` and `test`, those there are: kind, corpus and its rows."""
+    """Overlaps between `train`, `validation` and `test`, those there are: kind, corpus and its rows."""
     for kind, name, other in (
         ('leaked', 'validation', 'train'),
         ('leaked', 'test', 'train'),

@@ -47,15 +47,15 @@ def get_devices(config: ParallelConfig) -> list[jax.Device]:
     if multihost.count() > 1:
         if config.num_devices not in (0, len(devices)):
             raise UserError(
-                f'parallel.num_devices={config.num_devices}: {multihost.count()} processes have {len(devices)} devices '
-                'in total and use all of them; leave it out'
+                f'parallel.num_devices={config.num_devices}: {multihost.count()} processes use all of their '
+                f'{len(devices)} devices; leave it out'
             )
         return devices
     wanted = config.num_devices or (config.least_devices if devices[0].platform == 'cpu' else len(devices))
     if wanted > len(devices):
         raise UserError(
-            f'parallel.num_devices={wanted}: this process sees {len(devices)} {devices[0].platform} device(s); '
-            'ask for fewer (CPU devices can be simulated only before JAX starts: set JAX_NUM_CPU_DEVICES)'
+            f'parallel.num_devices={wanted}: this process sees {len(devices)} {devices[0].platform} device(s); ask for '
+            'fewer (JAX_NUM_CPU_DEVICES simulates some)'
         )
     return devices[:wanted]
 
@@ -116,11 +116,11 @@ class Devices:
         if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows, which cannot be split into {self.num_row_parts} equal parts (devices / '
-                'parallel.tensor); change the size of the batch or parallel.num_devices'
+                'parallel.tensor); change one of them'
             )
 
     def shardings(self, state: Any, rules: Rules) -> Any:
-        """The sharding of each leaf of a TrainState (arrays or shapes): by rule on a mesh, replicated under pmap."""
+        """The sharding of each leaf of a TrainState: by rule on a mesh, replicated under pmap."""
         if self.strategy == 'pmap':
             return jax.tree.map(lambda _: self.replicated, state)
         return state_shardings(state, state.params, self.mesh, rules)
@@ -200,7 +200,7 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
     if data * cut != num_devices:
         raise UserError(
             f'parallel.data={config.data}, fsdp={config.fsdp}, tensor={config.tensor}: a mesh of {max(data, 1) * cut} '
-            f'devices, but there are {num_devices}; change one of them, or num_devices'
+            f'devices, but there are {num_devices}'
         )
     return data, config.fsdp, config.tensor
 

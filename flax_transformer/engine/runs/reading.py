@@ -157,7 +157,7 @@ class CheckpointReader:
 
     def _require_any(self) -> None:
         if not self.steps():
-            raise UserError(f'{self.folder} holds no checkpoint yet; train until the first one is saved')
+            raise UserError(f'{self.folder} holds no checkpoint yet; train until one is saved')
 
     def _listing(self) -> dict[int, tuple[int, int]]:
         """What identifies each checkpoint: one that is saved again has the same step."""

@@ -100,8 +100,7 @@ class RunDirectory(Generic[C]):
             raise UserError(f'{self.path} exists and is not a run directory; give another --workdir, or empty it')
         if file := self.link_out():  # training must not write where a stranger's run leads
             raise UserError(
-                f'{file} is a link to {os.readlink(file)}, and training would write there; put the run itself '
-                'where there is room (--workdir)'
+                f'{file} is a link to {os.readlink(file)}, and training would write there; move the run (--workdir)'
             )
         if not is_new and (refused := refused_fields(self.read_config(), config, 'resumable')):
             raise UserError(

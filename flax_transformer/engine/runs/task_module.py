@@ -62,7 +62,7 @@ def _check_outside(run: Path, name: str) -> None:
     """Raises UserError for a module in the run's own folder, where a stranger may have put it."""
     for place in _places(name):
         if place.is_relative_to(os.path.realpath(run)):
-            raise UserError(f'${VARIABLE} names {name!r}, which would be {place}, inside of the run; move it elsewhere')
+            raise UserError(f'${VARIABLE} names {name!r}, which would be {place}, inside of the run; move it')
 
 
 def import_from(folder: Path, name: str) -> ModuleType:
