@@ -39,7 +39,6 @@ class Corpus:
         return self.recordings[number]
 
     def chosen(self, numbers: Sequence[int]) -> 'Corpus':
-        """Some of the recordings, numbered anew."""
         return Corpus(self.name, [self.recordings[i] for i in numbers], lambda i: self.samples(numbers[i]))
 
 
@@ -76,7 +75,6 @@ def corpus_files(source: str, data: Any) -> Iterator[Path]:
 
 
 def _num_samples(utterance: Utterance, rate: int) -> int:
-    """The samples after resampling, as `reading.resampled` counts."""
     return math.ceil(round(utterance.seconds * utterance.rate) * rate / utterance.rate)
 
 

@@ -283,7 +283,6 @@ def _file(row: _Row) -> Path | None:
 
 
 def _archived(folder: Path, names: set[str]) -> dict[str, Source | str]:
-    """Each name's recording in the only archive of a folder, or why it is missing."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     archives = [file for file in files if file.name.endswith(ARCHIVES) and file.is_file()]
     listed = ', '.join(archive.name for archive in archives)

@@ -156,7 +156,6 @@ def pcm_chunks(stream: BinaryIO, say: Callable[[str], None] = lambda _: None) ->
 
 @contextlib.contextmanager
 def _opened(file: Path | str | Source) -> Iterator[BinaryIO]:
-    """The opened recording; errors get its name."""
     if file == '':  # a Path of it would be the folder
         raise BadInput("got the name '' (empty); expected a recording")
     source = file if isinstance(file, Source) else Source(Path(file), str(file))

@@ -47,7 +47,6 @@ class SpeechModelConfig:
 
     @property
     def stride(self) -> int:
-        """Feature frames for each frame of the encoder."""
         return prod(self.strides)
 
 
@@ -164,10 +163,8 @@ class SpeechConfig(TaskConfig):
 
     @property
     def most_samples(self) -> int:
-        """Samples of the longest utterance."""
         return round(self.data.max_seconds * self.features.sample_rate)
 
     @property
     def most_frames(self) -> int:
-        """Feature frames of the longest utterance."""
         return num_frames(self.most_samples, self.features)

@@ -164,7 +164,6 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
 
 
 def most_beam_size(num_units: int) -> int:
-    """The widest beam that a search has the memory for."""
     return min(1000, max(1, _MOST_FOLLOWING // (_SHORTEST * num_units**2)))
 
 
@@ -188,7 +187,6 @@ def numbered(path: Sequence[int]) -> np.ndarray:
 
 
 def _spans(alignment: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Each label's first frame in an alignment, and the frame after its last."""
     frames = np.flatnonzero(alignment >= 0)
     edges = np.searchsorted(alignment[frames], np.arange(count + 1)).tolist()
     return [(int(frames[first]), int(frames[last - 1]) + 1) for first, last in pairwise(edges)]

@@ -180,7 +180,6 @@ def lengths_for(num_samples: Sequence[int], most: int, count: int, *, multiple: 
 
 
 def played(num_samples: int, speed: float) -> int:
-    """The length of a recording that is played `speed` times as fast."""
     return max(int((num_samples - 1) / speed), 0) + 1
 
 
@@ -268,7 +267,6 @@ class TrainingBatches(NumberedBatches):
         return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
 
     def padding(self) -> float:
-        """The share of a block's samples that is padding."""
         slots = 0
         filled = 0
         for plan in self._block(0):

@@ -174,6 +174,5 @@ class Encoder(nn.Module):
 
 
 def init_params(config: SpeechModelConfig, num_mels: int, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program."""
     features = jnp.zeros((1, config.stride, num_mels))
     return jax.jit(SpeechModel(config).init)(key, features, jnp.full(1, config.stride))['params']

@@ -178,7 +178,6 @@ def _training_batches(config: SpeechConfig, prepared: Prepared, trainer: Trainer
 
 
 def _fingerprint(config: SpeechConfig, prepared: Prepared) -> str:
-    """A hash of the recordings' lengths and transcripts."""
     examples = prepared.train
     digest = hashlib.sha256(f'{config.data.train} {examples.count}\n'.encode())
     for i in range(min(examples.count, 1 << 20)):

@@ -17,8 +17,6 @@ _WORD = re.compile(r'\S+')
 
 
 class Units(Vocabulary):
-    """What transcripts are written in; `encode` gives the ids of one, `decode` its text."""
-
     first_id = 1
     file = 'units.json'
     kinds = tuple(_JOINTS)

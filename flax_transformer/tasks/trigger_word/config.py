@@ -141,5 +141,4 @@ class TriggerWordConfig(TaskConfig):
 
     @property
     def samples_per_output(self) -> int:
-        """Samples from one output frame to the next."""
         return self.model.stride * self.features.hop

@@ -20,7 +20,6 @@ class NewOptions(DataOptions):
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
-    """The candidate for recordings, each of one word; holds out some if no others are given."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     counts = Counter(recording.text for recording in recordings)
     own = counts[options.word]

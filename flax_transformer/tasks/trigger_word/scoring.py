@@ -126,7 +126,6 @@ def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
 
 
 def _curve(heard: _Heard, rule: HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
     rejects, accepts = [], []
     for threshold in THRESHOLDS:
         matched = heard.matched(replace(rule, threshold=threshold))

@@ -30,10 +30,7 @@ REFUSED = {
     'empty': (lambda: b'', 'the file is empty'),
     'text': (lambda: b'Dear user,\n' * 9, "b'Dear'"),
     'cut in the header': (lambda: wav_bytes(TONE)[:30], 'its chunk fmt is too short'),
-    'samples before fmt': (
-        lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT),
-        'fmt',
-    ),
+    'samples before fmt': (lambda: chunk(b'RIFF', b'WAVE' + chunk(b'data', bytes(100)) + FMT), 'fmt'),
     '5 bytes a sample': (lambda: wav_bytes(TONE, width=5), '1 channels of 40 bits'),
     'rate 0': (lambda: wav_bytes(TONE, rate=0), 'the header says 0 Hz'),
     'NaN': (lambda: wav_bytes(with_nan(3), width=4, is_float=True), '4 samples are NaN or infinite'),

@@ -22,10 +22,8 @@ def frames_of(probabilities: list[float], rule: HitConfig) -> list[int]:
         ([0, 0.9, 0.5, 0.9, 0], 1, 0, [1]),  # not below half of the threshold in between
         ([0, 0.9, 0.3, 0.9, 0], 1, 0, [1, 3]),
         ([0, 0.9, 0.3, 0.9, 0], 1, 3, [1]),
-        ([0, 0.9, 0.3, 0.3, 0.9], 1, 3, [1, 4]),
         ([0.9, 0, 0, 0, 0], 2, 0, []),  # before the stream is nothing
         ([0.8, 0, 0, 0, 0], 1, 0, [0]),  # reached is enough
-        ([], 2, 0, []),
     ],
 )
 def test_a_hit_needs_the_threshold_and_a_pause(

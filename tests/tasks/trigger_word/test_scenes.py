@@ -34,7 +34,6 @@ def clip_of(*parts: np.ndarray, text: str = 'rising') -> Clip:
 
 @pytest.mark.parametrize('noise', [0, 0.03])  # 20 dB below the tone
 def test_the_word_is_the_loudest_stretch(noise: float) -> None:
-    """A click after it is not the word, a short pause in it is."""
     parts = [silence(0.5), tone(0.2), silence(0.1), tone(0.2), silence(0.6), tone(0.02), silence(0.1)]
     samples = np.concatenate(parts)
     samples += noise * np.random.default_rng(0).standard_normal(len(samples)).astype(np.float32)
@@ -54,6 +53,7 @@ def test_a_scene_is_a_pure_function_of_seed_and_number() -> None:
     again.scene(3)
     for one, two in zip(scenes.scene(7), again.scene(7), strict=True):
         np.testing.assert_array_equal(one, two)
+    assert not scenes_of(trigger_share=0.0).scene(0).ends
     assert scenes.fingerprint == again.fingerprint != other.fingerprint
     assert not np.array_equal(scenes.scene(7).samples, scenes.scene(8).samples)
     assert not np.array_equal(scenes.scene(7).samples, other.scene(7).samples)
