@@ -124,10 +124,7 @@ def _decode(step: Step, beams: _Beams, problem: SearchProblem) -> tuple[_Live, j
 def _extend(
     parts: Sequence[tuple[_Live, Hypotheses, jax.Array]], diversity: float, position: jax.Array, problem: SearchProblem
 ) -> tuple[_Live, Hypotheses, jax.Array]:
-    """The hypotheses of all groups one token later, and the parents [B, W] of the live ones.
-
-    A part is a group's hypotheses, and the log-probabilities [B, W, V] of their next tokens.
-    """
+    """Each group's hypotheses one token later, given the log-probabilities [B, W, V], and the live ones' parents."""
     batch, size, vocab_size = parts[0][2].shape
     extended, times_chosen = [], jnp.zeros((batch, vocab_size), jnp.float32)
     for group, part in enumerate(parts):

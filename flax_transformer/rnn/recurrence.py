@@ -4,7 +4,7 @@ Differentiated by JAX, a scan reads and writes the gradient of a whole matrix at
 rows. Here the backward scan computes only the gradients of each product's result; the weight's is the product of all
 inputs with all of these, over time and batch at once.
 
-Shapes: T steps, B batch. Arrays over time have T first.
+Arrays over time have T first.
 """
 
 from collections.abc import Callable

@@ -157,7 +157,6 @@ class Scores:
 
     @property
     def length_warning(self) -> str:
-        """A warning if the translations are at least a tenth shorter or longer than the references; else empty."""
         if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
             return ''
         start = 'warning: the translations are too'
@@ -233,7 +232,6 @@ def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -
 def _by_length(
     ours: list[str], references: list[list[str]], sources: Sequence[str], tokens: ScoreTokens
 ) -> tuple[BucketScores, ...]:
-    """The scores of each bucket that has a line, shortest first."""
     metrics = make_metrics(tokens)
     length = count_unspaced if is_unspaced(sources) else lambda source: len(source.split())
     lengths = list(map(length, sources))

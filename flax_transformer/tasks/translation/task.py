@@ -22,8 +22,6 @@ from .model import TranslationModel, family_of, start_id
 
 
 class TranslationTask(Task):
-    """The config's model and its loss on packed rows of sentence pairs (`data.bitext.batches.Batch`)."""
-
     slot_name = 'target_slots'
     counts = ('target_tokens', 'source_tokens')
 
