@@ -11,7 +11,7 @@ from toy_runs import make_trainer
 from toy_task import CircleConfig, CircleTask, draw
 
 from flax_transformer.config import ParallelConfig
-from flax_transformer.engine.step import train_step
+from flax_transformer.engine.step import gradients, train_step
 from flax_transformer.engine.task import init_state
 
 CIRCLE = CircleTask(CircleConfig())
@@ -44,6 +44,19 @@ def test_random_numbers_differ_from_step_to_step_and_repeat_with_the_seed() -> N
     assert first['loss'] == again['loss']
     assert first['loss'] != second['loss']
     assert first['loss'] != other['loss']
+
+
+def test_each_device_draws_its_own_random_numbers() -> None:
+    def loss(params: Any, batch: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+        total, sums = CIRCLE.loss(params, batch, key)
+        drawn = jax.random.uniform(key)
+        return total, sums | {'drawn': drawn, 'squared': drawn**2}
+
+    state = init_state(CIRCLE.init, jax.random.key(0), optax.sgd(0.0))
+    of_device = partial(gradients, loss=loss, weight='weight', axis_name='devices')
+    on_two = jax.vmap(of_device, in_axes=(None, 0, None), axis_name='devices')
+    _, sums = on_two(state, jax.tree.map(lambda x: np.stack([x, x]), draw(1)), jax.random.key(0))
+    assert 2 * sums['squared'][0] > 1.001 * sums['drawn'][0] ** 2  # equal numbers would give the same
 
 
 def test_a_step_follows_the_gradient_of_the_mean_loss() -> None:
