@@ -106,7 +106,6 @@ BAD_TRAINING = {
     'out of range': (['mine.py', '--model.num-heads', '7'], ['d_model=8', 'num_heads=7']),
     'wrong type': (['mine.py', '--model.num-heads', 'four'], ['--model.num-heads', "'four'"]),
     'wrong word': (['mine.py', '--model.positions', 'sine'], ["'sine'", '--model.positions']),
-    'no value': (['mine.py', '--seed'], ['--seed']),
     'missing config': (['number_wrds'], ["config 'number_wrds'", 'Did you mean number_words']),
     'missing file': (['mine.py', '--data.train', 'bad.{lang}'], ['bad.en does not exist', '--data.root']),
     'missing validation': (['mine.py', '--data.validation', 'bad.{lang}'], ['bad.en does not exist']),
