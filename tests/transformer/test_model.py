@@ -136,6 +136,20 @@ def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     assert np.isfinite(got).all()
 
 
+def test_remat_keeps_no_inner_units_for_the_backward_pass():
+    config = small(d_ff=40)  # no other width is 40
+
+    def kept(remat):
+        apply = Transformer(config, remat).apply
+        backward = jax.eval_shape(
+            lambda variables: jax.vjp(lambda v: apply(v, SOURCE, TARGET_IN), variables)[1], random_variables(config)
+        )
+        return {leaf.shape for leaf in jax.tree.leaves(backward) if 40 in leaf.shape}
+
+    weights = {(16, 40), (40, 16), (40,)}
+    assert kept(True) <= weights < kept(False) | weights
+
+
 def receptive_field(config, source, target_in, **packing):
     """0/1 pictures [B, T, B, S] and [B, T, B, T]: whether the logits at (b, t) have any gradient at an embedding."""
     model, variables = Transformer(config), random_variables(config)
@@ -247,24 +261,24 @@ def test_cross_attention_rows_are_distributions_over_the_real_source():
 
 def test_cross_attention_is_what_the_decoder_uses():
     """Memory of one token leaves each head no choice; of several, the weights recombine to the layer's own output."""
-    config = small()
+    config = small(num_decoder_layers=2)
     model, variables = Transformer(config), random_variables(config)
     seen = {}
 
     def record(next_function, args, kwargs, context):
         out = next_function(*args, **kwargs)
         if context.module.name == 'cross_attention':
-            seen[context.method_name] = out
+            seen[context.method_name] = out  # the last layer's stays
         return out
 
     def attended(source, target_in):
         with nn.intercept_methods(record):
             model.apply(variables, source, target_in)
-        return seen, model.apply(variables, source, target_in, method='cross_attention')[0]
+        return seen, model.apply(variables, source, target_in, method='cross_attention')[1]
 
     seen, weights = jax.device_get(jax.jit(attended)(SOURCE, TARGET_IN))
     heads = np.einsum('BHTS,BSHK->BTHK', weights, seen['project_memory'][1]).reshape(B, T, -1)
-    kernel = np.asarray(variables['params']['decoder']['layers_0']['cross_attention']['output']['kernel'])
+    kernel = np.asarray(variables['params']['decoder']['layers_1']['cross_attention']['output']['kernel'])
     np.testing.assert_allclose(heads @ kernel, seen['__call__'], **REORDERED)
 
 
