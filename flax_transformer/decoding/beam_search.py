@@ -88,7 +88,8 @@ def beam_search(
 
 def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups: int) -> _Beams:
     """Empty hypotheses. Equal ones would continue alike, so all but each group's first start at NEG_INF."""
-    batch, length = problem.start.shape[0], problem.length
+    batch = problem.start.shape[0]
+    length = problem.length
     tokens = jnp.full((batch, width, length), problem.pad_id, jnp.int32)
     token_log_probs = jnp.zeros((batch, width, length), jnp.float32)
     none = jnp.full((batch, width), NEG_INF, jnp.float32)
@@ -110,7 +111,8 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
 
 def _decode(step: Step, beams: _Beams, problem: SearchProblem) -> tuple[_Live, jax.Array, DecodeState]:
     """The live hypotheses, transformed log-probabilities [B, W, V] of their next tokens, and the next state."""
-    position, live = beams.position, beams.live
+    position = beams.position
+    live = beams.live
     batch, width, length = live.tokens.shape
     newest = jax.lax.dynamic_index_in_dim(live.tokens, jnp.maximum(position - 1, 0), 2, keepdims=False)
     last = jnp.where(position == 0, problem.start[:, None], newest)
@@ -126,7 +128,8 @@ def _extend(
 ) -> tuple[_Live, Hypotheses, jax.Array]:
     """Each group's hypotheses one token later, given the log-probabilities [B, W, V], and the live ones' parents."""
     batch, size, vocab_size = parts[0][2].shape
-    extended, times_chosen = [], jnp.zeros((batch, vocab_size), jnp.float32)
+    extended = []
+    times_chosen = jnp.zeros((batch, vocab_size), jnp.float32)
     for group, part in enumerate(parts):
         live, finished, parents = _extend_group(*part, diversity * times_chosen, position, problem)
         extended.append((live, finished, parents + group * size))
@@ -153,13 +156,15 @@ def _extend_group(
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     if required is not None:
         rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), live, position, problem)
-    parents, chosen = index // vocab_size, (index % vocab_size).astype(jnp.int32)
+    parents = index // vocab_size
+    chosen = (index % vocab_size).astype(jnp.int32)
     gain = log_probs[jnp.arange(batch)[:, None], parents, chosen]
     best = gather_beams(live.log_probs, parents) + gain
     if required is not None:
         best = jnp.where(_is_real(rank), best, NEG_INF)  # drops duplicate continuations
     tokens, gains, state_scores = gather_beams((live.tokens, live.token_log_probs, live.state_scores), parents)
-    tokens, gains = tokens.at[:, :, position].set(chosen), gains.at[:, :, position].set(gain)
+    tokens = tokens.at[:, :, position].set(chosen)
+    gains = gains.at[:, :, position].set(gain)
     ends = chosen == problem.eos_id
 
     lengths = jnp.full_like(chosen, position + 1)
@@ -167,7 +172,8 @@ def _extend_group(
     scores = jnp.where(is_finished, problem.scorer.score(best, lengths) + state_scores, NEG_INF)
     candidates = _concatenate([finished, Hypotheses(tokens, scores, best, lengths, is_finished, gains)])
     _, kept = jax.lax.top_k(candidates.scores, width)
-    to_go_on, counts = jnp.where(ends, NEG_INF, rank), None
+    to_go_on = jnp.where(ends, NEG_INF, rank)
+    counts = None
     if required is None:
         _, alive = jax.lax.top_k(to_go_on, width)
     else:
@@ -195,7 +201,8 @@ def _with_wanted(
     _, begun = advance(required, live.counts, tails(required, live.tokens, position))
     wanted = wanted_tokens(required, live.counts, begun, problem.eos_id)
     flat = jnp.where(wanted < 0, 0, wanted + jnp.arange(width)[None, :, None] * (ranking.shape[1] // width))
-    flat, exists = flat.reshape(batch, -1), (wanted >= 0).reshape(batch, -1)
+    flat = flat.reshape(batch, -1)
+    exists = (wanted >= 0).reshape(batch, -1)
     same = (flat[:, :, None] == flat[:, None]) & exists[:, None]
     is_new = exists & ~jnp.tril(same, -1).any(axis=2) & ~(flat[:, :, None] == index[:, None]).any(axis=2)
     values = jnp.where(is_new, jnp.take_along_axis(ranking, flat, axis=1), NEG_INF)
@@ -223,7 +230,8 @@ def _cannot_improve(
     """
     batch, width = live.log_probs.shape
     size = width // groups
-    log_probs, lengths = live.log_probs, problem.max_lengths
+    log_probs = live.log_probs
+    lengths = problem.max_lengths
     if problem.required is not None:
         log_probs = jnp.where(is_met(problem.required, live.counts).all(axis=-1), log_probs, NEG_INF)
         lengths = jnp.where(problem.required.exists, jnp.minimum(lengths, position + 2), lengths)

@@ -76,10 +76,13 @@ def _search(
 
     `choose(log_probs [N, V], transformed, position)` returns tokens [N], and the log-probabilities to sum.
     """
-    rows, length, scorer = problem.start.shape[0], problem.length, problem.scorer
+    rows = problem.start.shape[0]
+    length = problem.length
+    scorer = problem.scorer
 
     def advance(carry: _Carry) -> _Carry:
-        position, found = carry.position, carry.found
+        position = carry.position
+        found = carry.found
         is_done = found.lengths > 0
         logits, state = step(carry.last, carry.state)
         chosen, log_probs = choose(*next_log_probs(logits, problem, found.tokens, position), position)

@@ -71,7 +71,8 @@ def next_log_probs(
     logits = logits.astype(jnp.float32)
     # Not jax.nn.log_softmax: XLA on CPUs runs it at half the speed for 128 rows.
     log_probs = logits - jax.nn.logsumexp(logits, axis=-1, keepdims=True)
-    history, transformed = History(tokens, position, log_probs), log_probs
+    history = History(tokens, position, log_probs)
+    transformed = log_probs
     for transform in problem.transforms:
         transformed = transform(transformed, history)
     return log_probs, transformed

@@ -34,7 +34,8 @@ def advance(required: Required, counts: jax.Array, tail: jax.Array) -> tuple[jax
 
     The second, [B, K, G, A], counts unfinished alternatives only.
     """
-    phrases, size = required.phrases[:, None], required.phrases.shape[-1]
+    phrases = required.phrases[:, None]
+    size = required.phrases.shape[-1]
     lengths = (phrases != NONE).sum(axis=-1)
     begun = jnp.zeros(counts.shape, jnp.int32)
     is_complete = jnp.zeros(counts.shape, bool)

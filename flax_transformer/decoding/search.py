@@ -55,7 +55,9 @@ def search(
             raise ValueError("required phrases need search='beam'")
         keys = sentence_keys(decoding.seed, source, pad_id)
         return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
-    width, groups, diversity = decoding.beam_width, decoding.groups, decoding.diversity
+    width = decoding.beam_width
+    groups = decoding.groups
+    diversity = decoding.diversity
     return beam_search(step, state, problem, width=width, groups=groups, diversity=diversity)
 
 
@@ -127,7 +129,9 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     """
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
-        outputs, caches, slots = [], [], []
+        outputs = []
+        caches = []
+        slots = []
         for member, cache, shared, own in zip(steps, state.cache, state.shared, state.slots, strict=True):
             logits, after = member(tokens, DecodeState(cache, shared, state.position, own, state.ancestry))
             outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32)))

@@ -62,7 +62,8 @@ def no_repeat_ngrams(n: int) -> Transform:
     """No n-gram of tokens occurs twice in a hypothesis."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
-        tokens, position = history.tokens, history.position
+        tokens = history.tokens
+        position = history.position
         rows, slots = tokens.shape
         if slots < n:
             return log_probs

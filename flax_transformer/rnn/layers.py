@@ -82,7 +82,8 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
     """
 
     def step(times: Times, _: Any, states: dict[str, State], xs: Any) -> tuple[dict[str, State], dict[str, jax.Array]]:
-        after, ys = {}, {}
+        after = {}
+        ys = {}
         for name, (from_input, *start) in xs.items():
             state = reset(states[name], *start)
             from_state = times(name, state[0].astype(from_input.dtype))

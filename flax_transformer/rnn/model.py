@@ -70,8 +70,11 @@ class Decoder(nn.Module):
     config: RecurrentConfig
 
     def setup(self) -> None:
-        config, dtype = self.config, jnp.dtype(self.config.dtype)
-        width, context, attention = config.hidden_size, 2 * config.hidden_size, config.width_of_attention
+        config = self.config
+        dtype = jnp.dtype(self.config.dtype)
+        width = config.hidden_size
+        context = 2 * config.hidden_size
+        attention = config.width_of_attention
         self.initial = Dense(context, width, dtype=dtype)
         inputs = [config.d_model, *[width + context] * (config.num_decoder_layers - 1)]
         self.layers = [RecurrentLayer(size, width, config.cell, dtype) for size in inputs]
@@ -99,10 +102,12 @@ class Decoder(nn.Module):
 
     def first_layer(self, x: jax.Array, source: Source, segments: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """h [B, T, H], the contexts [B, T, C] that it asks for, and the attention [B, T, S]."""
-        config, layer = self.config, self.layers[0]
+        config = self.config
+        layer = self.layers[0]
         ends = final_states(source.values, source.segments, segments)
         mask = segments[:, :, None] == source.segments[:, None]
-        from_words, start = layer.input(x), (over_time(begins(segments)), over_time(self._first_h(ends)))
+        from_words = layer.input(x)
+        start = (over_time(begins(segments)), over_time(self._first_h(ends)))
         if config.input_feeding and config.attention != 'none':
             return self._feed(over_time(from_words), start, mask, source)
         if config.input_feeding:
@@ -127,9 +132,11 @@ class Decoder(nn.Module):
 
         Takes the products [T, B, G * H] of the words, and where a sentence begins [T, B], with which h [T, B, H].
         """
-        config, dtype = self.config, from_words.dtype
+        config = self.config
+        dtype = from_words.dtype
         weights = {'recurrent': self.layers[0].recurrent.kernel, 'feeding': self.feeding.kernel}
-        weights['values'], constants = source.values, ()
+        weights['values'] = source.values
+        constants = ()
         if config.attention == 'additive':
             weights['query'] = self.query.kernel
             constants = source.keys.astype(jnp.float32), self.vector  # their gradients are summed over time in float32
@@ -155,7 +162,8 @@ class Decoder(nn.Module):
             context = times('values', attention.astype(dtype), 'BQS,BSC->BQC')[:, 0].astype(dtype)
             return (state, context), (h, context, attention[:, 0])
 
-        batch, width = from_words.shape[1], source.values.shape[-1]
+        batch = from_words.shape[1]
+        width = source.values.shape[-1]
         carry = zero_state(config.cell, batch, config.hidden_size), jnp.zeros((batch, width), dtype)
         ys = recur(step, weights, constants, carry, (from_words, *start, over_time(mask)))[1]
         return jax.tree.map(batch_first, ys)
@@ -169,7 +177,8 @@ class Decoder(nn.Module):
         else:
             # Luong et al. 2015, eq. 8.
             energies = jnp.einsum('BQA,BSA->BQS', h, source.keys, preferred_element_type=jnp.float32)
-        weights, values = attention_weights(energies, mask), source.values
+        weights = attention_weights(energies, mask)
+        values = source.values
         sums = jnp.einsum('BQS,BSC->BQC', weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
         return sums.astype(values.dtype), weights
 
@@ -182,7 +191,9 @@ class Decoder(nn.Module):
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
         """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention [N, S], and the next state."""
-        (states, context), source, layer = state.cache, state.shared, self.layers[0]
+        states, context = state.cache
+        source = state.shared
+        layer = self.layers[0]
         from_input = layer.input(x)
         if self.config.input_feeding:
             from_input = from_input + self.feeding(context)
@@ -293,8 +304,12 @@ def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
 
 def forward_flops(model: RecurrentConfig, source: int, target: int) -> Flops:
     """FLOPs of the forward pass over one row with `source` and `target` slots."""
-    hidden, width, d_model = model.hidden_size, model.width_of_attention, model.d_model
-    gates, context, has_attention = GATES[model.cell] * hidden, 2 * hidden, model.attention != 'none'
+    hidden = model.hidden_size
+    width = model.width_of_attention
+    d_model = model.d_model
+    gates = GATES[model.cell] * hidden
+    context = 2 * hidden
+    has_attention = model.attention != 'none'
     layers = [d_model, *[context] * (model.num_encoder_layers - 1)]
     encoder = 2 * sum(2 * gates * (inputs + hidden) for inputs in layers)
     decoder = 2 * gates * (d_model + hidden) + 2 * context * hidden  # the first layer and its initial state

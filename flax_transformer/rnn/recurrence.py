@@ -52,7 +52,8 @@ def _forward(step: Step, weights: dict[str, jax.Array], constants: Any, state: A
             inputs = {}
 
             def times(name: str, x: jax.Array, equation: str = ROWS) -> jax.Array:
-                inputs[name], equations[name] = x, equation
+                inputs[name] = x
+                equations[name] = equation
                 return _tapped(equation, x, weights[name].astype(x.dtype), taps[name])
 
             state, y = step(times, constants, state, x)

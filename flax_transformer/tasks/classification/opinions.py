@@ -171,14 +171,17 @@ def _of_adjectives(draw: _Draw, word: int, is_negated: bool) -> str:
 
 
 def _about(draw: _Draw, word: int, is_negated: bool) -> str:
-    (subject, _), adjective, be = draw.subject(), draw.one(ADJECTIVES[word]), draw.one(('is', 'was'))
+    subject, _ = draw.subject()
+    adjective = draw.one(ADJECTIVES[word])
+    be = draw.one(('is', 'was'))
     if draw.chance(0.5):
         return f'there {be} {"nothing" if is_negated else "something"} {adjective} about {subject}'
     return f'{"nothing" if is_negated else "everything"} about {subject} {be} {adjective}'
 
 
 def _of_nouns(draw: _Draw, word: int, is_negated: bool) -> str:
-    (subject, be), kind = draw.subject(), draw.one(KINDS)
+    subject, be = draw.subject()
+    kind = draw.one(KINDS)
     things = [
         draw.one(NOUNS[word]) if draw.chance(0.4) else f'{draw.one(ADJECTIVES[word])} {draw.one(THINGS)}'
         for _ in range(draw.one((1, 1, 2, 3)))

@@ -36,7 +36,8 @@ def prepare_run(
     corpora = read_corpora(config.data, CORPORA[:2] if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
-        vocabulary, labels = run.read_tokenizer(), run.read_labels()
+        vocabulary = run.read_tokenizer()
+        labels = run.read_labels()
     else:
         audit(corpora, config).announce(say)
         labels = labels_of(examples, config)
@@ -107,7 +108,8 @@ def encode(
             )
     ids = vocabulary.encode(examples.texts)
     chosen = [i for i, text in enumerate(ids) if text]
-    slots, count = config.data.max_length, len(examples.texts)
+    slots = config.data.max_length
+    count = len(examples.texts)
     too_long = sum(len(text) > slots for text in ids)
     source = getattr(config.data, name) or f'{config.data.train}, held out'
     say(f'{source}: {len(chosen):,} of {count:,} texts')
@@ -166,7 +168,8 @@ def with_naive_bayes(params: Any, texts: EncodedTexts, encoder: str) -> Any:
     The average also gets the output layer that makes a naive Bayes classifier of it.
     """
     params = jax.tree.map(np.array, jax.device_get(params))
-    table, output = params['encoder']['embedding']['table'], params['output']['kernel']
+    table = params['encoder']['embedding']['table']
+    output = params['output']['kernel']
     num_classes = output.shape[1]
     table[:, :num_classes] = log_ratios(texts, len(table), num_classes)
     if encoder == 'average':

@@ -72,7 +72,8 @@ def chosen(examples: Examples, is_chosen: np.ndarray) -> Examples:
 
 def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
     """The files, or the folder, that `read_examples` opens for data.test, whether or not they exist."""
-    source, root = data.test, data_root(data.root)
+    source = data.test
+    root = data_root(data.root)
     if source.startswith('opinions:'):
         return ()
     if source.startswith('tfds:'):

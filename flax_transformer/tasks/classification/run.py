@@ -62,7 +62,8 @@ class Run(TokenizerRun[ClassificationConfig]):
         return init_params(config.model, key)
 
     def loaded(self, config: ClassificationConfig, params: Any, scores: list[dict[str, Any]]) -> LoadedRun:
-        vocabulary, labels = self.read_tokenizer(), self.read_labels()
+        vocabulary = self.read_tokenizer()
+        labels = self.read_labels()
         vocabulary.check_fits(config.model.vocab_size)
         if len(labels.names) != config.model.num_classes:
             raise UserError(

@@ -33,10 +33,13 @@ class ClassificationTask(Task):
     counts = ('weighted_examples', 'examples')
 
     def __init__(self, config: ClassificationConfig) -> None:
-        self.rows_per_step, self.slots_per_row = config.training.batch_size, config.data.max_length
+        self.rows_per_step = config.training.batch_size
+        self.slots_per_row = config.data.max_length
         self.row_name = f'{config.data.max_length} slots'
-        self.d_model, self.dtype = config.model.d_model, config.model.dtype
-        self._config, self._model = config, ClassifierModel(config.model)
+        self.d_model = config.model.d_model
+        self.dtype = config.model.dtype
+        self._config = config
+        self._model = ClassifierModel(config.model)
 
     def init(self, key: jax.Array) -> Params:
         return init_params(self._config.model, key)
@@ -55,7 +58,8 @@ class ClassificationTask(Task):
         return (smoothed * batch.weight).sum(), sums
 
     def summarize(self, sums: dict[str, float]) -> dict[str, float]:
-        weight, examples = max(sums['weighted_examples'], 1e-9), sums['examples']
+        weight = max(sums['weighted_examples'], 1e-9)
+        examples = sums['examples']
         means = {name: sums[name] / weight for name in ('loss', 'nll')}
         return means | {'accuracy': sums['right'] / max(examples, 1.0), 'examples': examples}
 
@@ -70,7 +74,8 @@ class ClassificationTask(Task):
 class ClassificationValidation(Validation):
     def __init__(self, config: ClassificationConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
-        self._texts, self._rows = prepared.validation, config.training.batch_size
+        self._texts = prepared.validation
+        self._rows = config.training.batch_size
         self._predictor = Predictor(config.model)
         self._ids = [row[row != PAD_ID] for row in self._texts.tokens]
 
@@ -78,7 +83,8 @@ class ClassificationValidation(Validation):
         return self._texts.batches(self._rows)
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        found, labels = self._predictor(params, self._ids), self._texts.labels
+        found = self._predictor(params, self._ids)
+        labels = self._texts.labels
         confusion = confusion_matrix(found.argmax(axis=1), labels, self._predictor.num_classes)
         return {
             'accuracy': accuracy(found, labels),

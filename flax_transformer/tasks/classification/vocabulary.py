@@ -21,7 +21,9 @@ _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 class Vocabulary(vocabulary.Vocabulary):
     """The words, or pieces, that a classifier knows; `encode` gives the ids of texts."""
 
-    first_id, file, kinds = 2, 'words.txt', ('words', 'words_and_punctuation')
+    first_id = 2
+    file = 'words.txt'
+    kinds = ('words', 'words_and_punctuation')
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':

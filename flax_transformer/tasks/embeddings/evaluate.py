@@ -137,7 +137,8 @@ def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
 
 
 FOLDER = 'wordvec_eval'
-ANALOGIES, PAIRS = 'questions-words.txt', ('wordsim353.tsv', 'simlex999.tsv')
+ANALOGIES = 'questions-words.txt'
+PAIRS = ('wordsim353.tsv', 'simlex999.tsv')
 
 
 @dataclass(frozen=True)

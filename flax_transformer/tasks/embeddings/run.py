@@ -11,7 +11,8 @@ from flax_transformer.tasks.vocabulary import check_fits
 from .config import EmbeddingsConfig
 from .corpus import DESCRIPTION_FILE, IDS_FILE, Vocabulary
 
-VOCABULARY_FILE, PAIRS_FILE = 'vocabulary.txt', 'corpus.counts'
+VOCABULARY_FILE = 'vocabulary.txt'
+PAIRS_FILE = 'corpus.counts'
 
 
 class LoadedRun(NamedTuple):

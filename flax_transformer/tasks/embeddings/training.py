@@ -32,9 +32,11 @@ class _TaskOfBlocks(Task):
     """Each block updates the rows of its words before the next reads them; `sums` are a block's, with its loss."""
 
     def __init__(self, config: EmbeddingsConfig) -> None:
-        self.rows_per_step, self.slots_per_row = config.training.blocks_per_step, config.training.block_size
+        self.rows_per_step = config.training.blocks_per_step
+        self.slots_per_row = config.training.block_size
         self.row_name = f'{config.training.block_size} {self.counts[0]}'
-        self.d_model, self.dtype = config.model.d_model, 'float32'
+        self.d_model = config.model.d_model
+        self.dtype = 'float32'
         self._config = config.model
 
     def update(
@@ -77,7 +79,8 @@ class Word2VecTask(_TaskOfBlocks):
     def batch_shapes(self) -> TextBlocks:
         size = self.slots_per_row
         shape = lambda dtype, *columns: jax.ShapeDtypeStruct((self.rows_per_step, *columns), dtype)
-        words, reach = shape(jnp.int32, size + 2 * self._config.window), shape(jnp.int8, size)
+        words = shape(jnp.int32, size + 2 * self._config.window)
+        reach = shape(jnp.int8, size)
         if self._config.output == 'negative_sampling':
             return Blocks(words, reach, reach, shape(jnp.int32, size))
         # How long the longest path is depends on the counts, which are not known here.

@@ -65,7 +65,8 @@ KINDS = table(
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
-    data, rate = config.data, config.features.sample_rate
+    data = config.data
+    rate = config.features.sample_rate
     corpora = {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
     if data.held_out:
         train, validation = split(corpora['train'], data.held_out)

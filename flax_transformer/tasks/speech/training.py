@@ -123,7 +123,8 @@ class SpeechTask(Task):
         return {'loss': sums['loss'] / max(sums['labels'], 1.0), **counts}
 
     def batch_shapes(self) -> Batch:
-        config, rows = self._config, self.rows_per_step
+        config = self._config
+        rows = self.rows_per_step
         samples = jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32)
         labels = jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32)
         lengths = jax.ShapeDtypeStruct((rows,), jnp.int32)

@@ -14,7 +14,9 @@ def calibrate(
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
     """A calibration fitted to sets: decoding's languages, sources, references. Raises UserError for too few."""
-    translations, lengths, references = [], [], []
+    translations = []
+    lengths = []
+    references = []
     for languages, sources, targets in sets:
         named = {name: language for name, language in languages.items() if language}
         into = translator.with_decoding(replace(translator.decoding, **named))

@@ -58,7 +58,8 @@ class Config(TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        row, tokens = self.data.target_length, self.training.tokens_per_step
+        row = self.data.target_length
+        tokens = self.training.tokens_per_step
         check(
             tokens % row == 0,
             f'tokens_per_step={tokens} is not a multiple of data.target_length={row}; a batch has whole rows: the '
@@ -69,7 +70,8 @@ class Config(TaskConfig):
             most == 0 or most >= row,
             f'parallel.max_tokens_per_device={most}: expected at least data.target_length={row}, one row, or 0',
         )
-        unk, last = self.tokenizer.unk_id, self.model.vocab_size - 1
+        unk = self.tokenizer.unk_id
+        last = self.model.vocab_size - 1
         is_special = unk in (self.model.pad_id, self.model.eos_id)
         check(not is_special, f'tokenizer.unk_id={unk} is also pad_id or eos_id; expected three different ids')
         check(unk <= last, f'tokenizer.unk_id={unk}: expected an id from 0 to model.vocab_size - 1 = {last}')
@@ -86,12 +88,14 @@ class Config(TaskConfig):
             not alpha or any(rates),
             f'training.r_drop_alpha={alpha} has no effect without dropout: set model.dropout_rate',
         )
-        end, steps = self.optimizer.schedule_steps, self.training.steps
+        end = self.optimizer.schedule_steps
+        steps = self.training.steps
         check(
             end is None or end >= steps,
             f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
-        limit, decoding = self.model.max_positions, self.decoding
+        limit = self.model.max_positions
+        decoding = self.decoding
         if limit is not None:
             output = decoding.max_tokens or decoding.max_source_tokens + decoding.max_extra_tokens
             longest = max(self.data.source_length, row, decoding.max_source_tokens, output)

@@ -88,7 +88,8 @@ class Glossary:
                     f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
                     f'line: {"|".join([*terms[term], *targets])} allows each of these'
                 )
-            terms[term], lines[term] = targets, number
+            terms[term] = targets
+            lines[term] = number
         if not terms:
             raise UserError(f'{place} has no terms; expected a term, {sign} and its translation on each line')
         return cls(terms)
@@ -100,7 +101,9 @@ class Glossary:
 
     def find(self, text: str) -> list[Match]:
         """The terms of a text, in their order."""
-        found, words, begin = [], list(_WORD.finditer(text)), 0
+        found = []
+        words = list(_WORD.finditer(text))
+        begin = 0
         while begin < len(words):
             for end in range(min(begin + self._longest, len(words)), begin, -1):
                 here = tuple(word[0] for word in words[begin:end])

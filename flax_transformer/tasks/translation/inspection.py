@@ -41,7 +41,8 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     """
     if len(translator.models) > 1:
         raise UserError(f'a map of attention: got {len(translator.models)} models, expected one')
-    tokenizer, programs = translator.tokenizer, translator.programs
+    tokenizer = translator.tokenizer
+    programs = translator.programs
     if translation is None:
         translation = translator([line])[0].text
     (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
@@ -94,7 +95,8 @@ def attended(
 
     Raises BadLine if one is longer than the model's positions.
     """
-    tokenizer, programs = translator.tokenizer, translator.programs
+    tokenizer = translator.tokenizer
+    programs = translator.programs
     ids = translation
     if isinstance(translation, str):
         (ids,) = translator.encode_target([translation])

@@ -111,7 +111,8 @@ def read_facts(source: Path, target: Path) -> Facts:
     from .preparation import EvenSample  # which leads to JAX
 
     sample = EvenSample(SAMPLE)
-    characters, words = 0, [0, 0]
+    characters = 0
+    words = [0, 0]
     for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
         for side, lines in enumerate((pairs.sources, pairs.targets)):
             count = count_unspaced if is_unspaced(lines[:100]) else lambda line: len(line.split())

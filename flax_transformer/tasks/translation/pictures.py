@@ -64,8 +64,10 @@ def draw_lengths(*files: str) -> 'Figure':
     scores = ['bleu', 'chrf']
     for name in files:
         with printed_scores(name, 'a translation run') as printed:
-            unit, rows = str(printed['length_unit']), printed['by_length']
-            buckets, counts = [str(row['words']) for row in rows], [int(row['num_lines']) for row in rows]
+            unit = str(printed['length_unit'])
+            rows = printed['by_length']
+            buckets = [str(row['words']) for row in rows]
+            counts = [int(row['num_lines']) for row in rows]
             tables[name] = buckets, counts, {score: [float(row[score]) for row in rows] for score in scores}
             scores = scores if printed['has_four_words'] else ['chrf']
         if not buckets:

@@ -29,8 +29,10 @@ class TranslationTask(Task):
         """The rows that `loss` sees are split over `row_parts` devices of the `platform`."""
         self._family = family_of(config.model)
         self.sharding_rules = self._family.sharding_rules
-        self.rows_per_step, self.slots_per_row = config.rows_per_step, config.data.target_length
-        self.d_model, self.dtype = config.model.d_model, config.model.dtype
+        self.rows_per_step = config.rows_per_step
+        self.slots_per_row = config.data.target_length
+        self.d_model = config.model.d_model
+        self.dtype = config.model.dtype
         self.row_name = f'{config.data.source_length} + {config.data.target_length} slots'
         self._config = config
         self._row_flops = self._family.forward_flops(config.model, config.data.source_length, config.data.target_length)
@@ -58,7 +60,8 @@ class TranslationTask(Task):
         return per_token(sums)
 
     def batch_shapes(self) -> Batch:
-        data, rows = self._config.data, self.rows_per_step
+        data = self._config.data
+        rows = self.rows_per_step
         source = jax.ShapeDtypeStruct((rows, data.source_length), jnp.int32)
         target = jax.ShapeDtypeStruct((rows, data.target_length), jnp.int32)
         return Batch(source, target, source, target, source, target, target if len(data.corpora) > 1 else None)
@@ -119,7 +122,8 @@ def loss_sums(
         sums = {'nll': (nll * weights).sum(), 'target_tokens': weights.sum()}
         for number, name in enumerate(names):
             own_weights = weights * (numbers == number)
-            sums[f'nll/{name}'], sums[f'target_tokens/{name}'] = (nll * own_weights).sum(), own_weights.sum()
+            sums[f'nll/{name}'] = (nll * own_weights).sum()
+            sums[f'target_tokens/{name}'] = own_weights.sum()
         if len(logits) == 2:
             sums['kl'] = (symmetric_divergence(*logits) * weights).sum()
             total += r_drop_alpha / 2 * sums['kl']

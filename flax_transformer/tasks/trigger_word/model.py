@@ -58,7 +58,8 @@ class TriggerWordModel(nn.Module):
         return self.advance(samples, state, change=change, deterministic=deterministic)[0]
 
     def start(self, batch: int) -> StreamState:
-        config, features = self.config, self.features
+        config = self.config
+        features = self.features
         return StreamState(
             jnp.zeros((batch, features.window - features.hop), jnp.float32),
             jnp.zeros((batch, config.kernel - config.stride, features.num_mels), jnp.float32),

@@ -291,7 +291,9 @@ def _written(
     """Yields (start, end, tag), in order, for the tags within an element that gets text[start:end]."""
     is_empty = start == end
     for child in sorted(element.children, key=lambda child: child.target):
-        (first, last), before, after = child.target, '', ''
+        first, last = child.target
+        before = ''
+        after = ''
         begin = words[first].start(not child.signs[0]) if first < len(words) else end
         stop = words[last - 1].end(not child.signs[1]) if last else 0
         if first == last:

@@ -68,9 +68,11 @@ def translate_ids(
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
-    step, state = steps[0], states[0]
+    step = steps[0]
+    state = states[0]
     if len(models) > 1:
-        step, state = ensemble(steps, mean=decoding.ensemble), ensemble_state(states)
+        step = ensemble(steps, mean=decoding.ensemble)
+        state = ensemble_state(states)
     hypotheses = search(
         step,
         state,

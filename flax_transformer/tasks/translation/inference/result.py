@@ -71,7 +71,8 @@ def best_of_each(
 
     def candidate(ranked: Hypotheses, i: int) -> Translation:
         length = ranked.lengths[i]
-        ids, gains = ranked.tokens[i][:length], ranked.token_log_probs[i][:length]
+        ids = ranked.tokens[i][:length]
+        gains = ranked.token_log_probs[i][:length]
         return make_translation(tokenizer, ids, ranked.scores[i], gains, is_finished=bool(ranked.is_finished[i]))
 
     def is_faulty(one: Translation, source: str, source_ids: Sequence[int]) -> bool:

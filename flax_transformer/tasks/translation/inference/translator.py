@@ -109,7 +109,8 @@ class Translator(Streams):
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
         config, params, tokenizer = runs[0]
-        data, settings = config.data, config.decoding
+        data = config.data
+        settings = config.decoding
         if settings.target_language is None:
             settings = replace(settings, target_language=tokenizer.default_language(data.target_language))
         translator = cls(
