@@ -87,6 +87,9 @@ class Neighbor(NamedTuple):
     score: float  # the cosine; of 3CosMul, a quotient of products
 
 
+Neighbour = Neighbor  # the name before
+
+
 class WordVectors:
     """The vectors of a vocabulary. `vectors['king']` is one, [D] float32.
 

@@ -1,0 +1,1 @@
+"""Documents: their formats, and the tags and literals within a text."""

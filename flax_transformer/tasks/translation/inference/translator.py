@@ -284,7 +284,7 @@ class Translator(Streams):
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
         if asked.alignment:
-            links = self._links(asked.sources, [list(first.token_ids) for first in best])
+            links = self.links(asked.sources, [list(first.token_ids) for first in best])
             best = [replace(first, alignment=link) for first, link in zip(best, links, strict=True)]
         return best
 
@@ -293,7 +293,7 @@ class Translator(Streams):
             prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
         return [sources] if prefixes is None else [sources, prefixes]
 
-    def _links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
+    def links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
         weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
         triples = zip(weights, sources, targets, strict=True)
         return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
@@ -321,7 +321,7 @@ class Translator(Streams):
 
         scored = self.runner.map(self.programs.score_ids, self.weights, columns)
         self.programs.check_numbers(self.weights, (total for total, _ in scored))
-        links = self._links(*columns) if alignment else [None] * len(sources)
+        links = self.links(*columns) if alignment else [None] * len(sources)
         translations = []
         for target, ids, (total, gains), link in zip(targets, columns[1], scored, links, strict=True):
             translation = make_translation(self.tokenizer, ids, total, gains[: len(ids)], is_finished=True)
