@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanOptions(Generic[C]):
-    """Compile the train step of a CONFIG or run, and report what it costs.
+    """Compile the train step of a CONFIG or run, and report memory, work, communication and an estimate of time.
 
-    For this machine, or for TPUs or GPUs that need not be here: memory, work, communication, and an estimate of time.
-    Needs neither corpus nor tokenizer.
+    It is compiled for this machine, or for TPUs or GPUs that need not be here. Needs neither corpus nor tokenizer.
     """
 
     config: Annotated[C, tyro.conf.arg(name='')]
-    topology: str = 'local'  # TPUs as v5e:4x4, GPUs as h100:8; local: this machine's devices
+    topology: str = 'local'  # such as v5e:4x4, v5p:2x2x1 or h100:8; local: this machine's devices
     memory: float | None = None  # GB (10^9 bytes) per device; None: what is known of the device
     measure: bool = True  # run a few steps on a CPU
     suggest: bool = True  # look for a change that makes it fit

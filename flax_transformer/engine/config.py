@@ -106,7 +106,7 @@ class ParallelConfig:
     which jit splits the step: see sharding.py.
     """
 
-    # pmap: jit(shard_map); mesh: jit alone
+    # pmap: data parallel, by jit(shard_map); mesh: jit over a mesh of three axes.
     strategy: Literal['pmap', 'mesh'] = setting('pmap', 'resumable')
     num_devices: int = setting(0, 'resumable')  # 0: all accelerators, or one CPU; CPU devices are simulated
     # mesh: devices that split only the rows of the batch; 0: as many as the other axes leave.

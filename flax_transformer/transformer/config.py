@@ -18,7 +18,7 @@ class TransformerConfig:
     vocab_size: int = 37_000  # pieces, including special ones
     target_vocab_size: int | None = None  # if the target has its own vocabulary; None: shared with the source
     d_model: int = 512  # width of the residual stream
-    num_heads: int = 8  # of each layer
+    num_heads: int = 8  # attention heads of each layer
     head_dim: int | None = None  # width of one head; None: d_model / num_heads
     d_ff: int = 2048  # inner width of the feed-forward network
     num_encoder_layers: int = 6  # layers over the source

@@ -65,7 +65,13 @@ class UnitConfig:
 
 @dataclass(frozen=True)
 class SpeechDataConfig:
-    """Recordings with transcripts: manifests and folders (docs/how-to/audio.md), such as `a.tsv?split=train#digit`."""
+    """Recordings with transcripts. They are named in one of these forms:
+
+    `folder/train.tsv`, `folder/train.jsonl`  a manifest: a table with paths and transcripts
+    `fsdd/index.tsv?official_split=train#digit`  some rows of it, and the column of the transcript
+    `LibriSpeech/train-clean-100`  a folder in LibriSpeech's layout
+    `tones:train`  generated: the touch-tones of a telephone
+    """
 
     train: str = 'train.tsv'  # a manifest, a folder in LibriSpeech's layout, or tones:train
     validation: str = ''  # what the best checkpoint is chosen by; empty: none

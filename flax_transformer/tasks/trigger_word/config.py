@@ -73,7 +73,8 @@ class SceneConfig:
 class TriggerWordDataConfig:
     """Short recordings, each of the trigger word or of something else, and background.
 
-    Each field takes any number of manifests, such as `index.tsv?split=train#label`, or `melodies:train`, generated.
+    Each field takes any number of manifests (docs/how-to/trigger_word.md), such as `clips/index.tsv?split=train#label`,
+    or `melodies:train`, generated melodies of three tones with the text `rising`, `falling` and so on.
     """
 
     trigger: str = 'rising'  # the text of the recordings that are to be found
