@@ -109,9 +109,10 @@ def _read_text(file: Path, form: Format | None) -> Iterator[_Entry]:
         raise _shorter(file, number, count)
 
 
-def _no_header(file: Path, line: bytes) -> UserError:
+def _no_header(file: Path, line: bytes, hint: str = '') -> UserError:
     begin = repr(line[:40].decode('utf-8', 'replace'))
-    return UserError(f'{file} begins with {begin}, expected the number of words and the width, such as `30000 100`')
+    sizes = 'the number of words and the width (1 to 999,999), such as `30000 100`'
+    return UserError(f'{file} begins with {begin}, expected {sizes}{hint}')
 
 
 def _longer(file: Path, count: int) -> UserError:
@@ -152,7 +153,7 @@ def _read_binary(file: Path) -> Iterator[_Entry]:
         first = opened.readline(100)
         header = _HEADER.fullmatch(first)
         if header is None or not first.endswith(b'\n'):
-            raise _no_header(file, first)
+            raise _no_header(file, first, "; is it word2vec's binary format?")
         count, width = map(int, header.groups())
         hint = f'is the width {width}, as the first line says?'
         for number in range(1, count + 1):
@@ -228,7 +229,8 @@ def pretrained_rows(
         raise UserError(f'{_FIELD}: {error}') from None
     if matrix.shape[1] != width:
         raise UserError(
-            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; make them the same'
+            f'{_FIELD}: {file} has vectors of {matrix.shape[1]} values, but model.d_model={width}; set --model.d-model '
+            f'{matrix.shape[1]}'
         )
     rows = {word: number for number, word in enumerate(words)}
     row_of = [rows.get(word, rows.get(word.lower())) if word else None for word in spelled]

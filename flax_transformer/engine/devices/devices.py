@@ -200,7 +200,7 @@ def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int
     if data * cut != num_devices:
         raise UserError(
             f'parallel.data={config.data}, fsdp={config.fsdp}, tensor={config.tensor}: a mesh of {max(data, 1) * cut} '
-            f'devices, but there are {num_devices}'
+            f'devices, but there are {num_devices}; change one of them, or num_devices'
         )
     return data, config.fsdp, config.tensor
 
