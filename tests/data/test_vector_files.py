@@ -168,3 +168,12 @@ def test_a_file_that_does_not_fit_is_refused(
     Path(root, 'bad.txt').write_text('king\n')
     with pytest.raises(UserError, match=message):
         pretrained_rows(name, root, tokens, width, say=str)
+
+
+def test_files_that_are_absent_or_broken_archives_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'none\.bin does not exist'):
+        read_vectors(tmp_path / 'none.bin')
+    for name in ('a.bin.xz', 'a.txt.gz', 'a.bin.zst'):
+        (tmp_path / name).write_bytes(b'2 2\na 1 2\n')
+        with pytest.raises(UserError, match='could not be read'):
+            read_vectors(tmp_path / name)

@@ -332,3 +332,10 @@ def test_what_is_mapped_outlives_its_folder(folder, tmp_path):
     pairs, expected = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache'), in_memory(folder)
     shutil.rmtree(tmp_path / 'cache')
     assert_same(pairs, expected)
+
+
+def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenized):
+    before = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    never_tokenized()
+    moved = folder.rename(tmp_path / 'elsewhere')
+    assert cached_pairs(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint

@@ -131,6 +131,28 @@ def test_columns_of_a_tsv_are_further_references_and_lines_may_have_fewer(lay, c
     assert read_corpus('s,b,all.de.tsv', config).references == (['eins', 'zwei'], *pairs.references)
 
 
+def test_a_further_reference_that_is_not_utf8_is_named_with_its_line(lay, config, tmp_path):
+    lay({'s': ['one', 'two']})
+    (tmp_path / 'root' / 'all.tsv').write_bytes(b'eins\nzwei\tf\xfcnf\n')
+    with pytest.raises(UserError, match=r'all\.tsv, line 2: byte 0xfc is not valid UTF-8'):
+        read_corpus('s,all.tsv', config)
+
+
+def test_an_unequal_pair_among_several_is_told_by_itself(lay, config, tmp_path):
+    lay({**PARTS, 'news.2.de': []})
+    folder = tmp_path / 'root'
+    with pytest.raises(UserError, match=re.escape(f'{folder / "news.2.en"} has 1 lines, {folder / "news.2.de"} has 0')):
+        read_corpus('news.*.{lang}', config)
+
+
+def test_the_languages_may_be_turned_or_given(lay, config):
+    lay({'x.en': ['one'], 'x.de': ['eins'], 'x.fr': ['un'], 'y.jsonl': ['{"en": "one", "de": "eins", "fr": "un"}']})
+    turned = DataConfig(root=config.root, source_language='de', target_language='en')
+    for name in ('x.{lang}', 'y.jsonl'):
+        assert both(read_corpus(name, turned)) == [('eins', 'one')]
+        assert both(read_corpus(name, config, ('fr', 'de'))) == [('un', 'eins')]
+
+
 def test_nothing_but_empty_files_is_no_corpus(lay, config):
     lay({'x.en': [], 'x.de': [], 'y.tsv': [], 'z.jsonl': []})
     for name in ('x.{lang}', 'y.tsv', 'z.jsonl'):

@@ -100,6 +100,13 @@ def test_texts_of_an_object_are_one_line_each_and_otherwise_as_they_are(read):
         assert read('a.jsonl', line) == [('a b  c', row['de'])]
 
 
+@pytest.mark.parametrize('name', ['a.tsv', 'a.jsonl'])
+def test_invalid_utf_8_is_told_with_file_line_and_byte(read, tmp_path, name):
+    good, bad = {'a.tsv': (b'a\tb', b'a\tgr\xfcn'), 'a.jsonl': (b'{"en": "", "de": ""}', b'{"en": "gr\xfcn"}')}[name]
+    with pytest.raises(UserError, match=re.escape(f'{tmp_path / name}, line 2: byte 0xfc is not valid UTF-8')):
+        read(name, b'\n'.join([good, bad, good]))
+
+
 def test_half_a_character_in_json_is_no_utf_8(read, tmp_path):
     with pytest.raises(UserError, match=re.escape(f'{tmp_path / "a.jsonl"}, line 2: byte 0xed is not valid UTF-8')):
         read('a.jsonl', '{"en": "a", "de": "b"}\n{"en": "a \\ud83d b", "de": "c"}\n')

@@ -141,6 +141,11 @@ def test_a_split_is_read_in_chunks_and_each_pair_has_its_place(root, monkeypatch
     assert part.place(2, 1) == 'tfds:tiny_translate:train[:3], example 3 (de)'
 
 
+def test_source_and_target_follow_the_languages_of_the_config(root):
+    config = DataConfig(root=str(root), source_language='de', target_language='en')
+    assert both(read_corpus('tfds:tiny_translate:validation', config)) == [('drei', 'three')]
+
+
 FORM = 'expected tfds:NAME/CONFIG:SPLIT'
 
 

@@ -58,6 +58,15 @@ def test_the_run_of_another_config_is_refused_with_field_and_both_values(run, fi
     assert content(run.path) == before
 
 
+def test_a_config_is_whole_or_as_it_was(run, monkeypatch):
+    """The machine stops between writing and renaming."""
+    before = run.config_file.read_bytes()
+    monkeypatch.setattr(type(run.path), 'replace', lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        run.open(changed('training.steps', 7))
+    assert run.config_file.read_bytes() == before
+
+
 def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
     (tmp_path / 'thesis.tex').write_text('words')
     for enter in (Run(tmp_path).check, Run(tmp_path).open):
