@@ -152,13 +152,13 @@ def start(name: str, line: str, top: Path, own: Path, cache: Path, moment: float
         waited = 0.0
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGINT)
-        signalled = time.monotonic()
+        signaled = time.monotonic()
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        waited = time.monotonic() - signalled
+        waited = time.monotonic() - signaled
     os.close(read)
     texts = [file.read_text(encoding='utf-8', errors='replace') for file in (out, err)]
     return End(process.returncode, *texts, time.monotonic() - began, waited)

@@ -63,7 +63,7 @@ class Stop:
 
 @contextlib.contextmanager
 def stop_on_signals(*, exit_at_second: bool = False) -> Iterator[Stop]:
-    """Turns SIGTERM and Ctrl-C into a Stop; restores the handlers afterwards.
+    """Turns SIGTERM and Ctrl-C into a Stop; restores the handlers afterward.
 
     Does nothing outside the main thread, where Python allows no handlers, and leaves ignored signals alone, as a
     background job of the shell has them. At a second Ctrl-C, ends the process with `exit_at_second`; else raises

@@ -62,7 +62,7 @@ class Batcher:
             self._thread.join()
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Queues jobs; a job whose result is cancelled is dropped. Raises ThreadFailed."""
+        """Queues jobs; a job whose result is canceled is dropped. Raises ThreadFailed."""
         with self._changed:
             if self.failure is not None:
                 raise ThreadFailed(self.failure)

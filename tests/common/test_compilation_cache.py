@@ -12,7 +12,7 @@ DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """JAX's settings as they were, afterwards; the cache folder below tmp_path."""
+    """JAX's settings as they were, afterward; the cache folder below tmp_path."""
     before = {name: getattr(jax.config, name) for name in (DIR, TIME)}
     jax.config.update(DIR, None)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))

@@ -137,7 +137,7 @@ def test_a_stop_requested_before_an_evaluation_does_not_wait_for_it() -> None:
 def test_several_processes_finish_an_evaluation_under_way_and_owe_one_that_was_due() -> None:
     """They evaluate together, so a signal is only noted; all stop after the step that they agree on."""
 
-    def signalled(state: TrainState) -> dict[str, float]:
+    def signaled(state: TrainState) -> dict[str, float]:
         evaluated.append(state.step)
         if state.step == 3:
             trainer.stop._handle(signal.SIGTERM, None)
@@ -147,9 +147,9 @@ def test_several_processes_finish_an_evaluation_under_way_and_owe_one_that_was_d
         saved, evaluated, trainer = Saved(), [], CountingTrainer(steps=9, evaluate_every=3, checkpoint_every=8)
         trainer.stop.shared = lambda step, asked, agreed=agreed: asked if step >= agreed else None
         with pytest.raises(Interrupted, match=f'stopped after step {agreed}, which is saved'):
-            run_loop(trainer, saved, validate=signalled)
+            run_loop(trainer, saved, validate=signaled)
         assert (evaluated, list(saved), 'evaluate' in saved[agreed][1]) == ([3], [agreed], agreed == 6)
-        run_loop(CountingTrainer(steps=9, evaluate_every=3), saved, first=agreed, validate=signalled)
+        run_loop(CountingTrainer(steps=9, evaluate_every=3), saved, first=agreed, validate=signaled)
         assert evaluated == [3, 6, 9]
 
 

@@ -16,7 +16,7 @@ def model(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A run as the model `everyday` of the package, from a folder that has none of that name."""
     folder = tmp_path / 'package' / 'everyday'
     assert main(['average', str(copy_run), str(folder), '--best', '1', '--int8']) == 0
-    (folder / 'README.md').write_text('# everyday: copies letters\n\nLicence: any.\n', encoding='utf-8')
+    (folder / 'README.md').write_text('# everyday: copies letters\n\nLicense: any.\n', encoding='utf-8')
     monkeypatch.setattr(run_directory, 'shipped_models', lambda: {'everyday': folder})
     monkeypatch.setattr('flax_transformer.cli.shipped.shipped_models', lambda: {'everyday': folder})
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def test_a_model_goes_by_its_name(model: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main(['models']) == 0
     assert main(['models', 'everyday']) == 0
-    assert capsys.readouterr().out == 'everyday: copies letters\n# everyday: copies letters\n\nLicence: any.\n'
+    assert capsys.readouterr().out == 'everyday: copies letters\n# everyday: copies letters\n\nLicense: any.\n'
     assert main(['models', 'everydy']) == 2
     assert 'expected one of everyday. Did you mean everyday?' in capsys.readouterr().err
 

@@ -49,7 +49,7 @@ def test_the_direction_is_the_first_principal_component_of_centered_pairs() -> N
     values, components = np.linalg.eigh(np.cov(np.array(rows).T, bias=True))
     found = bias_direction(vectors, PAIRS)
     assert abs(components[:, values.argmax()] @ found) == pytest.approx(1)
-    assert found @ direction > 0.98  # what was planted, towards the first words
+    assert found @ direction > 0.98  # what was planted, toward the first words
     assert bias_direction(vectors, [pair[::-1] for pair in PAIRS]) == pytest.approx(-found)
 
 
