@@ -4,10 +4,12 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import EXIT_CODE
+from flax_transformer.data.bitext.config import CorpusConfig
 
 Event = dict[str, Any]
 INTERRUPTED = (EXIT_CODE, 130, -2, -15)  # exit codes of commands that continue when they are started again
@@ -15,11 +17,19 @@ UNUSED_IN_TRAINING = ('decoding.', 'check.', 'parallel.', 'data.test', 'data.ble
 
 
 def read_logs(*files: Path) -> list[Event]:
-    """The events of the files, each once. A line that a full disk has cut is passed over."""
+    """The events of the files, each once. A line that a full disk has cut is passed over.
+
+    Corpora get the fields that they have now and had not when the event was written, at their defaults.
+    """
+    defaults = asdict(CorpusConfig(name='any', train='any'))
     events = []
     for line in dict.fromkeys(line for file in files if file.exists() for line in file.read_bytes().splitlines()):
         with contextlib.suppress(ValueError):
-            events.append(json.loads(line))
+            event = json.loads(line)
+            settings = event.get('settings') or {}
+            if 'data.mixture' in settings:
+                settings['data.mixture'] = [defaults | corpus for corpus in settings['data.mixture']]
+            events.append(event)
     return events
 
 
