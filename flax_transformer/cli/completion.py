@@ -11,7 +11,7 @@ from flax_transformer.common.config_files import shipped_configs
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.recipes import package_recipes
 
-from . import COMMANDS, function_of
+from . import ALIASES, COMMANDS, function_of
 from .help import Option, options_of, wants_help
 
 COMMON = ('--help', '--help-all', '--quiet')
@@ -81,11 +81,12 @@ def bash() -> str:
     cases = collections.defaultdict(list)
     for command in COMMANDS:
         listed = options_of_command(command)
+        names = _names(command)
         for option in listed:
             if option.choices:
-                cases[option.choices].append(f"*' {command} {option.flag}'")
-        rows.append(([f"*' - {command} '*"], [*(option.flag for option in listed), *COMMON], ''))
-        rows.append(([f"'2 '*' {command} '*"], _first(command), ''))
+                cases[option.choices] += [f"*' {name} {option.flag}'" for name in names]
+        rows.append(([f"*' - {name} '*" for name in names], [*(option.flag for option in listed), *COMMON], ''))
+        rows.append(([f"'2 '*' {name} '*" for name in names], _first(command), ''))
     closed = [(["'1 '*"], COMMANDS), *((patterns, words) for words, patterns in cases.items())]
     rows = [*((patterns, words, ' files=') for patterns, words in closed), *rows]
     lines = [
@@ -105,12 +106,17 @@ def fish() -> str:
         for command, text in COMMANDS.items()
     ]
     for command in COMMANDS:
-        seen = f"{start} '__fish_seen_subcommand_from {command}'"
+        seen = f"{start} '__fish_seen_subcommand_from {' '.join(_names(command))}'"
         if words := _first(command):
             lines.append(f"{seen} -a '{' '.join(words)}'")
         lines += [f'{seen} -l {flag[2:]}' for flag in COMMON]
         lines += [f'{seen} {_fish_option(option)}' for option in options_of_command(command)]
     return '\n'.join(lines) + '\n'
+
+
+def _names(command: str) -> list[str]:
+    """The command and its other names, which are completed after, though not offered."""
+    return [command, *(alias for alias, name in ALIASES.items() if name == command)]
 
 
 def _first(command: str) -> list[str]:

@@ -149,6 +149,7 @@ def test_bash_completes_commands_options_values_configs_and_files(complete) -> N
     assert complete('train', 'x', '--optimizer.name', 'ada') == ['adam', 'adamw', 'adafactor']
     assert complete('plan', 'x', '--format', '') == ['text', 'json']
     assert complete('completion', 'f') == ['fish']
+    assert complete('analyse', 'my_run', '--wid') == ['--widths']  # an earlier name
     assert complete('translate', 'my_run', '--input', 'my_c') == ['my_config.py']
     assert set(complete('translate', 'my_run', '--input', '')) == {'my_config.py', 'my_run', 'script'}
 
