@@ -91,11 +91,11 @@ class TransformerConfig:
         check(self.dtype != 'float32', "attention='cudnn' computes in bfloat16: expected dtype='auto' or 'bfloat16'")
         check(
             self.attention_score == 'scaled_dot',
-            f"attention='cudnn': attention_score={self.attention_score!r}, expected 'scaled_dot'",
+            f"attention='cudnn': attention_score={self.attention_score!r}, expected 'scaled_dot', or attention='plain'",
         )
         check(
             self.attention_dropout_rate == 0,
-            f"attention='cudnn': attention_dropout_rate={self.attention_dropout_rate}, expected 0",
+            f"attention='cudnn': attention_dropout_rate={self.attention_dropout_rate}, expected 0 or attention='plain'",
         )
 
     @property

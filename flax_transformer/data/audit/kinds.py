@@ -88,7 +88,7 @@ SHARED = table(
     (
         'leaked',
         'warning',
-        'validation or test examples that are, if only on one side, in the training data (ignoring case and spaces)',
+        'validation or test examples that are also in the training data (ignoring case and spaces), a pair by one side',
         'trains on them, and its scores are too good',
         'delete them from the training data; `clean` does so for translation',
         0.01,

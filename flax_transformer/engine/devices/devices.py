@@ -116,7 +116,7 @@ class Devices:
         if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows, which cannot be split into {self.num_row_parts} equal parts (devices / '
-                'parallel.tensor); change one of them'
+                'parallel.tensor); change the size of the batch or parallel.num_devices'
             )
 
     def shardings(self, state: Any, rules: Rules) -> Any:
