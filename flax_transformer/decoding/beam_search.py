@@ -79,7 +79,9 @@ def beam_search(
         live, finished = _select(beams.is_closed, (beams.live, beams.finished), (live, finished))
         return _Beams(beams.position + 1, live, finished, is_closed, _follow(state, parents))
 
-    is_running = lambda beams: ~jnp.all(beams.is_closed)
+    def is_running(beams: _Beams) -> jax.Array:
+        return ~jnp.all(beams.is_closed)
+
     beams = _first_beams(state, problem, width, groups)
     beams = run_search(next_beams, is_running, beams, length=problem.length, width=width)
     # A group that stopped early is full: none of its live hypotheses, which were not cut, is returned.
@@ -152,10 +154,12 @@ def _extend_group(
     required = problem.required
     if required is not None:
         log_probs = _without_early_end(log_probs, is_met(required, live.counts).all(axis=-1), problem.eos_id)
+
     ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     if required is not None:
         rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), live, position, problem)
+
     parents = index // vocab_size
     chosen = (index % vocab_size).astype(jnp.int32)
     gain = log_probs[jnp.arange(batch)[:, None], parents, chosen]
@@ -165,13 +169,14 @@ def _extend_group(
     tokens, gains, state_scores = gather_beams((live.tokens, live.token_log_probs, live.state_scores), parents)
     tokens = tokens.at[:, :, position].set(chosen)
     gains = gains.at[:, :, position].set(gain)
-    ends = chosen == problem.eos_id
 
+    ends = chosen == problem.eos_id
     lengths = jnp.full_like(chosen, position + 1)
     is_finished = ends & _is_real(best)
     scores = jnp.where(is_finished, problem.scorer.score(best, lengths) + state_scores, NEG_INF)
     candidates = _concatenate([finished, Hypotheses(tokens, scores, best, lengths, is_finished, gains)])
     _, kept = jax.lax.top_k(candidates.scores, width)
+
     to_go_on = jnp.where(ends, NEG_INF, rank)
     counts = None
     if required is None:
@@ -285,7 +290,9 @@ def _is_real(values: jax.Array) -> jax.Array:
 
 
 def _split(tree: Any, groups: int) -> list[Any]:
-    return [jax.tree.map(lambda x, group=group: jnp.split(x, groups, axis=1)[group], tree) for group in range(groups)]
+    leaves, treedef = jax.tree.flatten(tree)
+    parts = [jnp.split(x, groups, axis=1) for x in leaves]
+    return [jax.tree.unflatten(treedef, part) for part in zip(*parts, strict=True)]
 
 
 def _concatenate(trees: Sequence[Any]) -> Any:

@@ -22,16 +22,19 @@ from .problem import (
 class _Carry(NamedTuple):
     position: jax.Array  # number of tokens chosen so far
     last: jax.Array  # [N] token chosen last
-    found: Hypotheses  # [N, ...], without the axis W; a length of 0 stands for an unfinished hypothesis
+    hypotheses: Hypotheses  # [N, ...], without the axis W; a length of 0 stands for an unfinished hypothesis
     state_scores: jax.Array  # [N]
     state: DecodeState
 
 
 def greedy_search(step: Step, state: DecodeState, problem: SearchProblem) -> Hypotheses:
     """The most probable next token, again and again, until EOS or max_lengths; W is 1."""
-    choose = lambda _, transformed, __: (blockwise_argmax(transformed), transformed)
-    found = _search(step, state, choose, problem)
-    return jax.tree.map(lambda x: x[:, None], found)
+
+    def choose(log_probs: jax.Array, transformed: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return blockwise_argmax(transformed), transformed
+
+    hypotheses = _search(step, state, choose, problem)
+    return jax.tree.map(lambda x: x[:, None], hypotheses)
 
 
 def sample_search(
@@ -46,17 +49,17 @@ def sample_search(
     hypothesis_keys = jax.vmap(fold_in, (0, None))(keys, jnp.arange(samples)).reshape(-1)
 
     def choose(log_probs: jax.Array, transformed: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def noise(key: jax.Array) -> jax.Array:
+            return jax.random.gumbel(jax.random.fold_in(key, position), transformed.shape[1:], transformed.dtype)
+
         # The argmax under Gumbel noise is a draw (Gumbel 1954; Maddison et al. 2014).
-        draw = lambda key: jax.random.gumbel(
-            jax.random.fold_in(key, position), transformed.shape[1:], transformed.dtype
-        )
-        return blockwise_argmax(transformed + jax.vmap(draw)(hypothesis_keys)), log_probs
+        return blockwise_argmax(transformed + jax.vmap(noise)(hypothesis_keys)), log_probs
 
     start, max_lengths = repeat((problem.start, problem.max_lengths), samples)
     state = state._replace(cache=repeat(state.cache, samples))
-    found = _search(step, state, choose, problem._replace(start=start, max_lengths=max_lengths), samples)
-    found = jax.tree.map(lambda x: x.reshape(-1, samples, *x.shape[1:]), found)
-    return gather_beams(found, jnp.lexsort((-found.scores, ~found.is_finished), axis=1))
+    draws = _search(step, state, choose, problem._replace(start=start, max_lengths=max_lengths), samples)
+    draws = jax.tree.map(lambda x: x.reshape(-1, samples, *x.shape[1:]), draws)
+    return gather_beams(draws, jnp.lexsort((-draws.scores, ~draws.is_finished), axis=1))
 
 
 def sentence_keys(seed: int, source: jax.Array, pad_id: int) -> jax.Array:
@@ -82,29 +85,31 @@ def _search(
 
     def advance(carry: _Carry) -> _Carry:
         position = carry.position
-        found = carry.found
-        is_done = found.lengths > 0
+        hypotheses = carry.hypotheses
+        is_done = hypotheses.lengths > 0
+
         logits, state = step(carry.last, carry.state)
-        chosen, log_probs = choose(*next_log_probs(logits, problem, found.tokens, position), position)
+        chosen, log_probs = choose(*next_log_probs(logits, problem, hypotheses.tokens, position), position)
         chosen = chosen.astype(jnp.int32)
         gain = jnp.take_along_axis(log_probs, chosen[:, None], axis=-1)[:, 0]
         gain = jnp.where(is_done, 0.0, gain)
         chosen = jnp.where(is_done, problem.pad_id, chosen)
+
         ends = ~is_done & (chosen == problem.eos_id)
         stops = ends | (~is_done & (position + 1 >= problem.max_lengths))
-        found = found._replace(
-            tokens=found.tokens.at[:, position].set(chosen),
-            log_probs=found.log_probs + gain,
-            lengths=jnp.where(stops, position + 1, found.lengths),
-            is_finished=found.is_finished | ends,
-            token_log_probs=found.token_log_probs.at[:, position].set(gain),
+        hypotheses = hypotheses._replace(
+            tokens=hypotheses.tokens.at[:, position].set(chosen),
+            log_probs=hypotheses.log_probs + gain,
+            lengths=jnp.where(stops, position + 1, hypotheses.lengths),
+            is_finished=hypotheses.is_finished | ends,
+            token_log_probs=hypotheses.token_log_probs.at[:, position].set(gain),
         )
         state_scores = carry.state_scores
         if scorer.state_score is not None:
             state_scores = jnp.where(is_done, state_scores, scorer.state_score(state))
-        return _Carry(position + 1, chosen, found, state_scores, state)
+        return _Carry(position + 1, chosen, hypotheses, state_scores, state)
 
-    found = Hypotheses(
+    hypotheses = Hypotheses(
         tokens=jnp.full((rows, length), problem.pad_id, jnp.int32),
         scores=jnp.zeros(rows, jnp.float32),
         log_probs=jnp.zeros(rows, jnp.float32),
@@ -112,8 +117,11 @@ def _search(
         is_finished=jnp.zeros(rows, bool),
         token_log_probs=jnp.zeros((rows, length), jnp.float32),
     )
-    carry = _Carry(jnp.int32(0), problem.start.astype(jnp.int32), found, jnp.zeros(rows, jnp.float32), state)
-    is_running = lambda carry: jnp.any(carry.found.lengths == 0)
+    carry = _Carry(jnp.int32(0), problem.start.astype(jnp.int32), hypotheses, jnp.zeros(rows, jnp.float32), state)
+
+    def is_running(carry: _Carry) -> jax.Array:
+        return jnp.any(carry.hypotheses.lengths == 0)
+
     carry = run_search(advance, is_running, carry, length=length, width=width)
-    found = carry.found
-    return found._replace(scores=scorer.score(found.log_probs, found.lengths) + carry.state_scores)
+    hypotheses = carry.hypotheses
+    return hypotheses._replace(scores=scorer.score(hypotheses.log_probs, hypotheses.lengths) + carry.state_scores)

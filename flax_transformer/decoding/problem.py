@@ -71,6 +71,7 @@ def next_log_probs(
     logits = logits.astype(jnp.float32)
     # Not jax.nn.log_softmax: XLA on CPUs runs it at half the speed for 128 rows.
     log_probs = logits - jax.nn.logsumexp(logits, axis=-1, keepdims=True)
+
     history = History(tokens, position, log_probs)
     transformed = log_probs
     for transform in problem.transforms:
@@ -90,9 +91,12 @@ def gather_beams(tree: Any, index: jax.Array) -> Any:
 
 def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
     """The state with slots for `length` positions of W = `width` hypotheses."""
-    enlarged = lambda slots: slots.with_room(length * width)
-    is_slots = lambda x: hasattr(x, 'with_room')  # each is itself a tree
-    return state._replace(slots=jax.tree.map(enlarged, state.slots, is_leaf=is_slots))
+
+    def is_slots(x: Any) -> bool:
+        return hasattr(x, 'with_room')
+
+    slots = jax.tree.map(lambda own: own.with_room(length * width), state.slots, is_leaf=is_slots)
+    return state._replace(slots=slots)
 
 
 def run_search(
@@ -101,7 +105,10 @@ def run_search(
     """The carry, which has a `position` and a `state`, once no search is running or `length` tokens are chosen."""
     for end in _stages(carry.state, length):
         carry = carry._replace(state=with_room(carry.state, end, width))
-        goes_on = lambda carry, end=end: is_running(carry) & (carry.position < end)
+
+        def goes_on(carry: Any, end: int = end) -> jax.Array:
+            return is_running(carry) & (carry.position < end)
+
         carry = jax.lax.while_loop(goes_on, advance, carry)
     return carry
 
@@ -127,8 +134,12 @@ def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """The k largest of each sentence's x [B, W, V], and their indices among W * V; ties go to the lower index."""
-    flat = lambda x: tuple(blockwise_top_k(x.reshape(x.shape[0], -1), k))
-    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=flat)
+
+    def of_sentence(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, index = blockwise_top_k(x.reshape(x.shape[0], -1), k)
+        return values, index
+
+    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=of_sentence)
 
 
 def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:

@@ -23,12 +23,18 @@ class Scorer(NamedTuple):
 
 def add(*scorers: Scorer) -> Scorer:
     """The sum of scorers."""
-    state_scores = [scorer.state_score for scorer in scorers if scorer.state_score is not None]
-    return Scorer(
-        lambda log_probs, lengths: sum(s.score(log_probs, lengths) for s in scorers),
-        lambda log_probs, lengths: sum(s.bound(log_probs, lengths) for s in scorers),
-        (lambda state: sum(f(state) for f in state_scores)) if state_scores else None,
-    )
+    of_states = [scorer.state_score for scorer in scorers if scorer.state_score is not None]
+
+    def score(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
+        return sum(scorer.score(log_probs, lengths) for scorer in scorers)
+
+    def bound(log_probs: jax.Array, max_lengths: jax.Array) -> jax.Array:
+        return sum(scorer.bound(log_probs, max_lengths) for scorer in scorers)
+
+    def state_score(state: DecodeState) -> jax.Array:
+        return sum(score_of(state) for score_of in of_states)
+
+    return Scorer(score, bound, state_score if of_states else None)
 
 
 def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
@@ -45,13 +51,19 @@ def length_penalty(length: jax.Array, kind: str, alpha: float) -> jax.Array:
 
 def length_normalized(kind: str = 'gnmt', alpha: float = 0.6) -> Scorer:
     """Log-probability / `length_penalty`, bounded by that at the greatest length: log-probabilities only fall."""
-    score = lambda log_probs, lengths: log_probs / length_penalty(lengths, kind, alpha)
+
+    def score(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
+        return log_probs / length_penalty(lengths, kind, alpha)
+
     return Scorer(score, score)
 
 
 def word_reward(reward: float) -> Scorer:
     """`reward` nats, at least 0, for each token, EOS included (He et al. 2016)."""
-    score = lambda log_probs, lengths: jnp.broadcast_to(reward * jnp.asarray(lengths, jnp.float32), log_probs.shape)
+
+    def score(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(reward * jnp.asarray(lengths, jnp.float32), log_probs.shape)
+
     return Scorer(score, score)
 
 
@@ -83,7 +95,9 @@ def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     Needs a step made by `with_coverage`, or an ensemble of such steps, whose penalties are averaged; `is_source` [B, S]
     tells tokens from padding. A slot's coverage counts as at least e^-10.
     """
-    zero = lambda log_probs, lengths: jnp.zeros_like(log_probs)
+
+    def zero(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
+        return jnp.zeros_like(log_probs)
 
     def state_score(state: DecodeState) -> jax.Array:
         members = (state.cache,) if isinstance(state.cache, Covered) else state.cache

@@ -129,9 +129,12 @@ def top_p(p: float) -> Transform:
 
 def min_p(p: float) -> Transform:
     """Only ids at least p times as probable as the most probable one (Nguyen et al. 2024)."""
-    return lambda log_probs, history: jnp.where(
-        log_probs >= log_probs.max(axis=-1, keepdims=True) + jnp.log(p), log_probs, NEG_INF
-    )
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        least = log_probs.max(axis=-1, keepdims=True) + jnp.log(p)
+        return jnp.where(log_probs >= least, log_probs, NEG_INF)
+
+    return transform
 
 
 def _ranks(log_probs: jax.Array) -> jax.Array:

@@ -48,8 +48,11 @@ def additive_energies(q: jax.Array, k: jax.Array, vector: jax.Array) -> jax.Arra
 
 def additive_energies_by_query(q: jax.Array, k: jax.Array, vector: jax.Array) -> jax.Array:
     """`additive_energies`, with one query of each row in memory at once."""
-    k = k.astype(jnp.float32)  # so its gradients are summed in float32 over the queries
-    energies_of = lambda q: additive_energies(q[:, None], k, vector)[:, 0]
+    k = k.astype(jnp.float32)  # its gradients are then summed in float32 over the queries
+
+    def energies_of(q: jax.Array) -> jax.Array:
+        return additive_energies(q[:, None], k, vector)[:, 0]
+
     return jnp.swapaxes(jax.lax.map(energies_of, jnp.swapaxes(q, 0, 1)), 0, 1)
 
 
@@ -246,9 +249,13 @@ class AttentionRNN(nn.Module):
         """What the encoder makes of source ids [B, S]; packed rows come with segments [B, S] (from 1; 0 is padding)."""
         segments = (source != self.config.pad_id).astype(jnp.int32) if segments is None else segments
         x = self.dropout(self.embeddings.source(source), deterministic=deterministic)
-        call = lambda layer, x: layer(x, segments)
+
+        def call(layer: BidirectionalLayer, x: jax.Array) -> jax.Array:
+            return layer(x, segments)
+
+        call = nn.remat(call) if self.remat else call
         for layer in self.encoder:
-            x = self.dropout((nn.remat(call) if self.remat else call)(layer, x), deterministic=deterministic)
+            x = self.dropout(call(layer, x), deterministic=deterministic)
         return self.decoder.read(x, segments)
 
     def hidden(
@@ -269,9 +276,13 @@ class AttentionRNN(nn.Module):
         del source_positions, target_positions
         read = self.read(source, source_segments, deterministic=deterministic)
         segments = jnp.ones_like(target_in) if target_segments is None else target_segments
-        call = lambda decoder, x, read: decoder(x, read, segments, deterministic=deterministic)
+
+        def call(decoder: Decoder, x: jax.Array, read: Source) -> jax.Array:
+            return decoder(x, read, segments, deterministic=deterministic)
+
+        call = nn.remat(call) if self.remat else call
         x = self.dropout(self.embeddings.target(target_in), deterministic=deterministic)
-        x = (nn.remat(call) if self.remat else call)(self.decoder, x, read)
+        x = call(self.decoder, x, read)
         return self.dropout(x, deterministic=deterministic)
 
     def project(self, x: jax.Array) -> jax.Array:

@@ -36,8 +36,11 @@ def recur(step: Step, weights: dict[str, Any], constants: Any, state: Any, xs: A
     Other arrays that every step reads are `constants`: the step closes over none.
     """
 
+    def times_named(name: str, x: jax.Array, equation: str = ROWS) -> jax.Array:
+        return times(weights[name], x, equation)
+
     def body(state: Any, x: Any) -> tuple[Any, Any]:
-        return step(lambda name, *args: times(weights[name], *args), constants, state, x)
+        return step(times_named, constants, state, x)
 
     return jax.lax.scan(body, state, xs)
 

@@ -78,7 +78,10 @@ class Word2VecTask(_TaskOfBlocks):
 
     def batch_shapes(self) -> TextBlocks:
         size = self.slots_per_row
-        shape = lambda dtype, *columns: jax.ShapeDtypeStruct((self.rows_per_step, *columns), dtype)
+
+        def shape(dtype: Any, *columns: int) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((self.rows_per_step, *columns), dtype)
+
         words = shape(jnp.int32, size + 2 * self._config.window)
         reach = shape(jnp.int8, size)
         if self._config.output == 'negative_sampling':
