@@ -111,7 +111,12 @@ def temperature(value: float) -> Transform:
 
 def top_k(k: int) -> Transform:
     """Only the k most probable ids (Fan et al. 2018)."""
-    return lambda log_probs, history: jnp.where(_ranks(log_probs) < k, log_probs, NEG_INF)
+
+    def transform(log_probs: jax.Array, history: History) -> jax.Array:
+        most = min(k, log_probs.shape[1])  # k may be more than an int32
+        return jnp.where(_ranks(log_probs) < most, log_probs, NEG_INF)
+
+    return transform
 
 
 def top_p(p: float) -> Transform:
