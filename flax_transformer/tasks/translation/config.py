@@ -58,6 +58,12 @@ class Config(TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_rows()
+        self._check_tokenizer()
+        self._check_training()
+        self._check_positions()
+
+    def _check_rows(self) -> None:
         row = self.data.target_length
         tokens = self.training.tokens_per_step
         check(
@@ -70,6 +76,8 @@ class Config(TaskConfig):
             most == 0 or most >= row,
             f'parallel.max_tokens_per_device={most}: expected at least data.target_length={row}, one row, or 0',
         )
+
+    def _check_tokenizer(self) -> None:
         unk = self.tokenizer.unk_id
         last = self.model.vocab_size - 1
         is_special = unk in (self.model.pad_id, self.model.eos_id)
@@ -82,6 +90,8 @@ class Config(TaskConfig):
                 f'data.{name}={value} has no effect with tokenizer.algorithm={self.tokenizer.algorithm!r}, only with '
                 f'{algorithm}',
             )
+
+    def _check_training(self) -> None:
         alpha = self.training.r_drop_alpha
         rates = [value for name, value in vars(self.model).items() if name.endswith('dropout_rate')]
         check(
@@ -94,16 +104,19 @@ class Config(TaskConfig):
             end is None or end >= steps,
             f'optimizer.schedule_steps={end}: expected at least training.steps={steps}: the rate is 0 from there on',
         )
+
+    def _check_positions(self) -> None:
         limit = self.model.max_positions
+        if limit is None:
+            return
         decoding = self.decoding
-        if limit is not None:
-            output = decoding.max_tokens or decoding.max_source_tokens + decoding.max_extra_tokens
-            longest = max(self.data.source_length, row, decoding.max_source_tokens, output)
-            check(
-                limit >= longest,
-                f'model.max_length={limit}: expected {longest} learned positions or more, for every slot of a row and '
-                f'for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
-            )
+        output = decoding.max_tokens or decoding.max_source_tokens + decoding.max_extra_tokens
+        longest = max(self.data.source_length, self.data.target_length, decoding.max_source_tokens, output)
+        check(
+            limit >= longest,
+            f'model.max_length={limit}: expected {longest} learned positions or more, for every slot of a row and '
+            f'for decoding.max_tokens, else max_source_tokens + max_extra_tokens = {output}',
+        )
 
     @property
     def has_validation(self) -> bool:

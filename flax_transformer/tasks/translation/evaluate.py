@@ -1,6 +1,6 @@
 """What `flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...]` does for translation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,10 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 
         sure = correlations(translations, [pairs.targets, *pairs.references])
     shown = list(zip(pairs.sources, pairs.targets, translations, strict=True))[: options.examples]
-    lines = [f'source       {one}\nreference    {two}\ntranslation  {three.text}\n' for one, two, three in shown]
+    lines = [
+        f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n'
+        for source, reference, translation in shown
+    ]
     lines += [f'{name}, beam {options.decoding.beam_width}', f'{scores}', _loss_line(loss)]
     lines += [f'{kind.replace("_", " of ", 1)} and sentence chrF: {value:.3f}' for kind, value in sure.items()]
     print_scores({'set': name, **asdict(scores), **loss, **sure}, lines, as_json=options.json)
@@ -101,8 +104,11 @@ def read_set(
 
     if source is not None:
         return str(source), read_text_files(source, *reference)
-    paths, remedy = lambda data: named_files(data.test, data), '--source and --reference'
-    name, data = scored_set(run, None, data, paths, trust=trust, remedy=remedy)
+
+    def paths(data: DataConfig) -> Iterable[Path]:
+        return named_files(data.test, data)
+
+    name, data = scored_set(run, None, data, paths, trust=trust, remedy='--source and --reference')
     return name, read_corpus(name, data)
 
 

@@ -164,12 +164,15 @@ def _report(
 
 
 def recommendation(reports: Sequence[WidthReport]) -> str:
+    """What to do about the faults of the width with the best BLEU, in sentences."""
     best = max(reports, key=lambda report: (round(report.bleu, 2), -report.beam_width))
     widest = max(reports, key=lambda report: report.beam_width)
+
     num_faults = best.num_search_faults + best.num_model_faults
     lines = [f'BLEU is best with beam width {best.beam_width}: {best.bleu:.2f}.']
     if not num_faults:
         return f'{lines[0]} There is no fault to fix.'
+
     share = best.num_search_faults / num_faults
     lines.append(
         f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
@@ -183,6 +186,7 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
             'In the others the model prefers its own output: a wider beam cannot help; more data, a larger model or '
             'longer training can.'
         )
+
     if widest.bleu < best.bleu - 0.1 and widest.mean_score > best.mean_score:
         lines.append(
             f'With width {widest.beam_width} scores rise and BLEU falls to {widest.bleu:.2f} (length ratio '

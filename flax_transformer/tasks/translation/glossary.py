@@ -82,7 +82,8 @@ class Glossary:
             if len(columns) != 2 or not all(columns):
                 got = 'an empty column' if '' in columns else f'{len(columns)} column{"s" * (len(columns) != 1)}'
                 raise UserError(f'{place}, line {number}: got {got}; expected a term, {sign} and its translation')
-            term, targets = columns[0], [target.strip() for target in columns[1].split('|')]
+            term = columns[0]
+            targets = [target.strip() for target in columns[1].split('|')]
             if terms.get(term, targets) != targets:
                 raise UserError(
                     f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
@@ -101,18 +102,19 @@ class Glossary:
 
     def find(self, text: str) -> list[Match]:
         """The terms of a text, in their order."""
-        found = []
+        matches = []
         words = list(_WORD.finditer(text))
         begin = 0
         while begin < len(words):
             for end in range(min(begin + self._longest, len(words)), begin, -1):
                 here = tuple(word[0] for word in words[begin:end])
-                if targets := self._terms.get(here) or self._in_lower_case(here):
-                    found.append(Match(text[words[begin].start() : words[end - 1].end()], targets))
+                targets = self._terms.get(here) or self._in_lower_case(here)
+                if targets:
+                    matches.append(Match(text[words[begin].start() : words[end - 1].end()], targets))
                     begin = end - 1
                     break
             begin += 1
-        return found
+        return matches
 
     def _in_lower_case(self, words: tuple[str, ...]) -> tuple[str, ...]:
         targets = self._terms.get(tuple(map(str.lower, words)), ())

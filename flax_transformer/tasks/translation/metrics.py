@@ -57,7 +57,8 @@ def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
             'data.bleu_tokenizer=flores200 counts pieces of words. TER and chrF++ count what is between spaces'
         )
         return ScoreTokens('char', is_asian, note)
-    if chosen != '13a' and (problem := _problem_with(chosen)):
+    problem = _problem_with(chosen) if chosen != '13a' else ''
+    if problem:
         note = f"BLEU counts characters (tok:char) in place of sacreBLEU's tokenizer for {language}: {problem}"
         return ScoreTokens('char', is_asian, note)
     return ScoreTokens(chosen, is_asian)
@@ -95,7 +96,7 @@ def _problem_with(tokenizer: str) -> str:
 
 @dataclass(frozen=True)
 class BucketScores:
-    words: str  # of the source, such as `11-20`; characters where it is written without spaces
+    words: str  # such as `11-20`: words of a source, or characters where it is written without spaces
     num_lines: int
     bleu: float
     chrf: float
@@ -157,6 +158,7 @@ class Scores:
 
     @property
     def length_warning(self) -> str:
+        """A warning if translations are a tenth shorter or longer than references; else empty."""
         if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
             return ''
         start = 'warning: the translations are too'
@@ -233,8 +235,11 @@ def _by_length(
     ours: list[str], references: list[list[str]], sources: Sequence[str], tokens: ScoreTokens
 ) -> tuple[BucketScores, ...]:
     metrics = make_metrics(tokens)
-    length = count_unspaced if is_unspaced(sources) else lambda source: len(source.split())
-    lengths = list(map(length, sources))
+    if is_unspaced(sources):
+        lengths = [count_unspaced(source) for source in sources]
+    else:
+        lengths = [len(source.split()) for source in sources]
+
     buckets = []
     for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
         chosen = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]

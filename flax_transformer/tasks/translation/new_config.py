@@ -26,7 +26,8 @@ _LANGUAGE = re.compile(r'[a-z]{2,3}([_-][A-Za-z]+)?')
 FILL = 0.95  # share of a packed row that tokens take
 ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
-LEAST_WIDTH, LEAST_STEPS = 128, 1500  # the narrowest model that was measured; a wider one should have so many steps
+LEAST_WIDTH = 128  # the narrowest model that was measured
+LEAST_STEPS = 1500  # a wider one should have so many
 MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
 
 
@@ -106,17 +107,20 @@ class Pieces(NamedTuple):
 
 
 def read_facts(source: Path, target: Path) -> Facts:
+    """How long two files of aligned lines are, and a sample of their pairs."""
     from flax_transformer.data.bitext.text_files import AlignedFiles
 
-    from .preparation import EvenSample  # which leads to JAX
+    from .preparation import EvenSample  # imports JAX
 
     sample = EvenSample(SAMPLE)
     characters = 0
     words = [0, 0]
     for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
         for side, lines in enumerate((pairs.sources, pairs.targets)):
-            count = count_unspaced if is_unspaced(lines[:100]) else lambda line: len(line.split())
-            words[side] += sum(map(count, lines))
+            if is_unspaced(lines[:100]):
+                words[side] += sum(map(count_unspaced, lines))
+            else:
+                words[side] += sum(len(line.split()) for line in lines)
             characters += sum(map(len, lines))
         sample.add(pairs)
     return Facts(sample.total, tuple(words), characters, Pairs(*sample.sides))
@@ -185,6 +189,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
         )
     if facts.pairs < LEAST:
         raise UserError(f'{options.source}: got {facts.pairs} sentence pairs, expected at least {LEAST}')
+
     held_out = min(HELD_OUT, facts.pairs // 10) if options.valid_source is None else 0
     row = row_for(facts.pairs - held_out)
     pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
@@ -192,6 +197,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     if held_out:
         section = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
         open_training(section.corpora[0], section)  # raises if the text repeats itself too much
+
     lines = [f'{options.source.name} and {options.target.name}: {facts.pairs:,} pairs {source}-{target}']
     for side, words, tokens in zip(('source', 'target'), facts.words, pieces.per_pair, strict=True):
         lines.append(f'  {side}  {words:,} words, {words / facts.pairs:.1f} a line, {tokens:.1f} tokens')

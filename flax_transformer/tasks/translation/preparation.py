@@ -152,6 +152,7 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
+
     # First, so that an error in a validation set does not wait for a large corpus.
     validation = []
     for corpus, (_, held_out) in zip(config.data.corpora, parts, strict=True):
@@ -159,12 +160,14 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
             validation.append(validation_set(config.data, corpus, tokenizer, say, held_out))
         elif corpus.validation:
             say(f'data.validation is still {corpus.validation}, not meant for {corpus.train}: no validation')
+
     prepared = []
     for settings, corpus in zip(config.data.corpora, corpora, strict=True):
         pairs = _tokenized(config.data, settings, corpus, tokenizer, cache, say)
         name = f'{settings.name} ({corpus.name})' if config.data.mixture else corpus.name
         _report_filtered_pairs(name, pairs, config.data, say)
         prepared.append(pairs)
+
     # The cache already has the checksums of what it read.
     known = {tuple(file['path'] for file in pairs.files): list(pairs.files) for pairs in prepared}
     files = {

@@ -40,9 +40,9 @@ class Run(TokenizerRun[Config]):
         if not self.data_files.exists():
             return {}
         with naming_damage(self.data_files, 'restore it from a backup, or remove it'):
-            found = dict(parse_json(read_limited(self.data_files)))
+            listed = dict(parse_json(read_limited(self.data_files)))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
-            return {name: [{field: entry[field] for field in fields} for entry in each] for name, each in found.items()}
+            return {name: [{key: file[key] for key in fields} for file in files] for name, files in listed.items()}
 
     def write_data_files(self, files: dict[str, list[dict[str, Any]]]) -> None:
         """Records the files of each corpus; never overwrites what the run began with."""

@@ -83,10 +83,10 @@ def changed_lines(
     """The lines that differ, those whose chrF2 changed most first."""
     metric = make_metrics()['chrf']
     changed = []
-    for i, (one, other, *theirs) in enumerate(zip(baseline, system, *reference_sets(references), strict=True)):
-        if one != other:
+    for i, (before, after, *theirs) in enumerate(zip(baseline, system, *reference_sets(references), strict=True)):
+        if before != after:
             theirs = [reference for reference in theirs if reference is not None]
-            scores = (metric.sentence_score(line, theirs).score for line in (one, other))
+            scores = (metric.sentence_score(line, theirs).score for line in (before, after))
             changed.append(ChangedLine(i, *scores))
     return sorted(changed, key=lambda line: -abs(line.system - line.baseline))
 
@@ -128,17 +128,18 @@ def _compare(
         moved = rng.integers(2, size=(count, len(changes)), dtype=np.uint8).astype(np.float64) @ changes
         return ours.sum(0) + moved, others.sum(0) - moved
 
-    one, other = score(ours.sum(0)), score(others.sum(0))
-    difference = other.score - one.score
+    own = score(ours.sum(0))
+    other = score(others.sum(0))
+    difference = other.score - own.score
     seed = os.environ.get('SACREBLEU_SEED', '12345')
     rng = np.random.default_rng(None if seed.lower() == 'none' else int(seed))
     resampled = differences(resamples, len(kinds), resample)
     randomized = differences(trials, len(changes), randomize)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Comparison(
-        metric=one.name,
+        metric=own.name,
         signature=str(metric.get_signature()),
-        baseline=one.score,
+        baseline=own.score,
         system=other.score,
         difference=difference,
         low=float(low),

@@ -107,6 +107,7 @@ def _markdown(text: str) -> list[Part]:
     done = begin = front.end() if front else 0
     lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]
     parts: list[Part] = [text[:begin]]
+
     for token in reader.parse(text[begin:]):
         if token.type not in ('html_block', 'inline'):
             continue
@@ -133,9 +134,10 @@ def _escape_markdown(text: str) -> str:
 
 def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
     """The tokens of a paragraph, heading or cell; none if they do not follow each other in it."""
-    found: list[markup.Token] = []
+    tokens: list[markup.Token] = []
     at = 0
     rest = iter(children)
+
     for token in rest:
         start = at
         kind = token.type
@@ -148,17 +150,20 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
             opening = value
         elif kind == 'link_open':
             opening = '['
+
         written = re.compile(_WRITTEN.get(kind, re.escape(opening)), re.S)
-        if not (match := written.match(content, at)):
+        match = written.match(content, at)
+        if not match:
             return []
+
         at = match.end()
         raw = content[start:at]
         if kind == 'html_inline':
-            found += markup.html_tokens(raw)
+            tokens += markup.html_tokens(raw)
         else:
             form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
-            found.append(markup.Token(form, raw, token.tag, value))
-    return found if at == len(content) else []
+            tokens.append(markup.Token(form, raw, token.tag, value))
+    return tokens if at == len(content) else []
 
 
 def _po(text: str, place: str) -> Document:
@@ -173,6 +178,7 @@ def _po(text: str, place: str) -> Document:
     units = []
     owners = []
     faults = []
+
     for entry in file:
         forms = {None: entry.msgstr}
         wanted = [None]
@@ -183,6 +189,7 @@ def _po(text: str, place: str) -> Document:
             got = ', '.join(f'msgstr[{form}]' for form in sorted(forms)) or 'no msgstr[0]'
             why = '' if header else '; the header has no Plural-Forms'
             faults.append(f'{place}, line {max(entry.linenum, 1)}: got {got}, expected {count} plural forms{why}')
+
         for form in wanted:
             if not entry.obsolete and not forms.get(form):
                 is_plural = form is not None and (form > 0 or count == 1)
@@ -206,7 +213,8 @@ def _srt(text: str, place: str) -> Document:
     def line_of(start: int) -> int:
         return text.count('\n', 0, start) + 1
 
-    if wrong := re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M):
+    wrong = re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M)
+    if wrong:
         raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')
     try:
         subtitles = list(srt.parse(text))

@@ -119,7 +119,8 @@ class _Aside:
             rest += line.text[done : span.start]
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
-            if span.kind == 'literal' and (stand_in := next(free, '')):
+            stand_in = next(free, '') if span.kind == 'literal' else ''
+            if stand_in:
                 self._literals[stand_in] = here
                 self._text += stand_in
             else:
@@ -191,9 +192,11 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
             stack.append(number)
             waiting[tag.name] += 1
         elif tag.kind == 'close' and waiting[tag.name]:
-            while tags[opening := stack.pop()].name != tag.name:
+            is_own = False
+            while not is_own:
+                opening = stack.pop()
                 waiting[tags[opening].name] -= 1
-            waiting[tag.name] -= 1
+                is_own = tags[opening].name == tag.name
             ends[opening] = number + 1
     return ends
 
@@ -279,7 +282,10 @@ def _point(child: _Element, words: range, target: tuple[int, int], aligned: list
     for i in range(*target):
         if aligned[i] is not None:
             distance = aligned[i] - word
-            cost += 2.0**-distance if distance >= 0 else -(2.0 ** (distance + 1)) * (0.99 if leads else 1.01)
+            if distance >= 0:
+                cost += 2.0**-distance
+            else:
+                cost -= 2.0 ** (distance + 1) * (0.99 if leads else 1.01)
         if cost < best[0] or (cost == best[0] and (leads or word >= words.stop)):
             best = (cost, i + 1)
     return best[1]

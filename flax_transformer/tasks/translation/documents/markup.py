@@ -205,6 +205,7 @@ def unclosed(text: str, place: str) -> list[str]:
 
 
 def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
+    """The tokens of XML. Raises UserError for text that is not well-formed."""
     is_whole = text.lstrip().startswith(('<?xml', '<!DOCTYPE'))
     try:
         expat.ParserCreate('utf-8').Parse((text if is_whole else f'<_>{text}</_>').encode(), True)

@@ -146,6 +146,7 @@ class Runner:
         if last is not None:
             nothing = np.full((len(empty), *last.shape[1:]), -1, last.dtype)
             arrays.append(np.concatenate([last[list(chosen)], nothing]))
+
         try:
             result = self._call(function, params, arrays)
         except jax.errors.JaxRuntimeError as error:
@@ -160,9 +161,11 @@ class Runner:
                 print(
                     f'flax-transformer: out of memory with {rows} lines at once; going on with {half}', file=sys.stderr
                 )
+
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]
             return [pair for part in parts for pair in self._batch(function, params, columns, part, half, slots, last)]
+
         return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:

@@ -59,6 +59,7 @@ def translate_ids(
     states = []
     order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first
     source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
+
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
         start = partial(model.apply, variables, method='start')
@@ -68,11 +69,13 @@ def translate_ids(
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
         states.append(state)
+
     step = steps[0]
     state = states[0]
     if len(models) > 1:
         step = ensemble(steps, mean=decoding.ensemble)
         state = ensemble_state(states)
+
     hypotheses = search(
         step,
         state,
@@ -211,5 +214,6 @@ def target_log_probs(
     count = -(-length // max(1, CHUNK // batch))
     if count == 1:
         return chunk_log_probs((hidden, target))
-    chunks = jax.lax.map(chunk_log_probs, jax.tree.map(lambda x: cut(x, count), (hidden, target)))  # [count, B, width]
-    return jnp.moveaxis(chunks, 0, 1).reshape(batch, -1)[:, :length]
+    chunks = jax.tree.map(lambda x: cut(x, count), (hidden, target))
+    log_probs = jax.lax.map(chunk_log_probs, chunks)  # [count, B, width]
+    return jnp.moveaxis(log_probs, 0, 1).reshape(batch, -1)[:, :length]

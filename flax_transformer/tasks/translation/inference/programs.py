@@ -174,7 +174,8 @@ def check_ids(name: str, ids: Any, size: int) -> None:
     ids = np.asarray(ids)
     if ids.ndim != 2 or ids.dtype.kind not in 'iu':
         raise UserError(f'{name}: got {ids.dtype} of shape {ids.shape}; expected integers of shape [sentences, slots]')
-    if wrong := ids[(ids < 0) | (ids >= size)].tolist():
+    wrong = ids[(ids < 0) | (ids >= size)].tolist()
+    if wrong:
         raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')
 
 

@@ -112,11 +112,13 @@ class Calibration:
         scores = []
         words = []
         are_right = []
+
         for translation, count, reference in zip(translations, num_source, references, strict=True):
             if translation.split or not translation.token_log_probs:
                 continue
             sentences.append(sentence_features(translation.token_log_probs, count))
             scores.append(metric.sentence_score(translation.text, [reference]).score / 100)
+
             features = word_features(translation)
             written = translation.text.split()
             if len(features) != len(written):
@@ -126,6 +128,7 @@ class Calibration:
             for word in written:
                 left[word] -= 1
                 are_right.append(left[word] >= 0)
+
         if len(sentences) < FEWEST:
             raise UserError(f'{len(sentences)} sentences to calibrate on; expected at least {FEWEST}')
         if not words:

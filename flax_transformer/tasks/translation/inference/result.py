@@ -55,7 +55,7 @@ class Translations(list[Translation]):
 
 
 def best_of_each(
-    found: Sequence[Hypotheses],
+    hypotheses: Sequence[Hypotheses],
     sources: Sequence[str],
     source_ids: Sequence[Sequence[int]],
     tokenizer: Tokenizer,
@@ -64,7 +64,7 @@ def best_of_each(
 ) -> list[Translation]:
     """The translation of each source that the search, or minimum Bayes risk, ranks first; n_best has the others.
 
-    One with a fault that decoding.pass_over names comes after the best without. `found` are the hypotheses of each
+    One with a fault that decoding.pass_over names comes after the best without. `hypotheses` are those of each
     source, tokens [W, L]; BLEU counts the tokens of `language`.
     """
     is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
@@ -75,24 +75,24 @@ def best_of_each(
         gains = ranked.token_log_probs[i][:length]
         return make_translation(tokenizer, ids, ranked.scores[i], gains, is_finished=bool(ranked.is_finished[i]))
 
-    def is_faulty(one: Translation, source: str, source_ids: Sequence[int]) -> bool:
+    def is_faulty(translation: Translation, source: str, source_ids: Sequence[int]) -> bool:
         if decoding.pass_over == 'nothing':
             return False
-        if has_loop(one.token_ids) and not has_loop(source_ids):
+        if has_loop(translation.token_ids) and not has_loop(source_ids):
             return True
-        return decoding.pass_over == 'loops_and_copies' and is_untranslated(source, one.text)
+        return decoding.pass_over == 'loops_and_copies' and is_untranslated(source, translation.text)
 
     best = []
-    for hypotheses, *line in zip(found, sources, source_ids, strict=True):
-        ranks = [i for i in range(len(hypotheses.lengths)) if i == 0 or hypotheses.lengths[i]]
-        candidates = [candidate(hypotheses, i) for i in (ranks[:1] if is_one_wanted else ranks)]
+    for ranked, *line in zip(hypotheses, sources, source_ids, strict=True):
+        ranks = [i for i in range(len(ranked.lengths)) if i == 0 or ranked.lengths[i]]
+        candidates = [candidate(ranked, i) for i in (ranks[:1] if is_one_wanted else ranks)]
         if decoding.mbr != 'none':
             candidates = _by_expected_utility(candidates, decoding, language)
         first, *others = candidates
         if is_faulty(first, *line):
-            others = others or [candidate(hypotheses, i) for i in ranks[1:]]
-            better = (one for one in others if one.truncated <= first.truncated and not is_faulty(one, *line))
-            first = next(better, first)
+            others = others or [candidate(ranked, i) for i in ranks[1:]]
+            no_worse = [other for other in others if other.truncated <= first.truncated]
+            first = next((other for other in no_worse if not is_faulty(other, *line)), first)
         if decoding.n_best > 1:
             first = replace(first, n_best=distinct([first, *candidates])[: decoding.n_best])
         best.append(first)
@@ -186,6 +186,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
     """The translation of a line from those of its parts; empty for a blank line."""
     if len(parts) == 1 and not line.lead and not line.gaps[0]:
         return parts[0]
+
     text = line.lead if parts else ''
     links = []
     # The word of each character but white space: parts may begin within a word.
@@ -196,6 +197,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         links += [(words[num_characters] + i, target_words + j) for i, j in part.alignment or ()]
         num_characters += len(''.join(source.split()))
         text += part.text + gap if part.text else ''
+
     whole = Translation(
         text=text if line.gaps and line.gaps[-1] else text.rstrip(' '),
         score=float(np.mean([part.score for part in parts])) if parts else 0.0,
@@ -213,6 +215,7 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
     most = max((len(part.n_best) for part in parts), default=0)
     if not most:
         return whole
+
     # The second best of a line joins the second best, or last, of its parts.
     lists = [part.n_best or (part,) for part in parts]
     ranks = [[replace(best[min(rank, len(best) - 1)], n_best=()) for best in lists] for rank in range(most)]
