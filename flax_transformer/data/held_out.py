@@ -33,7 +33,7 @@ def held_out_rows(
     hashes = np.bitwise_xor.reduce([column[filled] for column in keys])
 
     by_hash = np.argsort(hashes, kind='stable')
-    _, rank = np.unique(groups[by_hash], return_index=True)  # of each group: its smallest hash among all
+    _, rank = np.unique(groups[by_hash], return_index=True)  # each group's smallest hash, by rank
     size = np.bincount(groups)
     label = np.zeros(len(size), np.int64)
     if labels is not None:

@@ -192,7 +192,7 @@ class _Zstandard(io.RawIOBase):
         import zstandard
 
         while not self._unpacked:
-            self._packed = self._packed or self._file.read(1 << 12)  # which may hold 128 MB
+            self._packed = self._packed or self._file.read(1 << 12)  # it may unpack to 128 MB
             if not self._packed:
                 if self._frame is not None:
                     raise EOFError('it ends in the middle of a frame')

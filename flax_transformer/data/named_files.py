@@ -24,7 +24,8 @@ def data_root(root: str | None) -> Path:
 def matching_files(pattern: str, root: Path) -> list[Path]:
     """The files that match a path with wildcards, sorted by name. Raises UserError if there are none."""
     path = path_below(pattern, root)
-    if (file := existing_file(path)) is not None:
+    file = existing_file(path)
+    if file is not None:
         return [file]
     if not _WILDCARD.search(pattern):
         raise UserError(f'{no_such_file(path)}; {PATHS_START}')

@@ -93,7 +93,7 @@ def shares(sizes: Sequence[int], weights: Sequence[float | None], temperature: f
     return [weight / sum(exact) for weight in exact]
 
 
-_LEAST_BITS = 8  # of each half of the cipher's numbers
+_LEAST_BITS = 8  # each half of the cipher's numbers has so many
 
 
 def shuffled(positions: np.ndarray, size: int, seed: int) -> np.ndarray:

@@ -239,7 +239,7 @@ def _pairs(sources: Path, targets: Path, links: Path) -> list[tuple[str, str]]:
     for side, file in enumerate((sources, targets)):
         wanted = {link[side] for link in linked}
         texts.append({int(row[0]): row[2].strip() for row in _rows(file) if len(row) >= 3 and int(row[0]) in wanted})
-    pairs = ((texts[0].get(one, ''), texts[1].get(other, '')) for one, other in linked)
+    pairs = ((texts[0].get(source, ''), texts[1].get(target, '')) for source, target in linked)
     return list(dict.fromkeys(pair for pair in pairs if all(pair)))
 
 

@@ -30,7 +30,8 @@ class TfdsSplit:
         self.info = self._builder.info
         splits = self.info.splits
         parts = [part.partition('[')[0].strip() for part in self.split.split('+')]
-        if missing := [part for part in parts if part not in splits]:
+        missing = [part for part in parts if part not in splits]
+        if missing:
             prepared = ', '.join(splits) or 'nothing'
             raise UserError(
                 f'corpus {name!r}: split {missing[0]!r} is not prepared below {_folder(root)} '
@@ -139,7 +140,8 @@ def _check_features(file: Path) -> None:
         if isinstance(value, dict):
             # TFDS reads it as a protocol buffer, which has two spellings of a field's name.
             names = [value[key] for key in ('pythonClassName', 'python_class_name') if key in value]
-            if foreign := [name for name in names if not _OWN_FEATURE.fullmatch(str(name))]:
+            foreign = [name for name in names if not _OWN_FEATURE.fullmatch(str(name))]
+            if foreign:
                 raise UserError(
                     f'{file} asks for the class {str(foreign[0])[:80]}, expected one of TensorFlow Datasets: it would '
                     'run code that came with the data'

@@ -161,11 +161,13 @@ def _read_binary(file: Path) -> Iterator[_Entry]:
             begin = islice(iter(partial(opened.read, 1), b''), _LONGEST_WORD)
             name = b''.join(takewhile(b' '.__ne__, begin))
             values = opened.read(width * _FLOAT.itemsize)
+
             if len(name) == _LONGEST_WORD:
                 raise UserError(f'{file}, {place}: no space in {_LONGEST_WORD:,} bytes; {hint}')
             name = name.removeprefix(b'\n')
             if not name and not values:
                 raise _shorter(file, number - 1, count)
+
             word = name.decode('utf-8', 'replace')
             if not word or _NO_WORD.search(word) or word.encode() != name:
                 raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')

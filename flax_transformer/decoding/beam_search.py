@@ -290,6 +290,7 @@ def _is_real(values: jax.Array) -> jax.Array:
 
 
 def _split(tree: Any, groups: int) -> list[Any]:
+    """A tree of [B, W / groups, ...] for each group, from one of [B, W, ...]."""
     leaves, treedef = jax.tree.flatten(tree)
     parts = [jnp.split(x, groups, axis=1) for x in leaves]
     return [jax.tree.unflatten(treedef, part) for part in zip(*parts, strict=True)]

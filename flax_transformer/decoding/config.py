@@ -20,10 +20,10 @@ class DecodingConfig:
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
     buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
     weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
-    target_language: str | None = None  # for models with language tags; None: data.target_language of training
+    target_language: str | None = None  # read by models with language tags; None: data.target_language of training
     source_language: str | None = None  # what sources name, in some models; None: data.source_language
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
-    min_tokens: int = 1  # at least this many, EOS included
+    min_tokens: int = 1  # the least, EOS included
     force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face
     ban_unk: bool = True  # never choose the unknown piece
     ban_pad: bool = True  # never choose padding
@@ -55,6 +55,7 @@ class DecodingConfig:
         check_positive(self, *counts)
         names = ('no_repeat_ngram', 'top_k', 'seed', 'word_reward', 'coverage_penalty', 'diversity', 'alpha')
         check_range(self, *names, least=0)
+
         check(
             bool(self.buckets) and self.buckets[0] >= 1 and sorted({*self.buckets}) == [*self.buckets],
             f'buckets={self.buckets}: expected one or more numbers of slots, ascending',
@@ -62,11 +63,13 @@ class DecodingConfig:
         check_range(self, 'max_source_tokens', least=8)
         check_range(self, 'max_tokens', least=1)
         check(all(i >= 0 for i in self.banned_ids), f'banned_ids={self.banned_ids}: expected ids of at least 0')
+
         # Less would overflow float32: log-probabilities are divided by it.
         check(self.temperature >= 1e-9, f"temperature={self.temperature}: expected at least 1e-9; or search='beam'")
         check_range(self, 'top_p', above=0, most=1)
         check_range(self, 'min_p', least=0, below=1)
         check(self.seed < 2**31, f'seed={self.seed}: expected at most {2**31 - 1}')
+
         check(
             self.beam_width % self.groups == 0, f'beam_width={self.beam_width} is not divisible by groups={self.groups}'
         )

@@ -113,6 +113,7 @@ def make_problem(
 
 
 def make_scorer(decoding: DecodingConfig, is_source: jax.Array) -> Scorer:
+    """The scorer that the config asks for; only a coverage penalty needs is_source [B, S]."""
     scorers = [length_normalized(decoding.length_penalty, decoding.alpha)]
     if decoding.word_reward:
         scorers.append(word_reward(decoding.word_reward))

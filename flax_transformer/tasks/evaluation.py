@@ -17,7 +17,7 @@ from flax_transformer.engine.runs.trust import check_named_files
 
 from .api import open_run
 
-RESAMPLES = 2000  # that the bootstrap draws
+RESAMPLES = 2000  # drawn by the bootstrap
 
 
 def only_run(runs: Sequence[str], models: str) -> str:

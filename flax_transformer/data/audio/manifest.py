@@ -27,7 +27,7 @@ TEXTS = ('text', 'transcript', 'transcription', 'sentence')
 SPEAKERS = ('speaker', 'speaker_id', 'client_id')
 ARCHIVES = ('.tar', '.tar.gz', '.tgz', '.tar.xz', '.tar.bz2')
 MOST_UNPACKED = 1 << 30  # bytes of a compressed archive's files that are held in memory
-MOST_FAULTS = 10  # that a message lists
+MOST_FAULTS = 10  # listed in a message
 _AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
 
 
@@ -41,7 +41,7 @@ class Utterance(NamedTuple):
     rate: int  # Hz
     columns: dict[str, str]  # its whole row
     place: str  # its file and line, such as 'index.tsv:12'
-    segment: tuple[float, float] | None = None  # where it begins in the recording and how long it is, in seconds
+    segment: tuple[float, float] | None = None  # its begin in the recording, and its length, in seconds
 
 
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
@@ -126,7 +126,7 @@ def _read(utterance: Utterance, rate: int) -> Audio:
 
 class _Row(NamedTuple):
     place: str
-    folder: Path  # where its path starts
+    folder: Path  # its path starts here
     name: str  # the path
     columns: dict[str, str]
 
@@ -167,7 +167,8 @@ def _selected(rows: list[_Row], condition: str, path: str) -> list[_Row]:
 
 
 def _all_rows(path: str, root: Path) -> Iterator[_Row]:
-    if (folder := path_below(path, root)).is_dir():
+    folder = path_below(path, root)
+    if folder.is_dir():
         tables = [file for file in sorted(folder.iterdir()) if content_suffix(file) in ('.tsv', '.jsonl')]
         if len(tables) == 1:
             yield from _all_rows(str(tables[0].absolute()), root)
@@ -303,6 +304,7 @@ def _members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source | st
     sources = {}
     held = 0
     unpack = f'unpack it where it is: tar -xf {archive} -C {archive.parent}'
+
     try:
         with (
             open_binary(archive, '.gz' if archive.suffix == '.tgz' else archive.suffix) as file,
@@ -313,10 +315,12 @@ def _members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source | st
                 names = spellings.get(posixpath.normpath(member.name), [])
                 if not names:
                     continue
+
                 if not member.isreg() or member.issparse():
                     kind = 'sparse' if member.issparse() else 'no regular file'
                     sources |= dict.fromkeys(names, f'{kind} in {archive.name}; {unpack}')
                     continue
+
                 source = Source(archive, f'{archive}:{names[0]}', member.offset_data, member.size)
                 if archive.suffix != '.tar':
                     held += member.size

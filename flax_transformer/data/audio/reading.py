@@ -28,9 +28,12 @@ _BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many befor
 _BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
-_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
+# Format tags of WAV.
+_PCM = 1
+_FLOAT = 3
+_EXTENSIBLE = 0xFFFE
 _UNKNOWN_SIZE = 0x7FFFF000  # a recorder that writes into a pipe declares this or more
-_MOST_BYTES = 1 << 16  # of a raw stream, read at a time
+_MOST_BYTES = 1 << 16  # read at a time from a raw stream
 
 
 class Source(NamedTuple):
@@ -131,7 +134,8 @@ def checked_samples(samples: np.ndarray) -> np.ndarray:
         raise BadInput(f'{what}: expected one channel, [T], of int16, or float32 or float64 in -1..1')
     if samples.dtype == np.int16:
         return samples.astype(np.float32) / 32768
-    if count := int(samples.size - np.isfinite(samples).sum()):
+    count = int(samples.size - np.isfinite(samples).sum())
+    if count:
         raise BadInput(f'{count:,} samples are NaN or infinite: expected numbers in -1..1')
     return samples
 
@@ -331,6 +335,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
     clipped = 0.0
     peak = 0.0
     not_finite = 0
+
     for block in blocks:
         not_finite += block.size - np.count_nonzero(np.isfinite(block))
         if not_finite:
@@ -339,6 +344,7 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
         clipped += _num_clipped(block) / block.shape[1]
         samples[size : size + len(block)] = block.mean(axis=1)
         size += len(block)
+
     if not_finite:
         raise BadInput(f'{not_finite:,} samples are NaN or infinite; expected floats in -1..1')
     if not size:

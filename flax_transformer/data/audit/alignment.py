@@ -52,7 +52,7 @@ class _Fit(NamedTuple):
     correlation: float
     slope: float
     intercept: float
-    deviation: float  # of the target's length, given the source's
+    deviation: float  # the target's length varies so much, given the source's
     middle: float
     spread: float  # deviation of the target's length alone
 

@@ -111,7 +111,8 @@ def _findings(part: Part, check: CheckConfig) -> list[Finding]:
     """The findings about the pairs of a corpus, about its sides, and about the whole."""
     if not len(part):
         return [Finding(KINDS['empty'], 'error', part.name, 0, 0, detail=part.corpus.nothing())]
-    if missing := part.rows.get('missing_side'):
+    missing = part.rows.get('missing_side')
+    if missing:
         row, side = min(missing.items())
         part.details['missing_side'] = part.corpus.missing(side, row)
     whole = _of_languages(part)
@@ -166,7 +167,8 @@ def _vocabulary_findings(check: CheckConfig, vocabulary: Vocabulary, training: l
     if characters < needed and not any(part.is_made for part in training):
         detail = f'{characters:,} characters for model.vocab_size={vocabulary.size:,}; expected {needed:,}'
         findings += findings_of(KINDS['few_pairs'], 'training', total, total, detail=detail)
-    if uncovered := vocabulary.uncovered(tally):
+    uncovered = vocabulary.uncovered(tally)
+    if uncovered:
         often = dict(sorted(uncovered.items(), key=lambda item: (-item[1], item[0]))[:EXAMPLES])
         places = _first_places(training, set(often))
         examples = [
@@ -188,9 +190,10 @@ def _first_places(parts: list[Part], characters: set[str]) -> dict[str, str]:
         wanted = characters & part.characters.keys() - places.keys()
         for row, pair in enumerate(part.pairs_again() if wanted else ()):
             for side, line in enumerate(pair):
-                if here := wanted.intersection(shown(line)):
-                    places |= dict.fromkeys(here, part.corpus.place(row, side))
-                    wanted -= here
+                first_here = wanted.intersection(shown(line))
+                if first_here:
+                    places |= dict.fromkeys(first_here, part.corpus.place(row, side))
+                    wanted -= first_here
             if not wanted:
                 break
     return places

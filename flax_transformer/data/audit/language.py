@@ -92,7 +92,8 @@ def identifier_of(languages: Sequence[str]) -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if known := sorted({two_letters(language) for language in languages} & set(identifier.labels)):
+    known = sorted({two_letters(language) for language in languages} & set(identifier.labels))
+    if known:
         identifier.set_languages(known)
     return identifier
 

@@ -38,8 +38,8 @@ class Part:
     rows: dict[str, dict[int, int]] = field(default_factory=dict)  # the pairs that show a kind, and the side that does
     details: dict[str, str] = field(default_factory=dict)  # a sentence about a kind
     characters: Counter[str] = field(default_factory=Counter)
-    keys: np.ndarray = field(default_factory=lambda: np.zeros((3, 0), np.uint64))  # as in Facts
-    lengths: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint16))  # likewise
+    keys: np.ndarray = field(default_factory=lambda: np.zeros((3, 0), np.uint64))  # [3, pairs]; see Facts
+    lengths: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), np.uint16))  # [2, pairs]
 
     def __len__(self) -> int:
         return self.keys.shape[1]
@@ -57,7 +57,8 @@ class Part:
 
     def add(self, kind: str, rows: Iterable[int]) -> None:
         """Adds pairs that show a kind."""
-        if added := dict.fromkeys(map(int, rows), 0):
+        added = dict.fromkeys(map(int, rows), 0)
+        if added:
             self.rows.setdefault(kind, {}).update(added)
 
     def example(self, row: int, side: int, texts: dict[int, tuple[str, str]]) -> dict[str, str]:
@@ -122,6 +123,7 @@ def read_part(
             break
     if not count:
         return
+
     model = learn(
         head,
         part.languages if part.corpus.files else None,  # generated text is in the language asked for
@@ -135,6 +137,7 @@ def read_part(
         for identified, expected in zip(part.identified, part.languages, strict=True):
             if identified and not (is_language(identified[0], expected) and identified[1] > 0.5):
                 model = model._replace(languages=None)  # every line would be foreign: reported once for the side
+
     keys = []
     lengths = []
     row = 0

@@ -147,6 +147,7 @@ def _write(
             counts['read'] += len(pairs)
             progress(len(pairs))
         digests = digests.result()
+
     if not counts['pairs']:
         raise UserError(
             f'no pair of {corpus.name} is left to train on: {counts["blank"]} have a blank side, {counts["too_long"]} '
@@ -154,6 +155,7 @@ def _write(
         )
     if before != [stat(file) for file in corpus.files]:
         raise UserError(f'{corpus.name} was changed while it was read; start again when it is whole')
+
     listed = [{**entry, 'sha256': digest} for entry, digest in zip(before, digests, strict=True)]
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
     hashed = {'fingerprint': _fingerprint(folder, sizes), 'sizes': sizes}

@@ -22,7 +22,7 @@ class CorpusConfig:
 
     name: str  # shown in metrics
     train: str  # DataConfig lists its forms
-    validation: str = ''  # in the same forms; empty: none
+    validation: str = ''  # the same forms; empty: no validation
     held_out: int = 0  # training pairs taken out for validation
     weight: float | None = None  # share of training sentences relative to the others; None: by size
     source_language: str | None = None  # None: data.source_language
@@ -124,6 +124,7 @@ class DataConfig:
             value = getattr(self, name)
             check(not names or value == default, f'{name}={value!r} has no effect with a mixture; leave it out')
         check(len(set(names)) == len(names), f'mixture: expected names that differ, got {", ".join(names)}')
+
         weighted = [corpus.name for corpus in self.mixture if corpus.weight is not None]
         check(
             len(weighted) in (0, len(names)),
@@ -133,6 +134,7 @@ class DataConfig:
             not weighted or temperature == 1,
             f'mixture_temperature={temperature} has no effect where the corpora have weights; leave out one of them',
         )
+
         targets = self.target_languages
         known = ', '.join(targets)
         check(

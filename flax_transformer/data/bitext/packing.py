@@ -86,6 +86,7 @@ def pack(
     source_left: list[int] = []
     by_target_left: list[list[int]] = [[] for _ in range(target_slots + 1)]
     occupied = 0  # bit n is set if by_target_left[n] has rows: the search skips the others at once
+
     for pair, need_source, need_target in zip(order.tolist(), *needs, strict=True):
         left = need_target - 1
         candidates = occupied >> need_target
@@ -105,6 +106,7 @@ def pack(
             left = target_slots
             rows.append([])
             source_left.append(source_slots)
+
         if not by_target_left[left]:
             occupied &= ~(1 << left)
         rows[row].append(pair)

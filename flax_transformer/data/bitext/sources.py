@@ -113,7 +113,8 @@ def _aligned(patterns: list[str], root: Path) -> list[tuple[Path, Path]]:
     sources, targets = (
         {wildcards(pattern, file, root): file for file in matching_files(pattern, root)} for pattern in patterns
     )
-    if alone := sorted(str((sources | targets)[stars]) for stars in sources.keys() ^ targets.keys()):
+    alone = sorted(str((sources | targets)[stars]) for stars in sources.keys() ^ targets.keys())
+    if alone:
         raise UserError(
             f'{patterns[0]!r} matches {len(sources)} files, {patterns[1]!r} {len(targets)}; expected the same parts, '
             f'but these are on one alone: {", ".join(alone[:5])}'

@@ -91,6 +91,7 @@ def read_text_files(source: Path, *targets: Path) -> Pairs:
 
 
 def read_references(first: AlignedFiles, *others: AlignedFiles) -> Pairs:
+    """The pairs of the first, with the targets of the others as more references."""
     pairs = first.read()
     more = first.more_references()
     for other in others:

@@ -32,7 +32,8 @@ _MOST = 8  # workers by default
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
     """How many workers plan a corpus of so many pairs: none if it is small."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
-    return 0 if pairs <= (_SMALL_DRAWN if is_drawn else _SMALL) else min(_MOST, cores // 2)
+    small = _SMALL_DRAWN if is_drawn else _SMALL
+    return min(_MOST, cores // 2) if pairs > small else 0
 
 
 class Workers:

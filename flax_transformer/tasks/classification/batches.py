@@ -27,7 +27,7 @@ class EncodedTexts:
     tokens: np.ndarray  # [N, S] int32, padded with PAD_ID
     labels: np.ndarray  # [N] int32
     weight: np.ndarray  # [N] float32, what each example's loss is multiplied by
-    places: list[str]  # where each comes from
+    places: list[str]  # each text's file and line
 
     def __len__(self) -> int:
         return len(self.labels)

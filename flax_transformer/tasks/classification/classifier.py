@@ -25,7 +25,7 @@ from .vocabulary import UNK_ID, Vocabulary, padded
 @dataclass(frozen=True)
 class Classification:
     label: str  # the most probable
-    probability: float  # that label's
+    probability: float  # the label's
     probabilities: dict[str, float]  # each label's; they sum to 1
     # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
     # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not

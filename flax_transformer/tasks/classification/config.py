@@ -18,8 +18,8 @@ class ClassifierConfig:
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
     d_model: int = 128  # width of the embeddings, and of the transformer
-    # A file of word vectors that the embeddings start from, relative to data.root; empty: random numbers. To keep them
-    # as they are, set --optimizer.freeze encoder/embedding/table.
+    # A file of word vectors that the embeddings start from, relative to data.root; empty: random numbers.
+    # --optimizer.freeze encoder/embedding/table keeps them as they are.
     embedding_from: str = setting('', 'transferable')
     widths: tuple[int, ...] = (3, 4, 5)  # convolution: of the filters, in tokens
     num_maps: int = 100  # convolution: filters of each width

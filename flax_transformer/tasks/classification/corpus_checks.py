@@ -79,7 +79,7 @@ KINDS = {**_LABELS, **SHARED, 'test_is_training': SHARED['test_is_training']._re
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
     """The examples of those corpora, of `names`, that the config has."""
-    corpora = {name: read_examples(source, data) for name in names if (source := getattr(data, name))}
+    corpora = {name: read_examples(getattr(data, name), data) for name in names if getattr(data, name)}
     if data.held_out:
         whole = corpora['train']
         is_held_out = held_out_rows(data.train, data.held_out, whole.texts, labels=whole.labels)

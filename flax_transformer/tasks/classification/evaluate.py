@@ -39,11 +39,11 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 
     classifier = Classifier.from_run(run, step=options.step)
     with progress_bar(len(examples.texts), 'texts') as bar:
-        found, given = evaluate_classifier(classifier, examples, progress=bar.update)
+        result, given = evaluate_classifier(classifier, examples, progress=bar.update)
     wrong = _most_wrong(given, examples, options.examples)
-    flags = {flag: sum(flag in each.flags for each in given) for flag in ('empty', 'truncated', 'unknown')}
-    result = {'set': name, **asdict(found), 'flags': flags, 'most_wrong': wrong}
-    print_scores(result, _lines(name, found, flags, wrong), as_json=options.json)
+    flags = {flag: sum(flag in text.flags for text in given) for flag in ('empty', 'truncated', 'unknown')}
+    everything = {'set': name, **asdict(result), 'flags': flags, 'most_wrong': wrong}
+    print_scores(everything, _lines(name, result, flags, wrong), as_json=options.json)
 
 
 def evaluate_classifier(
@@ -73,21 +73,21 @@ def _most_wrong(given: 'Sequence[Classification]', examples: Examples, count: in
     ]
 
 
-def _lines(name: str, found: Scores, flags: dict[str, int], wrong: list[dict[str, Any]]) -> list[str]:
+def _lines(name: str, result: Scores, flags: dict[str, int], wrong: list[dict[str, Any]]) -> list[str]:
     lines = []
     for text in wrong:
         lines.append(f'{text["place"]}: {text["label"]}, got {text["given"]} with {text["probability"]:.3f}')
         lines.append(f'  {text["text"]}')
     lines += [
         *([''] if wrong else []),
-        f'{name}: {found.num_texts:,} texts',
-        f'accuracy           {found.accuracy:.2%}  (95 % interval {found.accuracy_low:.2%} to '
-        f'{found.accuracy_high:.2%}, bootstrap of {RESAMPLES:,})',
-        f'macro-F1           {found.macro_f1:.2%}',
-        f'calibration error  {found.calibration_error:.2%}  ({BINS} bins)',
-        f'negative log-likelihood {found.nll:.4f} nats a text',
+        f'{name}: {result.num_texts:,} texts',
+        f'accuracy           {result.accuracy:.2%}  (95 % interval {result.accuracy_low:.2%} to '
+        f'{result.accuracy_high:.2%}, bootstrap of {RESAMPLES:,})',
+        f'macro-F1           {result.macro_f1:.2%}',
+        f'calibration error  {result.calibration_error:.2%}  ({BINS} bins)',
+        f'negative log-likelihood {result.nll:.4f} nats a text',
         '',
-        *_confusion(found),
+        *_confusion(result),
     ]
     texts = {
         'truncated': "cut at the run's data.max_length",
@@ -97,18 +97,19 @@ def _lines(name: str, found: Scores, flags: dict[str, int], wrong: list[dict[str
     return lines + [f'{text}: {flags[flag]:,}' for flag, text in texts.items() if flags[flag]]
 
 
-def _confusion(found: Scores) -> list[str]:
-    if len(found.labels) > _MOST_LABELS:
+def _confusion(result: Scores) -> list[str]:
+    if len(result.labels) > _MOST_LABELS:
         pairs = [
             (-count, true, given)
-            for true, row in zip(found.labels, found.confusion, strict=True)
-            for given, count in zip(found.labels, row, strict=True)
+            for true, row in zip(result.labels, result.confusion, strict=True)
+            for given, count in zip(result.labels, row, strict=True)
             if true != given and count
         ]
         shown = [f'{-count:7,}  {true} as {given}' for count, true, given in sorted(pairs)[:10]]
         return ['most often taken for another:', *shown]
-    names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in found.labels]
-    rows = [[name, *map('{:,}'.format, row)] for name, row in zip(names, found.confusion, strict=True)]
+
+    names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in result.labels]
+    rows = [[name, *map('{:,}'.format, row)] for name, row in zip(names, result.confusion, strict=True)]
     return [*aligned([['true', *names], *rows]), '(rows: the true label; columns: the label given)']
 
 

@@ -30,6 +30,7 @@ def propose(file: Path, options: DataOptions) -> Proposal:
             f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '
             'the label from column 2 and the text from column 1'
         )
+
     data, held_out = data_fields(file, options, texts)
     longest = np.quantile([len(text.split()) for text in texts], 0.995) * 1.5  # a token may be less than a word
     batch = min(64, max(8, len(texts) // 100))
@@ -39,6 +40,7 @@ def propose(file: Path, options: DataOptions) -> Proposal:
         'data.max_length': int(min(max(-(-longest // 16) * 16, 16), 1024)),
         'training.batch_size': batch,
     }
+
     shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5))
     if len(labels) > 5:
         shown += ', ...'

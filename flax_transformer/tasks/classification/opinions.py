@@ -72,8 +72,13 @@ SIZES = {'train': 8000, 'validation': 500, 'test': 500}
 _SEED = 2017  # fixed, so that every run holds out the same sentences
 
 _WORDS = json.loads(Path(__file__).with_name('opinions.json').read_text('utf-8'))
-ONE, SEVERAL, KINDS = _WORDS['one'], _WORDS['several'], _WORDS['kinds']  # what an opinion is about
-ADJECTIVES, NOUNS = _WORDS['adjectives'], _WORDS['nouns']  # each a list of blame and one of praise, as below
+# What an opinion is about.
+ONE = _WORDS['one']
+SEVERAL = _WORDS['several']
+KINDS = _WORDS['kinds']
+# Lists of two: blame and praise, as below.
+ADJECTIVES = _WORDS['adjectives']
+NOUNS = _WORDS['nouns']
 THINGS = _WORDS['things']  # neither, until an adjective is put before them
 ASIDES = _WORDS['asides']  # words of negation that negate nothing
 # Verbs with `i` before them: past, and after `did not`.
@@ -167,7 +172,7 @@ def _of_adjectives(draw: _Draw, word: int, is_negated: bool) -> str:
     if is_negated and draw.chance(0.2):
         return f"{subject} {be}n't {adjectives[0]}"
     adverb = draw.one(NEGATED if is_negated else PLAIN)
-    return f'{subject} {be} ' + ' and '.join(adverb + each for each in adjectives)
+    return f'{subject} {be} ' + ' and '.join(adverb + adjective for adjective in adjectives)
 
 
 def _about(draw: _Draw, word: int, is_negated: bool) -> str:
@@ -214,5 +219,8 @@ def _of_verbs(draw: _Draw, word: int, is_negated: bool) -> str:
     does, do = draw.one(DOES[word])
     is_plural = be in ('are', 'were')
     does_not = draw.one(('do not', "don't") if is_plural else ('does not', "doesn't"))
-    whole = f'{subject} {does_not} {do}' if is_negated else f'{subject} {do if is_plural else does}'
+    if is_negated:
+        whole = f'{subject} {does_not} {do}'
+    else:
+        whole = f'{subject} {do if is_plural else does}'
     return draw.one((whole, f'{everything} {does} in {subject}'))

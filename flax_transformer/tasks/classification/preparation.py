@@ -65,6 +65,7 @@ def keep(run: Run, config: ClassificationConfig, prepared: Prepared) -> None:
 
 
 def initial_params(config: ClassificationConfig, prepared: Prepared) -> Any:
+    """The parameters that training starts from; None where all are random."""
     if config.training.start == 'random' and prepared.pretrained is None:
         return None
     params = init_params(config.model, jax.random.key(config.seed))
@@ -106,11 +107,13 @@ def encode(
                 f'{place}: the label {label!r} is not in the training data; expected one of '
                 f'{", ".join(labels.names)}.{nearest(label, labels.names)}'
             )
+
     ids = vocabulary.encode(examples.texts)
     chosen = [i for i, text in enumerate(ids) if text]
     slots = config.data.max_length
     count = len(examples.texts)
     too_long = sum(len(text) > slots for text in ids)
+
     source = getattr(config.data, name) or f'{config.data.train}, held out'
     say(f'{source}: {len(chosen):,} of {count:,} texts')
     if len(chosen) < count:
@@ -119,6 +122,7 @@ def encode(
         say(f'  cut: {too_long:,} texts of more than data.max_length={slots} tokens')
     if not chosen:
         raise UserError(f'data.{name}: {source} has no text; expected some')
+
     known = np.array([numbers[examples.labels[i]] for i in chosen], np.int32)
     return EncodedTexts(
         padded([ids[i] for i in chosen], slots),

@@ -25,7 +25,7 @@ class Examples(NamedTuple):
 
     texts: list[str]
     labels: list[str]
-    places: list[str]  # where each comes from, for messages: 'train.tsv:12'
+    places: list[str]  # messages name them: 'train.tsv:12'
 
 
 class Example(NamedTuple):
@@ -212,12 +212,12 @@ def _tfds_keys(source: str, info: Any) -> tuple[str, str]:
 
     keys = []
     for kind in (features.Text, features.ClassLabel):
-        found = [name for name, feature in info.features.items() if isinstance(feature, kind)]
-        said = [name for name in found if name in (info.supervised_keys or ())]
-        if len(said or found) != 1:
+        names = [name for name, feature in info.features.items() if isinstance(feature, kind)]
+        said = [name for name in names if name in (info.supervised_keys or ())]
+        if len(said or names) != 1:
             got = ', '.join(f'{name} ({type(feature).__name__})' for name, feature in info.features.items())
             raise UserError(f'corpus {source!r} has the features {got}; expected one Text and one ClassLabel')
-        keys += said or found
+        keys += said or names
     return keys[0], keys[1]
 
 

@@ -75,7 +75,7 @@ class Run(TokenizerRun[ClassificationConfig]):
 
 def _temperature(scores: Sequence[dict[str, Any]]) -> float:
     """The checkpoint's, or the geometric mean of those that were averaged; 1 if one lacks it."""
-    known = [each.get(f'validation_{TEMPERATURE}') for each in scores if isinstance(each, dict)]
+    known = [entry.get(f'validation_{TEMPERATURE}') for entry in scores if isinstance(entry, dict)]
     if not known or not all(isinstance(value, float) and 0 < value < math.inf for value in known):
         return 1.0
     return math.exp(sum(map(math.log, known)) / len(known))

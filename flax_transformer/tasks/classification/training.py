@@ -83,13 +83,13 @@ class ClassificationValidation(Validation):
         return self._texts.batches(self._rows)
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        found = self._predictor(params, self._ids)
+        probabilities = self._predictor(params, self._ids)
         labels = self._texts.labels
-        confusion = confusion_matrix(found.argmax(axis=1), labels, self._predictor.num_classes)
+        confusion = confusion_matrix(probabilities.argmax(axis=1), labels, self._predictor.num_classes)
         return {
-            'accuracy': accuracy(found, labels),
+            'accuracy': accuracy(probabilities, labels),
             'macro_f1': macro_f1(confusion),
-            TEMPERATURE: fitted_temperature(found, labels),
+            TEMPERATURE: fitted_temperature(probabilities, labels),
         }
 
 

@@ -207,7 +207,8 @@ def debiased(
     """
     pairs = [pair for pair in pairs if pair[0] in vectors and pair[1] in vectors]
     kept = Counter(word for pair in pairs for word in pair)
-    if twice := [word for word, count in kept.items() if count > 1]:
+    twice = [word for word, count in kept.items() if count > 1]
+    if twice:
         raise UserError(f'the word {twice[0]!r} occurs twice in the pairs; expected each word in one pair')
     matrix = vectors.units.astype(np.float64)
     is_neutral = np.array([word not in specific and word not in kept for word in vectors.words])

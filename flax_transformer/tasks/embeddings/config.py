@@ -91,7 +91,7 @@ class UpdateConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        _ = self.engine  # which checks them
+        _ = self.engine  # its own checks
 
     @property
     def engine(self) -> OptimizerConfig:

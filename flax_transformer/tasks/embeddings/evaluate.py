@@ -95,10 +95,11 @@ def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = A
     """
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
-    known = {
-        name: [ids for words in questions if None not in (ids := [spelled.get(word.upper()) for word in words])]
-        for name, questions in sections.items()
-    }
+    known = {}
+    for name, questions in sections.items():
+        ids = [[spelled.get(word.upper()) for word in words] for words in questions]
+        known[name] = [question for question in ids if None not in question]
+
     rows = np.array([row for asked in known.values() for row in asked], np.int32).reshape(-1, 4)
     given = vectors.answers(rows[:, :3], among=among)
     is_right = [vectors.words[i].upper() == vectors.words[j].upper() for i, j in zip(given, rows[:, 3], strict=True)]
@@ -111,17 +112,18 @@ def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = A
 
 def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScore:
     """The score of all questions of some sections together."""
-    return SectionScore(name, *(sum(column) for column in zip(*(each[1:] for each in sections), strict=True)))
+    return SectionScore(name, *(sum(column) for column in zip(*(section[1:] for section in sections), strict=True)))
 
 
 def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     """Spearman's correlation of cosines with people's judgments, over the pairs whose words are both known."""
-    from scipy.stats import spearmanr  # which takes half a second to import
+    from scipy.stats import spearmanr  # half a second
 
     spelled = _by_spelling(vectors, None)
     pairs = read_pairs(file)
     rows = [(spelled.get(first.upper()), spelled.get(second.upper()), score) for first, second, score in pairs]
     rows = [row for row in rows if None not in row]
+
     correlation = float('nan')
     if len(rows) > 1:
         first, second, judged = map(np.array, zip(*rows, strict=True))
@@ -168,8 +170,8 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     result = {
         'words': len(vectors),
         'width': vectors.matrix.shape[1],
-        'analogies': {each.name: {**each._asdict(), 'accuracy': _or_none(each.accuracy)} for each in shown},
-        'pairs': {each.name: {**each._asdict(), 'spearman': _or_none(each.spearman)} for each in correlations},
+        'analogies': {section.name: {**section._asdict(), 'accuracy': _or_none(section.accuracy)} for section in shown},
+        'pairs': {file.name: {**file._asdict(), 'spearman': _or_none(file.spearman)} for file in correlations},
     }
     print_scores(result, lines_of(vectors, sections, correlations, options.among), as_json=options.json)
 
@@ -201,8 +203,8 @@ def score(
     """The scores of the analogies' sections and of each file of pairs."""
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
     correlations = [score_pairs(vectors, file) for file in pairs]
-    if len({each.name for each in correlations}) < len(correlations):  # x/p.tsv and y/p.tsv share a name
-        correlations = [each._replace(name=str(file)) for each, file in zip(correlations, pairs, strict=True)]
+    if len({own.name for own in correlations}) < len(correlations):  # x/p.tsv and y/p.tsv share a name
+        correlations = [own._replace(name=str(file)) for own, file in zip(correlations, pairs, strict=True)]
     return sections, correlations
 
 

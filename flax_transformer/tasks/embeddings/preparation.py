@@ -50,10 +50,12 @@ def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = No
         corpus, vocabulary = prepare_corpus(
             train, config.tokenizer, run.path, vocab_size=config.model.vocab_size, known=vocabulary
         )
+
     check_fits(len(vocabulary), config.model.vocab_size, 'words')
     _report(corpus, vocabulary, config)
-    if config.model.method == 'glove':  # which takes no validation text
+    if config.model.method == 'glove':  # it takes no validation text
         return Prepared(vocabulary, corpus.digest, _pairs(corpus, vocabulary, config, run), None)
+
     make = BlockMaker(vocabulary, config.model, block_size=config.training.block_size, sample=config.data.sample)
     held_out = None
     if validation:

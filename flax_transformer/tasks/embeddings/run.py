@@ -56,7 +56,8 @@ class Run(RunDirectory[EmbeddingsConfig]):
         from .glove import init_glove
         from .word2vec import init_tables
 
-        return (init_glove if config.model.method == 'glove' else init_tables)(config.model, key)
+        init = init_glove if config.model.method == 'glove' else init_tables
+        return init(config.model, key)
 
     def loaded(self, config: EmbeddingsConfig, params: Any, scores: Any) -> LoadedRun:
         vocabulary = self.read_vocabulary()

@@ -130,9 +130,13 @@ class EmbeddingsValidation(Validation):
             yield with_empty_rows(part, rows)
 
 
+def _make_task(config: EmbeddingsConfig, devices: Any) -> Task:
+    return GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config)
+
+
 def training() -> Training:
     return Training(
-        make_task=lambda config, devices: GloVeTask(config) if config.model.method == 'glove' else Word2VecTask(config),
+        make_task=_make_task,
         prepare=prepare_run,
         keep=keep,
         fingerprint=lambda config, prepared: prepared.fingerprint,

@@ -47,6 +47,7 @@ class SpeechModelConfig:
 
     @property
     def stride(self) -> int:
+        """Feature frames for each frame of the encoder."""
         return prod(self.strides)
 
 

@@ -65,9 +65,10 @@ KINDS = table(
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
+    """The recordings of those corpora, of `names`, that the config has."""
     data = config.data
     rate = config.features.sample_rate
-    corpora = {name: read_corpus(source, data, rate, say=say) for name in names if (source := getattr(data, name))}
+    corpora = {name: read_corpus(getattr(data, name), data, rate, say=say) for name in names if getattr(data, name)}
     if data.held_out:
         train, validation = split(corpora['train'], data.held_out)
         corpora |= {'train': train, 'validation': validation}

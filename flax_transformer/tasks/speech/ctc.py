@@ -129,7 +129,8 @@ class _Trellis:
 
 
 _LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
-_LONGEST, _SHORTEST = 1000, 100  # most frames decoded at once: without a beam, and with the widest
+# The most frames decoded at once: without a beam, and with the widest.
+_LONGEST, _SHORTEST = 1000, 100
 # fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: 4 GB in all.
 _MOST_FOLLOWING = 1_000_000_000
 
@@ -137,7 +138,7 @@ _MOST_FOLLOWING = 1_000_000_000
 class Decoded(NamedTuple):
     labels: list[int]
     spans: list[tuple[int, int]]  # each label's frames, from the first to before the last
-    log_probability: float  # in nats, over all alignments within the parts of `decode`
+    log_probability: float  # nats, over all alignments within the parts of `decode`
 
 
 def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:

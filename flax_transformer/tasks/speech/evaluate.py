@@ -55,16 +55,18 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 
     transcriber = Transcriber.from_run(run, step=options.step)
     corpus = read_corpus(source, data, transcriber.sample_rate, say=note)
-    corpus = corpus.chosen([i for i, each in enumerate(corpus.recordings) if each.num_samples])
+    corpus = corpus.chosen([i for i, recording in enumerate(corpus.recordings) if recording.num_samples])
     examples = _strings(corpus, options, transcriber.sample_rate) if options.count else corpus
     recordings = [examples.recording(i) for i in range(options.count or examples.count)]
+
     heard = []
     with progress_bar(len(recordings), 'recordings') as bar:
         for first in range(0, len(recordings), CHUNK):
             some = [examples.samples(i) for i in range(first, min(first + CHUNK, len(recordings)))]
-            heard += [each.text for each in transcriber(some, beam_size=options.beam_size)]
+            heard += [transcript.text for transcript in transcriber(some, beam_size=options.beam_size)]
             bar.update(len(some))
-    references = [transcriber.units.normalized(each.text) for each in recordings]
+
+    references = [transcriber.units.normalized(recording.text) for recording in recordings]
     result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
     print_scores({'set': name, **result}, _lines(name, result), as_json=options.json)
@@ -82,7 +84,7 @@ def _strings(corpus: Corpus, options: Options, rate: int) -> 'Strings':
     if config.most < 2:
         got = f'--count {options.count} joins recordings to strings, but strings.most={config.most}'
         raise UserError(f'{got}; give --strings.most N, of at least 2')
-    longest = max((each.num_samples for each in corpus.recordings), default=0)
+    longest = max((recording.num_samples for recording in corpus.recordings), default=0)
     most = config.most * longest + round((config.most + 1) * config.most_gap_ms * rate / 1000)
     return Strings(corpus, config, rate=rate, most_samples=most, seed=SEED)
 
@@ -158,12 +160,14 @@ def scores_of(
         own = [i for i, speaker in enumerate(speakers) if speaker == name]
         if not any(references[i] for i in own):
             continue  # an error rate has no meaning
-        found = scores([references[i] for i in own], [heard[i] for i in own])
+        all_scores = scores([references[i] for i in own], [heard[i] for i in own])
         shown_scores = ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
-        by_speaker[name] = {key: found[key] for key in shown_scores}
+        by_speaker[name] = {key: all_scores[key] for key in shown_scores}
+
     result = scores(references, heard) | {'by_speaker': by_speaker}
     if all(len(reference.split()) == 1 for reference in references):
         result['confusion'] = _confusions(references, heard, speakers)
+
     worst = np.argsort(-words.count, kind='stable')[:shown].tolist()
     result['worst'] = [
         {'place': recordings[i].place, 'reference': references[i], 'heard': heard[i]} for i in worst if words.count[i]
@@ -210,18 +214,18 @@ def _lines(name: str, result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _confusion(found: dict[str, Any]) -> list[str]:
+def _confusion(confusion: dict[str, Any]) -> list[str]:
     lines = []
-    words = found['words']
+    words = confusion['words']
     if len(words) <= _MOST_WORDS:
         columns = [
             [name, *map(str, counts)]
-            for name, *counts in zip(found['written'], *found['counts'], strict=True)
+            for name, *counts in zip(confusion['written'], *confusion['counts'], strict=True)
             if name in words or any(counts)
         ]
         rows = list(zip(['said', *words], *columns, strict=True))
         lines += [*aligned(rows), '(rows: the word said; columns: the word written)', '']
-    for speaker, counts in found['wrong_by_speaker'].items():
+    for speaker, counts in confusion['wrong_by_speaker'].items():
         shown = ', '.join(f'{name} ({count})' for name, count in list(counts.items())[:5])
         lines.append(f'{speaker or "unknown speaker"}: {sum(counts.values())} wrong: {shown}')
     return lines

@@ -120,7 +120,9 @@ Examples = Corpus | Strings  # they are numbered; `count` of them are an epoch, 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them
 _DRAWN = 1024  # examples whose lengths decide the lengths of batches
-_SPEED, _ORDER = 2, 3  # purposes of random numbers
+# Purposes of random numbers.
+_SPEED = 2
+_ORDER = 3
 
 
 class Batch(NamedTuple):
@@ -139,6 +141,7 @@ class Planned(NamedTuple):
 
 
 def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, slots: int, most_labels: int) -> Batch:
+    """A batch of utterances, padded to `slots` samples and `most_labels` labels."""
     rows = len(waveforms)
     batch = Batch(
         np.zeros((rows, slots), np.float32),
@@ -267,6 +270,7 @@ class TrainingBatches(NumberedBatches):
         return fill(waveforms, labels, slots=plan.slots, most_labels=self._most_labels)
 
     def padding(self) -> float:
+        """The share of the first block's samples that are padding."""
         slots = 0
         filled = 0
         for plan in self._block(0):

@@ -10,12 +10,15 @@ from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, between, recording_fields
 
 LEAST = 10  # recordings
-FEW_WORDS, OFTEN = 50, 5  # so few words, each so often, are units; else characters
+# Words are the units if there are so few of them, each so often; else characters.
+FEW_WORDS = 50
+OFTEN = 5
 STRING = 7  # recordings of one word in an utterance of training, at most
 FEW, MANY = 180, 1200  # seconds: two words, and the ten digits of spoken_digits
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
+    """The candidate for transcribed recordings; holds out some if no others are given."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     words = Counter(word for recording in recordings for word in recording.text.lower().split())
     if len(recordings) < LEAST or not words:
@@ -23,6 +26,7 @@ def propose(file: Path, options: DataOptions) -> Proposal:
             f'{options.data}: got {len(recordings):,} recordings with {len(words):,} different words, expected at '
             f'least {LEAST} recordings with what is said in them'
         )
+
     data, held_out = recording_fields(file, options, recordings)
     seconds = sum(recording.seconds for recording in recordings)
     has_few_words = len(words) <= FEW_WORDS and words.total() >= OFTEN * len(words)

@@ -105,9 +105,11 @@ class SpeechTask(Task):
             perturbing, dropout = jax.random.split(key)
             rngs = {'dropout': drawn_once(dropout)}
             features, num_frames = training_features(perturbing, *sounds, config.perturbation)
+
         logits, num_frames = self._model.apply(
             {'params': params}, features, num_frames, deterministic=key is None, rngs=rngs
         )
+
         cost, fits = ctc_cost(logits, num_frames, batch.labels, batch.num_labels)
         is_utterance = batch.num_samples > 0
         weighs = is_utterance & fits

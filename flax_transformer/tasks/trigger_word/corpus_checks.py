@@ -61,6 +61,7 @@ def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
     for name, clips in parts.items():
         both = [*clips.triggers, *clips.others]
         rows = Rows(name, [clip.place for clip in both], {'text': [clip.text for clip in both]})
+
         silent = [row for row, clip in enumerate(both) if np.max(np.abs(clip.samples)) < SILENCE]
         longest = config.scenes.seconds * config.features.sample_rate
         too_long = [row for row, clip in enumerate(both) if clip.end - clip.start > longest]
@@ -68,6 +69,7 @@ def audit(parts: dict[str, Clips], config: TriggerWordConfig) -> Report:
         findings += rows.findings(KINDS['too_long'], too_long, f'scenes.seconds={config.scenes.seconds:g}')
         tables[name] = rows
         keys[name] = hashes(clip.samples.tobytes() for clip in both)
+
     for kind, name, shared in overlaps(keys):
         findings += tables[name].findings(KINDS[kind], shared)
     counts = {name: len(rows) for name, rows in tables.items()}

@@ -52,12 +52,14 @@ def find_hits(
     window = np.lib.stride_tricks.sliding_window_view
     scores = window(values, config.average).mean(axis=1) if len(probabilities) else ()
     hits = []
-    is_ready, last = state.is_ready, state.last
+    is_ready = state.is_ready
+    last = state.last
     for frame, score in enumerate(scores, start=state.frames):
         is_ready = is_ready or score < config.threshold / 2
         if score >= config.threshold and is_ready and (frame - last) * seconds_per_output >= config.pause:
             hits.append(Hit((frame + 1) * seconds_per_output, float(score)))
-            is_ready, last = False, frame
+            is_ready = False
+            last = frame
     recent = tuple(map(float, values[len(values) - len(state.recent) :]))
     return hits, HitState(recent, state.frames + len(probabilities), is_ready, last)
 

@@ -53,52 +53,52 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     clips = read_part(replace(run.read_config(), data=options.data), options.part, say=note)
     detector = Detector.from_run(name, step=options.step, threshold=options.threshold)
     with progress_bar(None, 'recordings') as bar:
-        found = score(detector, clips, progress=bar.update)
-    print_scores(asdict(found), _lines(options.part, found), as_json=options.json)
+        result = score(detector, clips, progress=bar.update)
+    print_scores(asdict(result), _lines(options.part, result), as_json=options.json)
 
 
-def _lines(part: str, found: 'Scores') -> list[str]:
-    lines = [f'{place}: missed' for place in found.missed]
-    lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in found.wrong]
-    kinds = [f'{name} {_minutes(hours)}' for name, hours in found.hours_by_text.items()]
+def _lines(part: str, result: 'Scores') -> list[str]:
+    lines = [f'{place}: missed' for place in result.missed]
+    lines += [f'{wrong.place}: false accept at {wrong.seconds:.2f} s, {wrong.confidence:.3f}' for wrong in result.wrong]
+    kinds = [f'{name} {_minutes(hours)}' for name, hours in result.hours_by_text.items()]
     if len(kinds) > _MOST_KINDS:
         kinds[_MOST_KINDS:] = ['...']
     return [
         *lines,
         *([''] if lines else []),
-        f'{part}: {found.words:,} recordings of the trigger word, {_minutes(found.negative_hours)} of others',
+        f'{part}: {result.words:,} recordings of the trigger word, {_minutes(result.negative_hours)} of others',
         *([f'  ({", ".join(kinds)})'] if kinds else []),
-        f'threshold          {found.threshold:g}',
-        f'false rejects      {found.misses:,} of {found.words:,}, {found.misses / found.words:.1%}  (95 % interval '
-        f'{found.rejects_low:.1%} to {found.rejects_high:.1%}, Clopper-Pearson)',
-        _false_accepts(found),
-        _delay(found),
-        f'margin             other sounds score at most {found.highest_other:.4f}, the words at least '
-        f'{found.lowest_word:.4f}' + _between(found),
+        f'threshold          {result.threshold:g}',
+        f'false rejects      {result.misses:,} of {result.words:,}, {result.misses / result.words:.1%}  (95 % interval '
+        f'{result.rejects_low:.1%} to {result.rejects_high:.1%}, Clopper-Pearson)',
+        _false_accepts(result),
+        _delay(result),
+        f'margin             other sounds score at most {result.highest_other:.4f}, the words at least '
+        f'{result.lowest_word:.4f}' + _between(result),
     ]
 
 
-def _false_accepts(found: 'Scores') -> str:
-    counted = f'false accepts      {found.false_accepts:,} in {found.negative_hours * 3600:,.0f} s'
-    if found.accepts_per_hour is None:
+def _false_accepts(result: 'Scores') -> str:
+    counted = f'false accepts      {result.false_accepts:,} in {result.negative_hours * 3600:,.0f} s'
+    if result.accepts_per_hour is None:
         return f'{counted}: there are no recordings without the word'
-    interval = f'95 % interval {found.accepts_low:.1f} to {found.accepts_high:.1f}, Poisson'
-    return f'{counted}, {found.accepts_per_hour:.1f} an hour  ({interval})'
+    interval = f'95 % interval {result.accepts_low:.1f} to {result.accepts_high:.1f}, Poisson'
+    return f'{counted}, {result.accepts_per_hour:.1f} an hour  ({interval})'
 
 
-def _between(found: 'Scores') -> str:
+def _between(result: 'Scores') -> str:
     """The threshold halfway between other sounds and words, in log odds, if there is one."""
-    low, high = (min(max(score, 1e-6), 1 - 1e-6) for score in (found.highest_other, found.lowest_word))
+    low, high = (min(max(score, 1e-6), 1 - 1e-6) for score in (result.highest_other, result.lowest_word))
     if low >= high:
         return ''
     odds = (low / (1 - low) * high / (1 - high)) ** 0.5
     return f': halfway between is {odds / (1 + odds):.4f}'
 
 
-def _delay(found: 'Scores') -> str:
-    if not found.delays:
+def _delay(result: 'Scores') -> str:
+    if not result.delays:
         return 'delay              no word was heard'
-    usual, most = (f'{1000 * seconds:.0f} ms' for seconds in (median(found.delays), max(found.delays)))
+    usual, most = (f'{1000 * seconds:.0f} ms' for seconds in (median(result.delays), max(result.delays)))
     return f'delay              {usual} after the end of the word (median), at most {most}'
 
 

@@ -11,7 +11,9 @@ from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, recording_fields
 
 LEAST = 10  # recordings of the word, and of others
-STEPS, HEARD = 2000, 32  # those of trigger_word; in each the word is heard about so often
+# Those of trigger_word; in each step the word is heard some HEARD times.
+STEPS = 2000
+HEARD = 32
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from .config import TriggerWordConfig, TriggerWordDataConfig
 PARTS = ('train', 'validation', 'test')
 _FRAME = 0.02  # seconds
 _DEPTH = 20.0  # dB: a frame quieter than the loudest by more is not the word
-_RISE = 0.4  # in noise: nor is one below this share of the way from the quietest to the loudest
+_RISE = 0.4  # nor, in noise, is one below this share of the way from the quietest to the loudest
 _PAUSE = 0.2  # seconds: shorter pauses are within the word
 
 
@@ -28,7 +28,7 @@ class Clip(NamedTuple):
     text: str
     start: int  # the first sample of the word, by its energy
     end: int  # the sample after it
-    place: str  # where it comes from, for messages
+    place: str  # what messages call it
 
 
 class Clips(NamedTuple):
@@ -41,7 +41,7 @@ def read_parts(config: TriggerWordConfig, parts: Iterable[str] = PARTS, *, say: 
     data = config.data
     rate = config.features.sample_rate
     needed = {*parts, 'train'} if data.held_out else parts
-    clips = {part: _read_clips(specs, data, rate, say) for part in needed if (specs := getattr(data, part))}
+    clips = {part: _read_clips(getattr(data, part), data, rate, say) for part in needed if getattr(data, part)}
     if data.held_out:
         clips['train'], clips['validation'] = split(clips['train'], data)
     return {
@@ -78,6 +78,7 @@ def _read_clips(specs: Sequence[str], data: TriggerWordDataConfig, rate: int, sa
 
 
 def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tuple[list[Clip], list[Clip]]:
+    """The clips of the trigger word, and the others. Raises UserError if none is of the word."""
     triggers = [clip for clip in clips if clip.text == trigger]
     if not triggers:
         texts = sorted({clip.text for clip in clips})

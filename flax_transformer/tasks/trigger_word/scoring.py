@@ -60,11 +60,13 @@ class _Heard:
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] = lambda count: None) -> Scores:
+    """The scores of a detector on clips heard as one stream."""
     heard = _listen(detector, clips, progress)
     matched = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)
     for clip in [*clips.others, *(clip._replace(text='background') for clip in clips.background)]:
         hours[clip.text] += len(clip.samples) / detector.sample_rate / 3600
+
     total = sum(hours.values())
     words = len(clips.triggers)
     wrong = len(matched.false_accepts)
@@ -126,7 +128,9 @@ def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
 
 
 def _curve(heard: _Heard, rule: HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    rejects, accepts = [], []
+    """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
+    rejects = []
+    accepts = []
     for threshold in THRESHOLDS:
         matched = heard.matched(replace(rule, threshold=threshold))
         rejects.append(matched.misses / max(len(matched.delays), 1))

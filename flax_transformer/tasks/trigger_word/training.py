@@ -48,6 +48,7 @@ def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = N
 
 
 def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
+    """Fresh parameters, with the mean and deviation of the features of training scenes."""
     params = init_params(config.model, config.features, jax.random.key(config.seed))
     samples = np.stack([prepared.train.scene(number).samples for number in range(_SCENES_OF_STATISTICS)])
     return with_statistics(params, samples, config.features)
@@ -135,7 +136,7 @@ class TriggerWordValidation(Validation):
     def __init__(self, config: TriggerWordConfig, prepared: Prepared, trainer: Trainer) -> None:
         super().__init__(trainer)
         self._rule = config.hits
-        self._seconds = config.samples_per_output / config.features.sample_rate  # of an output frame
+        self._seconds = config.samples_per_output / config.features.sample_rate  # an output frame's
         scenes = [prepared.validation.scene(number) for number in range(config.training.validation_scenes)]
         rows = config.training.batch_size
         self._batches = [batch_of(scenes[first : first + rows], rows) for first in range(0, len(scenes), rows)]
