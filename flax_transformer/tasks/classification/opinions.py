@@ -2,8 +2,8 @@
 
 They teach what a bag of words cannot know: `never dull` is praise, `never funny` is not. Each word of negation is as
 frequent in praise as in blame, and so is each opinion (but for verbs: negated, `enjoyed` is often `did not enjoy`), so
-that neither gives the label alone. The hundred pairs below are written by hand in the same words; none of their
-sentences is generated.
+that neither gives the label alone. The hundred pairs of negation_pairs.tsv are written by hand in the same words; none
+of their sentences is generated.
 """
 
 import itertools
