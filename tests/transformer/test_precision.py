@@ -16,7 +16,7 @@ from flax_transformer.ops.embedding import Embedding
 from flax_transformer.transformer.attention import attention, masked_softmax
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import Positions, Residual
-from flax_transformer.transformer.model import Transformer, parameter_shapes
+from flax_transformer.transformer.model import Transformer, parameter_shapes, resolve_dtype
 
 ROWS, SOURCE, TARGET = 11, 5, 7  # none is the size of anything else
 TOKENS = {ROWS, SOURCE, TARGET, ROWS * SOURCE, ROWS * TARGET}
@@ -43,6 +43,11 @@ def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
     found = list(sums_over_tokens(jax.make_jaxpr(gradient)(shapes).jaxpr, TOKENS))
     assert len(found) > 40
     assert [text for text, dtype in found if dtype != jnp.float32] == []
+
+
+def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
+    dtypes = [resolve_dtype(TransformerConfig(), platform).dtype for platform in ('cpu', 'gpu', 'tpu')]
+    assert dtypes == ['float32', 'bfloat16', 'bfloat16']
 
 
 def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:

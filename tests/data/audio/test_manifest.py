@@ -111,6 +111,15 @@ def test_recordings_in_an_archive_are_those_of_the_folder(name: str, mode: str, 
         assert (each.source.content is None) == (name == 'a.tar'), 'a plain archive is not held in memory'
 
 
+def test_each_spelling_of_a_path_finds_the_archives_recording(tmp_path: Path) -> None:
+    file = ROWS[0][0]
+    write_tar(tmp_path / 'a.tar', mode='w')
+    (tmp_path / 'index.tsv').write_text(f'path\ttext\n{file}\tone\n./{file}\ttwo\n')
+    utterances, said = read('index.tsv', tmp_path)
+    assert [utterance.text for utterance in utterances] == ['one', 'two']
+    assert 'index.tsv: 1 recordings are listed again' in said[1]
+
+
 def test_files_in_the_folder_come_before_those_of_the_archive(tmp_path: Path) -> None:
     write(tmp_path, leave_out=ROWS[2][0])
     write_tar(tmp_path / 'a.tar', mode='w')

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.speech.config import UnitConfig
 from flax_transformer.tasks.speech.units import Units
 
@@ -48,3 +49,11 @@ def test_what_training_did_not_have_is_named_and_left_out(algorithm: str, text: 
     assert units.decode(units.encode(text)) == 'two'
     assert not units.unknown('')
     assert units.encode(' ') == []
+
+
+def test_damaged_units_are_refused(tmp_path: Path) -> None:
+    learned('words').save(tmp_path)
+    for damage in ('{', '[1]'):
+        (tmp_path / 'units.json').write_text(damage)
+        with pytest.raises(UserError, match='is damaged'):
+            Units.load(tmp_path)

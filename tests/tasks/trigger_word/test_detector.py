@@ -6,6 +6,7 @@ import pytest
 from tiny_trigger_word import RATE, tiny_config
 
 from flax_transformer import Detector
+from flax_transformer.common.errors import BadInput
 from flax_transformer.data.audio.corpus import generated
 from flax_transformer.tasks.trigger_word.detector import TAIL
 from flax_transformer.tasks.trigger_word.model import TriggerWordModel
@@ -54,6 +55,17 @@ def test_an_output_frame_depends_on_the_past_alone(detector: Detector) -> None:
     assert np.abs(gradient[:100]).max() > 0
     assert np.abs(gradient[last - 20 : last]).max() > 0
     assert not gradient[last:].any()
+
+
+def test_integers_of_16_bits_are_read_as_such_and_what_is_no_sound_is_refused(
+    detector: Detector, recording: np.ndarray
+) -> None:
+    rounded = np.round(recording * 32767).astype(np.int16)
+    expected = detector.probabilities(rounded.astype(np.float32) / 32768)
+    np.testing.assert_array_equal(detector.probabilities(rounded), expected)
+    for samples in (np.array([0, np.nan], np.float32), np.zeros((2, 100), np.float32)):
+        with pytest.raises(BadInput, match=r'NaN or infinite|shape \(2, 100\)'):
+            detector(samples)
 
 
 def test_the_state_does_not_grow(detector: Detector) -> None:
