@@ -86,6 +86,11 @@ def test_a_path_under_which_checkpoints_would_be_lost_is_refused(tmp_path, name)
     assert not list(tmp_path.iterdir())
 
 
+def test_other_paths_of_any_script_are_taken(tmp_path):
+    for name in ('a b', "quote'", 'a:b', '{x}', 'größe', '走', '#1', '$HOME', '~', 'x]'):
+        Run(tmp_path / name / 'run').check(Config())
+
+
 def test_average_copies_nothing_that_a_strangers_link_leads_to(tmp_path):
     run, secret = Run(tmp_path / 'run'), tmp_path / 'secret'
     secret.mkdir()
