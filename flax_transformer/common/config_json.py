@@ -173,11 +173,10 @@ def changed_fields(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
 
 def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
     """The fields without the mark in which ours differs from theirs, a line each."""
+    changed = changed_fields(theirs, ours)
     allowed = marked(ours, mark)
     return '\n'.join(
-        f'  {name}: {there!r} there, {here!r} here'
-        for name, (there, here) in changed_fields(theirs, ours).items()
-        if name not in allowed
+        f'  {name}: {there!r} there, {here!r} here' for name, (there, here) in changed.items() if name not in allowed
     )
 
 

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def launch(
 
     `peak_flops` are one device's FLOP/s by its kind and the dtype; None: unknown.
     """
-    run, began = recipe.run(workdir), time.perf_counter()
+    began = time.perf_counter()
+    run = recipe.run(workdir)
     config, needs_fit = fit.as_begun(config, run)
     run.check(config)
     check_installed(config.training.report_to)
@@ -61,20 +63,17 @@ def launch(
         trainer = recipe.trainer(config)
         before = run.read_config() if run.exists() else config
         trained = max(steps_of(run.checkpoints), default=0)
-        start, their_params = None, []
+        start = None
         if init_from is not None and not trained:  # a run that goes on has parameters of its own
             start = _load_start(recipe, config, init_from, trainer.shapes.params)
-            their_params, start = [start.params], start._replace(params=None)
+            their_params = [start.params]
+            start = start._replace(params=None)
+
         with _preparing():
-            options = {'start': start, 'processes': processes}
-            if multihost.is_first():
-                # A run keeps its own steps until more are fitted: else a start that does nothing loses them.
-                keeps_steps = needs_fit or trained >= config.training.steps
-                prepared = prepare(training, config, run, before if keeps_steps else config, **options)
-                multihost.broadcast('the run is prepared', '')
-            else:
-                multihost.broadcast('the run is prepared')
-                prepared = training.prepare(config, run, **options)
+            # A run keeps its own steps until more are fitted: else a start that does nothing loses them.
+            keeps_steps = needs_fit or trained >= config.training.steps
+            written = before if keeps_steps else config
+            prepared = _prepare_in_turn(training, config, run, written, start=start, processes=processes)
             batches = training.batches(config, prepared, trainer)
             validate = training.validation(config, prepared, trainer)
             if needs_fit:
@@ -83,15 +82,9 @@ def launch(
                 if multihost.is_first() and trained < config.training.steps:
                     run.open(config)
                 trainer.reschedule(config.engine)
+
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
-
-        def initial_params() -> Params | None:
-            # Called once at most; popping leaves no other reference to the parameters.
-            return their_params.pop() if start else training.initial_params(config, prepared)
-
-        devices = trainer.devices.devices
-        peak = peak_flops(devices[0].device_kind, trainer.task.dtype)
         run_session(
             trainer,
             run,
@@ -99,8 +92,9 @@ def launch(
             fingerprint=training.fingerprint(config, prepared),
             stop=stop,
             validate=validate,
-            initial_params=initial_params,
-            peak_flops=peak and peak * len(devices),
+            # Called once at most; popping leaves no other reference to the parameters.
+            initial_params=their_params.pop if start else partial(training.initial_params, config, prepared),
+            peak_flops=peak_flops,
             before=before.engine,
         )
         if multihost.count() == 1:
@@ -114,6 +108,18 @@ def prepare(training: Training, config: TaskConfig, run: RunDirectory, written: 
     run.open(written)
     training.keep(run, config, prepared)
     return prepared
+
+
+def _prepare_in_turn(
+    training: Training, config: TaskConfig, run: RunDirectory, written: TaskConfig, **options: Any
+) -> Any:
+    """`prepare` in process 0; the others read once the run's files are there."""
+    if multihost.is_first():
+        prepared = prepare(training, config, run, written, **options)
+        multihost.broadcast('the run is prepared', '')
+        return prepared
+    multihost.broadcast('the run is prepared')
+    return training.prepare(config, run, **options)
 
 
 def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shapes: Params) -> Any:
@@ -153,7 +159,7 @@ def run_session(
     stop: Stop,
     validate: Validate | None,
     initial_params: Callable[[], Params | None],
-    peak_flops: float | None,
+    peak_flops: Callable[[str, str], float | None],
     before: EngineConfig,
 ) -> None:
     """Trains from the newest checkpoint, or from the beginning, to the last step; `before` is the config so far.
@@ -168,6 +174,7 @@ def run_session(
     multihost.agree('the run directory', holder(run.path))  # else they would wait for each other at the first save
     kept = {name: getattr(config, name) for name in ('keep_last', 'keep_best', 'best_by')}
     checkpoints = Checkpoints(run.checkpoints, **kept, say=multihost.say)
+    save = _saver(checkpoints, trainer, batches, fingerprint)
     try:
         with _preparing():
             if checkpoints.latest() is None:
@@ -193,7 +200,7 @@ def run_session(
                 batches,
                 progress,
                 data=data,
-                save=_saver(checkpoints, trainer, batches, fingerprint),
+                save=save,
                 reporter=reporter,
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
@@ -229,11 +236,18 @@ def _saver(
 
 
 def _open_reporter(
-    trainer: Trainer, run: RunDirectory, first_step: int, progress: Progress, peak_flops: float | None
+    trainer: Trainer,
+    run: RunDirectory,
+    first_step: int,
+    progress: Progress,
+    peak_flops: Callable[[str, str], float | None],
 ) -> Reporter:
     if not multihost.is_first():
         return NoReporter()
-    task, config = trainer.task, trainer.config.training
+    task = trainer.task
+    config = trainer.config.training
+    devices = trainer.devices.devices
+    peak = peak_flops(devices[0].device_kind, task.dtype)
     return Reporter(
         run.path,
         steps=config.steps,
@@ -242,7 +256,7 @@ def _open_reporter(
         report_to=config.report_to,
         amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
         flops_per_step=task.flops_per_step,
-        peak_flops=peak_flops,
+        peak_flops=peak and peak * len(devices),
     )
 
 

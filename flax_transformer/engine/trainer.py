@@ -67,15 +67,17 @@ class Trainer:
     def __init__(self, task: Task, config: EngineConfig, devices: Devices) -> None:
         self.task, self.config, self.devices = task, config, devices
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
-        self.own_rows = devices.own_rows(task.rows_per_step)  # this process's, of a batch
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
         self._make_optimizer()
+        self.own_rows = devices.own_rows(task.rows_per_step)  # this process's, of a batch
+
         # Shapes only: the state may be too large for one device.
         shapes = jax.eval_shape(self._fresh_state)
         self.shardings = devices.shardings(shapes, task.sharding_rules)
         self.shapes = jax.tree.map(
             lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes, self.shardings
         )
+
         self.passes = make_passes(task, devices, config.parallel.max_tokens_per_device, self.shardings.params)
         loss = task.loss
         if self.is_frozen is not None:
@@ -86,10 +88,13 @@ class Trainer:
             'passes': self.passes,
             'sum_in': config.parallel.sum_gradients_in,
         }
-        state, whole = self.shardings, devices.replicated
-        self._gradients = devices.compile(partial(gradients, **self._common), state=state, result=(state.params, whole))
-        self._eval_step = devices.compile(partial(eval_step, loss=task.loss), state=state.params)
         self._compile_step()
+        params = self.shardings.params
+        self._gradients = devices.compile(
+            partial(gradients, **self._common), state=self.shardings, result=(params, devices.replicated)
+        )
+        self._eval_step = devices.compile(partial(eval_step, loss=task.loss), state=params)
+
         # Different from the key of the initial parameters.
         key = partial(jax.random.key, config.seed + 1)
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()

@@ -18,16 +18,7 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.engine.config import ParallelConfig
 
 from . import multihost
-from .sharding import (
-    AXES,
-    DATA,
-    ROWS,
-    Rules,
-    in_process_order,
-    lay_out,
-    rows_of_process,
-    state_shardings,
-)
+from .sharding import AXES, DATA, ROWS, Rules, in_process_order, lay_out, state_shardings
 
 _EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
@@ -134,7 +125,10 @@ class Devices:
         if multihost.count() == 1:
             return np.arange(rows)
         # Not multihost.number(): TPUs number processes by where they are in the slice.
-        return rows_of_process(self.mesh.devices, jax.process_index(), rows)
+        number = jax.process_index()
+        is_own = np.vectorize(lambda device: device.process_index == number, otypes=[bool])(self.mesh.devices)
+        has_part = is_own.any(axis=2).reshape(-1)  # [data * fsdp]
+        return np.flatnonzero(np.repeat(has_part, rows // len(has_part)))
 
     def put(self, tree: Any, shardings: Any) -> Any:
         """The tree on the devices, by `shardings`; each process must pass the whole tree."""

@@ -119,13 +119,6 @@ def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
     return sorted(devices, key=lambda device: device.process_index)
 
 
-def rows_of_process(devices: np.ndarray, process: int, rows: int) -> np.ndarray:
-    """The numbers, ascending, of those of a batch's `rows` rows that a process's devices [data, fsdp, tensor] hold."""
-    is_own = np.vectorize(lambda device: device.process_index == process, otypes=[bool])(devices)
-    parts = is_own.any(axis=2).reshape(-1)
-    return np.flatnonzero(np.repeat(parts, rows // len(parts)))
-
-
 def _across_slices(shape: tuple[int, ...], slices: int) -> tuple[int, ...]:
     """Over how many slices each axis extends: the first as far as it can, then the next.
 

@@ -23,7 +23,7 @@ from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 
-from .task_module import home_of
+from .task_module import Home, home_of
 from .trust import remember
 
 CONFIG_FILE = 'config.json'
@@ -82,9 +82,12 @@ class RunDirectory(Generic[C]):
         except ValueError as error:
             raise UserError(f'{self.config_file}: {error}') from None
 
-    def write_config(self, config: Any) -> None:
+    def write_config(self, config: Any) -> Home | None:
+        """Writes config.json; returns where the config's task is declared."""
         home = home_of(type(config))
-        write_whole(self.config_file, to_json(config, module=home and home.module))
+        text = to_json(config, module=home and home.module)
+        write_whole(self.config_file, text)
+        return home
 
     def _is_empty(self) -> bool:
         """True where there is nothing, or only what an interrupted start leaves."""
@@ -135,8 +138,7 @@ class RunDirectory(Generic[C]):
         """Creates the directory, or finds this config's run there; writes the config and remembers the run as ours."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
-        self.write_config(config)
-        home = home_of(type(config))
+        home = self.write_config(config)
         remember(self.path, home and home.folder)
 
     def note_environment(self, devices: str) -> None:
@@ -146,7 +148,8 @@ class RunDirectory(Generic[C]):
             starts = list(parse_json(read_limited(file)))
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
-        write_whole(file, json.dumps([*starts, environment(devices)], indent=2) + '\n')
+        starts.append(environment(devices))
+        write_whole(file, json.dumps(starts, indent=2) + '\n')
 
 
 def read_config_text(path: Path) -> str:
