@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.optimizer import make_optimizer
+from flax_transformer.engine.optimizer import make_optimizer, make_schedule
 from flax_transformer.engine.task_value import Recipe
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embeddings
@@ -267,8 +267,9 @@ class BatchNormTask(InstanceNormTask):
 
     def __init__(self, config: Config, *, platform: str) -> None:
         super().__init__(config, platform=platform)
-        steps = config.training.steps
-        self._optimizer = make_optimizer(config.engine.fitted_optimizer, d_model=self.d_model, steps=steps)
+        optimizer = config.engine.fitted_optimizer
+        schedule = make_schedule(optimizer, d_model=self.d_model, steps=config.training.steps)
+        self._optimizer = make_optimizer(optimizer, schedule)
 
     def init_memory(self, params: Any) -> Any:
         return self._optimizer.init(params)

@@ -36,7 +36,9 @@ def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Sched
 
     inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step warmup_steps.
     """
-    peak, warmup, end = config.learning_rate, config.warmup_steps, config.schedule_steps or steps
+    peak = config.learning_rate
+    warmup = config.warmup_steps
+    end = config.schedule_steps or steps
     if config.schedule == 'noam':
         return noam(d_model, warmup, peak)
     if config.schedule == 'inverse_sqrt':
@@ -51,17 +53,18 @@ def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Sched
 
 
 def make_optimizer(
-    config: OptimizerConfig, *, d_model: int, steps: int, is_frozen: Any = None
+    config: OptimizerConfig, schedule: Schedule, *, is_frozen: Any = None
 ) -> optax.GradientTransformation:
-    """The gradient transformation of the config (Vaswani et al. 2017, section 5.3).
+    """The gradient transformation of the config (Vaswani et al. 2017, section 5.3), with its `make_schedule`.
 
     Parameters that `is_frozen` (a tree of bools) marks have no moments and do not count in the norm that is clipped.
     """
-    schedule = make_schedule(config, d_model=d_model, steps=steps)
-    rate = lambda count: schedule(count + 1)  # optax counts from 0, the paper from 1
+
+    def rate(count: jax.Array) -> jax.Array:
+        return schedule(count + 1)  # optax counts from 0, the paper from 1
+
     betas = {'b1': config.beta1, 'b2': config.beta2}
-    matrices = lambda params: jax.tree.map(lambda x: x.ndim >= 2, params)  # biases and norms do not decay
-    decay = {'weight_decay': config.weight_decay, 'mask': matrices}
+    decay = {'weight_decay': config.weight_decay, 'mask': _is_matrix}
     adamw = optax.adamw(rate, **betas, eps=config.epsilon, **decay)
     if config.name == 'adam':
         update = optax.adam(rate, **betas, eps=config.epsilon)
@@ -84,9 +87,16 @@ def make_optimizer(
     return update
 
 
-def _muon_or_adam(params):
+def _is_matrix(params: Any) -> Any:
+    """True for what decays: biases and norms do not."""
+    return jax.tree.map(lambda x: x.ndim >= 2, params)
+
+
+def _muon_or_adam(params: Any) -> Any:
     """Muon for the matrices within the layers; Adam for the rest, such as convolutions and the output layer."""
-    is_within = lambda path: path[-1].key == 'kernel' and path[0].key != 'output'
-    return jax.tree_util.tree_map_with_path(
-        lambda path, x: 'muon' if is_within(path) and x.ndim == 2 else 'adam', params
-    )
+
+    def label(path: Any, x: Any) -> str:
+        is_within = path[-1].key == 'kernel' and path[0].key != 'output'
+        return 'muon' if is_within and x.ndim == 2 else 'adam'
+
+    return jax.tree_util.tree_map_with_path(label, params)

@@ -36,7 +36,8 @@ class OwnUpdate:
         }
         if name := next(filter(is_set.get, is_set), None):
             raise UserError(f'{name} has no effect with {type(task).__name__}, which updates its parameters itself')
-        self._task, self._rate = task, rate
+        self._task = task
+        self._rate = rate
 
     def init(self, params: Params) -> Memory:
         return Memory(jnp.zeros((), jnp.int32), self._task.init_memory(params))
@@ -47,7 +48,8 @@ class OwnUpdate:
         """The state after one step, and metrics: the task's sums, and whether the step was `skipped`."""
         # The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
         memory: Memory = state.opt_state
-        key, share = key_of_step(key, state, axis_name), lambda rows: rows
+        key = key_of_step(key, state, axis_name)
+        share = lambda rows: rows
         if axis_name:
             share = partial(jax.lax.all_gather, axis_name=axis_name, tiled=True)
         rate = self._rate(memory.count + 1)
@@ -65,7 +67,9 @@ class Trainer:
     """Steps of a task, compiled for its devices."""
 
     def __init__(self, task: Task, config: EngineConfig, devices: Devices) -> None:
-        self.task, self.config, self.devices = task, config, devices
+        self.task = task
+        self.config = config
+        self.devices = devices
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
         self._make_optimizer()
@@ -100,11 +104,11 @@ class Trainer:
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
 
     def _make_optimizer(self) -> None:
-        task, optimizer = self.task, self.config.fitted_optimizer
-        schedule = {'d_model': task.d_model, 'steps': self.config.training.steps}
-        self.learning_rate = make_schedule(optimizer, **schedule)
+        task = self.task
+        optimizer = self.config.fitted_optimizer
+        self.learning_rate = make_schedule(optimizer, d_model=task.d_model, steps=self.config.training.steps)
         if task.update is None:
-            self.tx = make_optimizer(optimizer, is_frozen=self.is_frozen, **schedule)
+            self.tx = make_optimizer(optimizer, self.learning_rate, is_frozen=self.is_frozen)
         else:
             self.tx = OwnUpdate(task, self.config, self.learning_rate)
 
@@ -133,7 +137,8 @@ class Trainer:
         self.compiled_step = self.devices.compile(step, state=self.shardings, result=result, donate_state=True)
 
     def _fresh_state(self, params: Params = None) -> TrainState:
-        key, has_ema = jax.random.key(self.config.seed), self.config.optimizer.ema_decay > 0
+        key = jax.random.key(self.config.seed)
+        has_ema = self.config.optimizer.ema_decay > 0
         return init_state(self.task.init, key, self.tx, has_ema=has_ema, params=params)
 
     def init_state(self, params: Params = None) -> TrainState:

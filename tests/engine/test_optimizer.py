@@ -72,7 +72,7 @@ def test_muon_is_for_the_kernels_and_adam_for_the_rest() -> None:
     config = OptimizerConfig(
         name='muon', schedule='constant', warmup_steps=0, learning_rate=1e-2, epsilon=0.5, weight_decay=0.1
     )
-    tx = make_optimizer(config, d_model=16, steps=9)
+    tx = make_optimizer(config, make_schedule(config, d_model=16, steps=9))
     rng = np.random.default_rng(0)
     normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
     others = {
@@ -130,7 +130,8 @@ def test_what_is_frozen_has_no_gradient_and_no_part_in_the_norm_that_is_clipped(
     assert not some['first'].any()
     np.testing.assert_allclose(every['second'], some['second'], rtol=1e-5, atol=1e-7)
     config = OptimizerConfig(name='lion', schedule='constant', warmup_steps=0, learning_rate=1.0, clip_norm=0.5)
-    tx = make_optimizer(config, d_model=16, steps=9, is_frozen={'a': True, 'b': False})
+    schedule = make_schedule(config, d_model=16, steps=9)
+    tx = make_optimizer(config, schedule, is_frozen={'a': True, 'b': False})
     gradients = {'a': np.float32([100]), 'b': np.float32([3])}
     _, state = jax.jit(lambda each: tx.update(each, tx.init(each), each))(gradients)
     assert [leaf.item() for leaf in jax.tree.leaves(state) if leaf.ndim] == pytest.approx([0.5 * 0.02])  # 1 - beta2
