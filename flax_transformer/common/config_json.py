@@ -22,7 +22,7 @@ class Header(NamedTuple):
     """What a config's text says of its task."""
 
     task: str
-    module: str | None = None  # that declares it; None: it is one of the package's
+    module: str | None = None  # declares the task; None: it is one of the package's
 
 
 def to_json(config: Any, *, module: str | None = None) -> str:

@@ -133,12 +133,16 @@ class ParallelConfig:
         check_range(self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes', least=0)
         check_positive(self, 'fsdp', 'tensor', 'process_timeout')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
-            value, is_mesh = getattr(self, name), self.strategy == 'mesh'
-            check(is_mesh or value == default, f"{name}={value} has no effect with strategy='pmap'; use mesh")
+            value = getattr(self, name)
+            check(
+                self.strategy == 'mesh' or value == default,
+                f"{name}={value} has no effect with strategy='pmap'; use mesh",
+            )
         check(
             self.strategy == 'pmap' or self.sum_gradients_in == 'float32',
             f"sum_gradients_in={self.sum_gradients_in!r} has no effect with strategy='mesh'; use pmap",
         )
+
         last = self.num_processes - 1 if self.num_processes else None
         check(
             self.process_id is None or (self.process_id >= 0 and (last is None or self.process_id <= last)),
@@ -153,6 +157,7 @@ class ParallelConfig:
             self.num_processes != 1 or not self.coordinator,
             f'coordinator={self.coordinator!r} has no effect with num_processes=1',
         )
+
         group = self.fsdp * self.tensor
         expected = f'{group * max(self.data, 1)}' + ('' if self.data else ' or a multiple')
         check(
@@ -178,9 +183,11 @@ class EngineConfig:
     @property
     def fitted_optimizer(self) -> OptimizerConfig:
         """The optimizer; if steps were fitted to epochs or minutes, warm-up is at most a tenth of them."""
-        training, warmup = self.training, self.optimizer.warmup_steps
-        most = max(training.steps // 10, 1) if training.epochs or training.minutes else warmup
-        return replace(self.optimizer, warmup_steps=min(warmup, most))
+        training = self.training
+        if not training.epochs and not training.minutes:
+            return self.optimizer
+        most = max(training.steps // 10, 1)
+        return replace(self.optimizer, warmup_steps=min(self.optimizer.warmup_steps, most))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,8 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
         jax.block_until_ready(run(*arguments))
         return time.perf_counter() - start
 
-    state, batches = trainer.init_state(), iter(data)
+    state = trainer.init_state()
+    batches = iter(data)
 
     def step() -> Any:
         nonlocal state
@@ -83,8 +84,11 @@ def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, bega
 
     with contextlib.closing(batches):
         compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
-    # Processes share the scores of each step once.
-    evaluation = [timed(validate, state._replace(step=step), NoReporter()) for step in (-2, -1) if validate][1:]
+    evaluation = 0.0
+    if validate:
+        for number in (-2, -1):  # processes share the scores of each step once
+            evaluation = timed(validate, state._replace(step=number), NoReporter())
+
     left = seconds - (time.perf_counter() - began) - compiling
-    usual = sorted(steps)[_MEASURED // 2] + sum(evaluation) / trainer.config.training.evaluate_every
-    return (left - sum(evaluation)) / usual  # there is one after the last step, too
+    usual = sorted(steps)[_MEASURED // 2] + evaluation / trainer.config.training.evaluate_every
+    return (left - evaluation) / usual  # there is one after the last step, too

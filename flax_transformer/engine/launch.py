@@ -178,17 +178,21 @@ def run_session(
     try:
         with _preparing():
             if checkpoints.latest() is None:
-                state, position = trainer.init_state(initial_params()), {}
+                state = trainer.init_state(initial_params())
+                position = {}
             else:
                 state, position = checkpoints.restore(trainer.shapes)
                 if position['data'] != fingerprint:
                     raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
                 batches.set_state(position['batches'])
-        step, progress = int(state.step), Progress(config, position.get('progress', {}))
+
+        step = int(state.step)
+        progress = Progress(config, position.get('progress', {}))
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)
             return
+
         report_start(trainer, state, before)
         with (
             _open_reporter(trainer, run, step, progress, peak_flops) as reporter,
@@ -207,8 +211,8 @@ def run_session(
                 profiler=profiler,
             ).run(state)
             checkpoints.wait()
-    except non_finite.NotFinite as found:
-        raise non_finite.report(trainer, run.path, found) from None
+    except non_finite.NotFinite as failure:
+        raise non_finite.report(trainer, run.path, failure) from None
     finally:
         batches.close()
         checkpoints.close()
@@ -262,16 +266,16 @@ def _open_reporter(
 
 def report_start(trainer: Trainer, state: TrainState, before: EngineConfig) -> None:
     """Reports parameters, devices, the first step, and what may surprise."""
-    step, config = int(state.step), trainer.config
     for line in replicated_despite_rule(state.params, trainer.devices.mesh, trainer.task.sharding_rules):
         multihost.say(f'whole on every device: {line}')
+    step = int(state.step)
     if step:
         report_rate_jump(trainer, before, step)
     frozen = ''
     if trainer.is_frozen is not None:
         sizes = jax.tree.map(lambda is_frozen, x: x.size if is_frozen else 0, trainer.is_frozen, state.params)
         frozen = f', {sum(jax.tree.leaves(sizes)):,} of them frozen,'
-    length = f'going on from step {step}' if step else f'{config.training.steps} steps'
+    length = f'going on from step {step}' if step else f'{trainer.config.training.steps} steps'
     multihost.say(f'{count_parameters(state.params):,} parameters{frozen} on {trainer.devices}; {length}')
 
 
@@ -281,7 +285,8 @@ def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
     schedule = make_schedule(before.fitted_optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
     old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
     if old != new:
-        old_end, new_end = (c.optimizer.schedule_steps or c.training.steps for c in (before, trainer.config))
+        old_end = before.optimizer.schedule_steps or before.training.steps
+        new_end = optimizer.schedule_steps or trainer.config.training.steps
         multihost.say(
             f'the {optimizer.schedule} schedule is for {new_end} steps now, no longer for {old_end}: the rate '
             f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps from the start lets linear and cosine go on)'

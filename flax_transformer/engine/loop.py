@@ -27,8 +27,10 @@ class Profiler:
     """Traces `steps` steps from step `first` into RUN/profile by jax.profiler; nothing if `first` is 0."""
 
     def __init__(self, run: Path, first: int, steps: int, say: Callable[[str], None]) -> None:
-        self._folder, self._say = run / 'profile', say
-        self._first, self._last = first, first + steps - 1
+        self._folder = run / 'profile'
+        self._say = say
+        self._first = first
+        self._last = first + steps - 1
         self._is_on = False
 
     def begin(self, step: int) -> None:
@@ -77,7 +79,8 @@ class Loop:
 
     def __post_init__(self) -> None:
         self._config = self.trainer.config.training
-        self._window, self._early_stopping = self.progress.window, self.progress.early_stopping
+        self._window = self.progress.window
+        self._early_stopping = self.progress.early_stopping
         self._is_compiled = False
         self._pending: _Pending | None = None
 
@@ -110,7 +113,8 @@ class Loop:
 
     def _train(self, state: TrainState, step: int) -> TrainState:
         """Dispatches one step, then reads the metrics of the previous one, so that devices never wait for Python."""
-        is_first, self._is_compiled = not self._is_compiled, True
+        is_first = not self._is_compiled
+        self._is_compiled = True
         if is_first:  # an evaluation that was owed may have come before
             self.reporter.phase('compiling')
         # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
@@ -143,7 +147,8 @@ class Loop:
     def _read_pending(self, state: TrainState) -> None:
         if self._pending is None:
             return
-        (step, batch, metrics, position), self._pending = self._pending, None
+        step, batch, metrics, position = self._pending
+        self._pending = None
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
         self._window.add(metrics)
         if metrics['skipped']:
@@ -162,6 +167,7 @@ class Loop:
         if self.stop.after(step):  # an evaluation may take minutes; a scheduler waits for seconds
             self._save_unevaluated(state, step)
             raise self._stopped(step)
+
         self.reporter.phase('evaluating')
         began = time.perf_counter()
         with self._window.pause():
@@ -181,6 +187,7 @@ class Loop:
                 if self.stop.shared is None:
                     self._save_unevaluated(state, step)
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
+
         self.progress.owes_evaluation = False
         if scores:
             self._early_stopping.add(step, scores)

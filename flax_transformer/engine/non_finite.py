@@ -20,23 +20,26 @@ class NotFinite(Exception):
 
     def __init__(self, step: int, batch: Batch, state: TrainState) -> None:
         super().__init__(f'step {step} is not finite')
-        self.step, self.batch, self.state = step, batch, state
+        self.step = step
+        self.batch = batch
+        self.state = state
 
 
-def report(trainer: Trainer, folder: Path, found: NotFinite) -> UserError:
+def report(trainer: Trainer, folder: Path, failure: NotFinite) -> UserError:
     """The error that names the first tensor that is not finite when the step is computed again.
 
     Writes the batch to `folder`.
     """
-    step = found.step
-    before = found.state._replace(step=found.state.step - 1)
+    step = failure.step
+    before = failure.state._replace(step=failure.state.step - 1)
     if trainer.task.update is None:
-        gradients, sums = trainer.gradients(before, found.batch)
+        gradients, sums = trainer.gradients(before, failure.batch)
     else:
-        gradients, sums = {}, trainer.sums(before.params, found.batch)
-    params, gradients = map(trainer.devices.gather, (found.state.params, gradients))
+        gradients = {}
+        sums = trainer.sums(before.params, failure.batch)
+    params, gradients = map(trainer.devices.gather, (failure.state.params, gradients))
     part = f'_process_{multihost.number()}' if multihost.count() > 1 else ''  # each process has its own rows
-    file = save_batch(folder / f'not_finite_step_{step}{part}.npz', found.batch)
+    file = save_batch(folder / f'not_finite_step_{step}{part}.npz', failure.batch)
     return UserError(
         f'step {step}: the loss or its gradients are not finite, too many times in a row '
         f'(training.max_skipped_steps); every such step was skipped, so the parameters are those from before.\n'
@@ -54,7 +57,8 @@ def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
         for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)
             if not np.isfinite(values).all():
-                nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+                nan = np.isnan(values).sum()
+                infinite = np.isinf(values).sum()
                 return f'{name}/{where}: {nan:,} NaN and {infinite:,} infinite of {values.size:,} values'
     if not jax.tree.leaves(gradients):
         return 'none before the step; what it adds overflows'

@@ -29,7 +29,8 @@ class Stop:
 
     def __init__(self, *, exit_at_second: bool = False) -> None:
         self.requested: str | None = None  # the name of the signal
-        self._is_deferred, self._exits_at_second = False, exit_at_second
+        self._is_deferred = False
+        self._exits_at_second = exit_at_second
         self.shared: Callable[[int, str | None], str | None] | None = None  # the SharedStop of several processes
 
     def after(self, step: int) -> str | None:
@@ -39,7 +40,8 @@ class Stop:
     @contextlib.contextmanager
     def deferred(self, is_deferred: bool = True) -> Iterator[None]:
         """Inside, a signal is only noted in `requested`; with `is_deferred` False, it raises."""
-        before, self._is_deferred = self._is_deferred, is_deferred
+        before = self._is_deferred
+        self._is_deferred = is_deferred
         try:
             yield
         finally:

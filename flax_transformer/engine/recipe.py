@@ -85,7 +85,9 @@ class _TaskBatches(NumberedBatches):
     def __init__(self, config: TaskConfig, prepared: Any, trainer: Trainer) -> None:
         super().__init__()
         self.name = f'the data of {config.task}'
-        self._task, self._prepared, self._own_rows = trainer.task, prepared, trainer.own_rows
+        self._task = trainer.task
+        self._prepared = prepared
+        self._own_rows = trainer.own_rows
         self._rows_per_epoch = trainer.task.rows_per_epoch(prepared)
 
     def batch(self, number: int) -> Batch:

@@ -95,7 +95,7 @@ class Recipe:
     # For `new`: runs (file, options), and returns facts about the data and `Candidate`s (tasks/new_config.py), the
     # smallest first.
     propose: Command | None = None
-    pictures: Mapping[str, Picture] = field(default_factory=dict)  # by the KIND of `plot`
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # the KIND of `plot`: its picture
 
     def load(self, reference: Path | str, *, step: int | None = None) -> Any:
         """A trained run, as `run.loaded` has it."""
@@ -114,5 +114,6 @@ class Recipe:
 
 def package_recipe(package: str, **members: Any) -> Recipe:
     """The recipe of a task whose package has `training` in training.py and `report_of` in corpus_checks.py."""
-    training, check = later(package, 'training', 'training'), later(package, 'corpus_checks', 'report_of')
+    training = later(package, 'training', 'training')
+    check = later(package, 'corpus_checks', 'report_of')
     return Recipe(training=training, check=check, **members)

@@ -31,10 +31,11 @@ class Validation:
     def __call__(self, state: TrainState, reporter: Reporter) -> dict[str, Any]:
         scores = self.trainer.evaluate(state.params_to_keep, self.batches())
         if self.predicts:
-            params, step = self.trainer.devices.gather(state.params_to_keep), int(state.step)
+            params = self.trainer.devices.gather(state.params_to_keep)
+            step = int(state.step)
             # Other processes wait for the first: scores decide when to stop, so all need the same.
-            found = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
-            scores |= json.loads(multihost.broadcast(f'scores after step {step}', found))
+            predicted = json.dumps(self.predict(params, step, reporter)) if multihost.is_first() else None
+            scores |= json.loads(multihost.broadcast(f'scores after step {step}', predicted))
         return scores
 
 

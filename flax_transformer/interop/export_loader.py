@@ -47,7 +47,7 @@ def load(folder):
     def phrases_of(required):
         """Ids [lines, phrases, alternatives, slots], then -1."""
         most = info['phrase_slots']
-        texts = {}  # by row, phrase and alternative
+        texts = {}  # keys: row, phrase, alternative
         for row, phrases in enumerate(required):
             for number, phrase in enumerate(phrases or ()):
                 for alternative, text in enumerate([phrase] if isinstance(phrase, str) else phrase):

@@ -9,7 +9,7 @@ from .progress import rank
 
 FALLING = 0.05  # relative fall of the validation loss in the last fifth that counts as underfitting
 RISEN = 0.03  # its relative rise above its minimum that counts as overfitting
-EARLY = 0.7  # which is reported only if training.best_by peaked before this share of the steps
+EARLY = 0.7  # a rise is reported only if training.best_by peaked before this share of the steps
 WRONG = 0.1  # error rate above which to advise
 
 

@@ -58,7 +58,6 @@ class Reporter:
         self._time_left = TimeLeft(steps, first_step)
         self._bar = ProgressBar(steps, first_step)
         self._figures: list[str] = []
-        self._show(now=True)
 
     def advance(self, step: int) -> None:
         """Moves the bar to a step that was dispatched."""
@@ -139,6 +138,7 @@ class Reporter:
         self._tracker.scalars(values, step)
 
     def __enter__(self) -> 'Reporter':
+        self._show(now=True)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
@@ -219,7 +219,8 @@ def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
     """Kind, step and content of a record; None if it is damaged."""
     try:
         record = parse_json(line)
-        kind, step = record['kind'], record['step']
+        kind = record['kind']
+        step = record['step']
     except (ValueError, TypeError, KeyError):
         return None
     if type(kind) is not str or type(step) is not int or not 0 <= step < 2**63:

@@ -111,9 +111,11 @@ class CheckpointReader:
             position=ocp.args.JsonRestore(),
         )
         training = items['training']
-        params, ema = items['params'], None
+        params = items['params']
+        ema = None
         if like.ema is not None:
-            params, ema = training['params'], params
+            ema = params
+            params = training['params']
         return TrainState(training['step'], params, training['opt_state'], ema), items['position']
 
     @_retried
@@ -135,9 +137,11 @@ class CheckpointReader:
             raise UserError(f'{self.folder} has no checkpoint of step {step}; there are {", ".join(map(str, steps))}')
         self._check(step)
         checkpoint = folder_of(self.folder, step)
-        part, stored = 'params', like
+        part = 'params'
+        stored = like
         if (checkpoint / INT8).exists():
-            part, stored = INT8, shapes_on_one_device(jax.eval_shape(to_int8, like))
+            part = INT8
+            stored = shapes_on_one_device(jax.eval_shape(to_int8, like))
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]

@@ -25,7 +25,7 @@ class Home(NamedTuple):
     """Where a task is declared."""
 
     module: str
-    folder: Path | None  # that it is imported from; None: unknown, as in a notebook
+    folder: Path | None  # where the import finds the module; None: unknown, as in a notebook
 
 
 def home_of(config: type[TaskConfig]) -> Home | None:
