@@ -23,12 +23,13 @@ from flax_transformer.engine.monitor.advice import advice
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.engine.runs.reading import CheckpointReader
-from flax_transformer.tasks.api import train
+from flax_transformer.tasks.api import run_of, train
 
 
 def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys, monkeypatch) -> None:
     write_texts(tmp_path)
     config = tiny_config(tmp_path, steps=1000, epochs=2.0)
+    run_of(config, tmp_path / 'run').open(config)  # by a start that ended before it could count
     run = train(config, tmp_path / 'run')
     assert steps_of(run.checkpoints)[-1] == 20  # 240 texts in batches of 24
     assert run.read_config().training.steps == 20
@@ -43,6 +44,8 @@ def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, ca
     monkeypatch.undo()
     train(longer, run.path)
     assert steps_of(run.checkpoints)[-1] == 30
+    train(replace(config, training=replace(config.training, epochs=0.0, steps=5)), run.path)
+    assert run.read_config().training.steps == 30
 
 
 def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

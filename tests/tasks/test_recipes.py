@@ -1,5 +1,6 @@
 """Which task a run or a config is of; a stranger's file names no other module."""
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from flax_transformer.config import Config
 from flax_transformer.engine.config import ParallelConfig, TaskConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.engine.recipe import declare
+from flax_transformer.engine.runs.task_module import home_of
 from flax_transformer.engine.task_value import Command
 from flax_transformer.engine.validation import held_out
 from flax_transformer.tasks.api import load_run, open_run, read_run_config
@@ -176,6 +178,8 @@ def test_a_validation_set_is_scored_by_evaluate_and_may_be_an_array(tmp_path: Pa
     assert main(['evaluate', str(run.path), '--json']) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed['loss'], printed['accuracy']) == (scores['loss'], scores['accuracy'])
+    run.write_config(replace(run.read_config(), parallel=ParallelConfig(num_devices=1000)))
+    assert main(['evaluate', str(run.path), '--trust-data']) == 0, 'wherever it was trained'
     config, params = load_run(run.path)
     assert (config, {*params}) == (run.read_config(), {'first', 'second'})
     validate = held_out(lambda *_: 'validation')
@@ -249,6 +253,13 @@ def test_a_run_trained_here_finds_its_module_from_any_folder(
     monkeypatch.setitem(sys.modules, 'whole', ModuleType('whole'))
     assert main(['show', run]) == 2
     assert 'which is gone, or another of that name is in use' in capsys.readouterr().err
+
+
+def test_the_module_of_a_task_may_be_a_package(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine' / '__init__.py').write_text((TESTS / 'toy_task.py').read_text())
+    monkeypatch.syspath_prepend(tmp_path)
+    assert home_of(importlib.import_module('mine').CircleConfig) == ('mine', tmp_path)
 
 
 @pytest.mark.usefixtures('forgetful')

@@ -14,7 +14,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
-from flax_transformer.engine.runs.trust import is_remembered, remember
+from flax_transformer.engine.runs.trust import is_remembered, remember, remembered_task_folder
 from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.recipes import recipe_named
 from flax_transformer.tasks.translation.evaluate import read_set
@@ -179,6 +179,9 @@ def test_a_run_is_remembered_for_its_user_and_its_config_alone(tmp_path: Path, m
         read(run)
     run.write_config(ours)
     assert read(run)
+    remember(run.path, tmp_path)
+    remember(run.path)  # by --trust-data: where its module is stays known
+    assert remembered_task_folder(run.path) == tmp_path
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'another_user'))
     with pytest.raises(UserError, match=REFUSED):
         read(run)
