@@ -97,6 +97,14 @@ def test_every_form_of_a_corpus_is_split_alike_and_places_are_those_of_the_files
     assert len(found[0][1]) == 6
 
 
+def test_a_fault_is_where_it_is_in_the_file(corpora: Path) -> None:
+    with (corpora / 'pairs.tsv').open('a') as file:
+        file.write('alone\n')
+    data = DataConfig(train='pairs.tsv', held_out=6, root=str(corpora))
+    with pytest.raises(UserError, match='line 61: there is no target'):
+        open_training(*data.corpora, data)[0].read()
+
+
 def test_clean_keeps_what_training_holds_out(corpora: Path) -> None:
     data = DataConfig(train='pairs.tsv', held_out=6, root=str(corpora))
     (cleaned,), _ = clean(data, CheckConfig(), Vocabulary(100, TokenizerConfig()), corpora / 'out')

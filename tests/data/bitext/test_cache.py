@@ -16,6 +16,7 @@ from flax_transformer.config import DataConfig
 from flax_transformer.data import lines as text_lines
 from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, cached_pairs, find_cached
+from flax_transformer.data.bitext.corpus import split
 from flax_transformer.data.bitext.sources import open_corpus
 from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -339,3 +340,9 @@ def test_a_corpus_that_was_moved_is_found(folder, tmp_path, never_tokenized):
     never_tokenized()
     moved = folder.rename(tmp_path / 'elsewhere')
     assert cached_pairs(corpus_in(moved), TOKENIZER, HOW, tmp_path / 'cache').fingerprint == before.fingerprint
+
+
+def test_what_is_held_out_is_not_in_what_the_cache_has_of_the_rest(folder, tmp_path):
+    whole = cached_pairs(corpus_in(folder), TOKENIZER, HOW, tmp_path / 'cache')
+    rest, _ = split(corpus_in(folder), 6)
+    assert len(cached_pairs(rest, TOKENIZER, HOW, tmp_path / 'cache')) == len(whole) - 6

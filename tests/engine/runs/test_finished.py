@@ -1,5 +1,6 @@
 """A run with nothing left to do is recognized from its files."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from conftest import ROOT, copy_config
 
 from flax_transformer.cli.train import _print_next
 from flax_transformer.common.quiet import quiet
-from flax_transformer.engine.runs.finished import finished
+from flax_transformer.engine.runs.finished import finished, seems_finished
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
 from flax_transformer.tasks.translation.run import Run
@@ -70,6 +71,10 @@ def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_pa
     (run.checkpoints / '250.orbax-checkpoint-tmp').rmdir()
     assert finished(run, config)
     place = run.checkpoints / '250' / 'position' / 'metadata'
+    position = json.loads(place.read_text())
+    position['progress']['improvement'] = {'by': config.best_by, 'best': 1.0, 'step': 125, 'since': 3}
+    place.write_text(json.dumps(position))
+    assert 'was stopped early' in seems_finished(run, replace(config, steps=251, patience=3))
     for damaged in (place.read_text().replace('"batches"', '"butches"'), '{', '[]', '{"progress": 3}'):
         place.write_text(damaged)
         assert finished(run, config) is None
