@@ -69,8 +69,12 @@ def export(argv: list[str]) -> None:
 
 
 def export_huggingface(argv: list[str]) -> None:
-    default = lambda name: ExportHuggingfaceOptions(decoding=read_config(name, 'translation').decoding)
-    options = parse('export-huggingface', ExportHuggingfaceOptions, argv, default=default)
+    options = parse(
+        'export-huggingface',
+        ExportHuggingfaceOptions,
+        argv,
+        default=lambda name: ExportHuggingfaceOptions(decoding=read_config(name, 'translation').decoding),
+    )
     config = read_config(argv[0], 'translation')
 
     from flax_transformer.huggingface.folder import check_export
@@ -91,8 +95,13 @@ def export_huggingface(argv: list[str]) -> None:
 
 
 def import_huggingface(argv: list[str]) -> None:
-    default = lambda _: ImportHuggingfaceOptions()
-    options = parse('import-huggingface', ImportHuggingfaceOptions, argv, first='FOLDER', default=default)
+    options = parse(
+        'import-huggingface',
+        ImportHuggingfaceOptions,
+        argv,
+        first='FOLDER',
+        default=lambda _: ImportHuggingfaceOptions(),
+    )
     if options.run is None:
         raise UserError(f'import-huggingface: got {argv[0]} alone, expected FOLDER and RUN')
 

@@ -44,7 +44,10 @@ def plan(argv: list[str]) -> int:
         prepare_compiler()
         devices = topology_devices(options.topology)
     available = options.memory and options.memory * 1e9
-    make = lambda parallel: make_trainer(replace(config, parallel=parallel), devices)
+
+    def make(parallel: Any) -> Any:
+        return make_trainer(replace(config, parallel=parallel), devices)
+
     cost = step_cost(make(config.parallel), available=available)
     is_measured = options.measure and devices is None and cost.device_kind == 'cpu' and cost.flops and not cost.needs
     speed = _speed(config) if is_measured else None

@@ -51,8 +51,13 @@ def main(argv: list[str]) -> None:
     is_public = argv[:1] == ['multi30k'] or ''.join(argv[:1]).startswith('tatoeba-')
     if is_public and not Path(argv[0]).exists():
         return _prepare_public(argv)
-    default = lambda name: PrepareOptions(**vars(train_options(name, argv, 'translation')))
-    options = parse('prepare', PrepareOptions, argv, first='CONFIG', default=default)
+    options = parse(
+        'prepare',
+        PrepareOptions,
+        argv,
+        first='CONFIG',
+        default=lambda name: PrepareOptions(**vars(train_options(name, argv, 'translation'))),
+    )
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.engine.runs.run_directory import split_reference
@@ -84,8 +89,7 @@ def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data import public_corpora
     from flax_transformer.data.named_files import data_root
 
-    default = lambda _: CorpusOptions(data_root(None))
-    options = parse('prepare', CorpusOptions, argv, first=argv[0], default=default)
+    options = parse('prepare', CorpusOptions, argv, first=argv[0], default=lambda _: CorpusOptions(data_root(None)))
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')

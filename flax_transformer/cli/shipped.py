@@ -30,7 +30,10 @@ def models(argv: list[str]) -> None:
     With a NAME, print its card: data, scores, limits and license.
     """
     cards = {name: folder / 'README.md' for name, folder in shipped_models().items()}
-    title_of = lambda name: cards[name].read_text('utf-8').partition('\n')[0].removeprefix('# ')
+
+    def title_of(name: str) -> str:
+        return cards[name].read_text('utf-8').partition('\n')[0].removeprefix('# ')
+
     _list_or_print(models, argv, cards, title_of)
 
 

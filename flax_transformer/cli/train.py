@@ -37,8 +37,7 @@ class TrainOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    default = lambda name: train_options(name, argv)
-    options = parse('train', TrainOptions, argv, first='CONFIG', default=default)
+    options = parse('train', TrainOptions, argv, first='CONFIG', default=lambda name: train_options(name, argv))
     if (message := _finished(options)) is not None:
         say(message)
         _print_next(options.config, options.workdir)

@@ -49,9 +49,10 @@ class OwnUpdate:
         # The task itself skips what is not finite: keeping the old tables for `jnp.where` would copy them.
         memory: Memory = state.opt_state
         key = key_of_step(key, state, axis_name)
-        share = lambda rows: rows
-        if axis_name:
-            share = partial(jax.lax.all_gather, axis_name=axis_name, tiled=True)
+
+        def share(rows: Any) -> Any:
+            return jax.lax.all_gather(rows, axis_name, tiled=True) if axis_name else rows
+
         rate = self._rate(memory.count + 1)
         params, own, sums = self._task.update(state.params, memory.own, batch, key, learning_rate=rate, share=share)
         if missing := {'loss', self._task.counts[0]} - set(sums):
@@ -85,7 +86,10 @@ class Trainer:
         self.passes = make_passes(task, devices, config.parallel.max_tokens_per_device, self.shardings.params)
         loss = task.loss
         if self.is_frozen is not None:
-            loss = lambda params, *rest: task.loss(stop_gradients(params, self.is_frozen), *rest)
+
+            def loss(params: Params, *rest: Any) -> tuple[jax.Array, Sums]:
+                return task.loss(stop_gradients(params, self.is_frozen), *rest)
+
         self._common = {
             'loss': loss,
             'weight': task.counts[0],

@@ -175,8 +175,8 @@ class CheckpointReader:
     def _check(self, step: int) -> None:
         """Raises UserError if the checkpoint is damaged; `training`, which inference does not read, only by size."""
         if self._is_verifiable(step):
-            is_read = lambda name: not name.startswith('training/')
-            self._refuse(step, faults(folder_of(self.folder, step), is_read=is_read))
+            folder = folder_of(self.folder, step)
+            self._refuse(step, faults(folder, is_read=lambda name: not name.startswith('training/')))
 
     def _refuse(self, step: int, damage: list[str]) -> None:
         if damage:
