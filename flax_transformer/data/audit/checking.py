@@ -171,10 +171,10 @@ def _vocabulary_findings(check: CheckConfig, vocabulary: Vocabulary, training: l
     if uncovered:
         often = dict(sorted(uncovered.items(), key=lambda item: (-item[1], item[0]))[:EXAMPLES])
         places = _first_places(training, set(often))
-        examples = [
-            {'place': places[char], 'source': f'U+{ord(char):04X} {char} {count:,} times', 'target': ''}
-            for char, count in often.items()
-        ]
+        examples = []
+        for char, count in often.items():
+            times = 'once' if count == 1 else f'{count:,} times'
+            examples.append({'place': places[char], 'source': f'U+{ord(char):04X} {char} {times}', 'target': ''})
         about = KINDS['uncovered']
         if vocabulary.config.byte_fallback:
             about = about._replace(severity='note')

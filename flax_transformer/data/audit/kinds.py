@@ -34,7 +34,7 @@ SHARED = table(
         'warning',
         'lines with nothing but spaces on a side',
         'leaves them out',
-        'delete them, or find where the text was lost; in a test set they are still scored',
+        'clean the corpus, or find where the text was lost; in a test set they are still scored',
         0.01,
     ),
     (
