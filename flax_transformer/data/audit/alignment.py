@@ -67,6 +67,8 @@ def _at(offset: int, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _fit(x: np.ndarray, y: np.ndarray) -> _Fit:
     present = (x > 0) & (y > 0)
+    if not present.any():  # any other fit is better
+        return _Fit(correlation=-1.0, slope=0.0, intercept=0.0, deviation=1.0, middle=0.0, spread=1.0)
     x = x[present]
     y = y[present]
     middle = float(y.mean())

@@ -43,6 +43,9 @@ def test_lines_that_are_in_place_or_fit_nowhere_are_no_shift(seed):
     order[500:2500] = np.random.default_rng(seed).permutation(order[500:2500])
     assert alignment.shifted_stretches(np.stack([aligned[0], aligned[1][order]])) == []
     assert alignment.shifted_stretches(aligned[:, np.argsort(aligned[0], kind='stable')]) == []
+    spaced = np.zeros((2, 3000), int)
+    spaced[:, ::2] = aligned[:, ::2]  # every other line is blank: no line has a neighbor on the other side
+    assert alignment.shifted_stretches(spaced) == []
 
 
 @pytest.mark.parametrize(
