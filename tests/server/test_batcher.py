@@ -80,3 +80,24 @@ def test_a_loop_is_woken_once_for_a_batch_and_a_closed_one_harms_no_other() -> N
     assert asyncio.run(ask()) == [0, 1, 2]
     assert len(wakes) == 1
     assert made.failure is None
+
+
+def test_what_nobody_waits_for_is_dropped_and_the_oldest_come_first() -> None:
+    made, seen = batcher(), []
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        seen.append(lines)
+        return lines
+
+    async def ask() -> list[Any]:
+        jobs = [Job(number, 1, call, key) for number, key in enumerate([0, 1, 0, 2, 1, 0])]
+        jobs[2].result.cancel()
+        made.submit(jobs)
+        made.start()
+        waiting = asyncio.gather(*(job.result for job in jobs if not job.result.cancelled()))
+        results = await asyncio.wait_for(waiting, 10)
+        made.stop()
+        return results
+
+    assert asyncio.run(ask()) == [0, 1, 3, 4, 5]
+    assert seen == [[0, 5], [1, 4], [3]]

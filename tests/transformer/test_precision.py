@@ -12,7 +12,7 @@ from tiny_translation import LOSS, MODEL, uneven_batch
 from traced import equations, sums_over_tokens
 
 from flax_transformer.ops.dense import Dense
-from flax_transformer.ops.embedding import Embedding
+from flax_transformer.ops.embedding import Embedding, Embeddings
 from flax_transformer.transformer.attention import attention, masked_softmax
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import Positions, Residual
@@ -74,6 +74,16 @@ def test_no_float32_scores_or_weights_are_kept_for_the_gradient_of_attention() -
     sums = lambda scores, dtype: (masked_softmax(scores, dtype=dtype) * factors).sum()
     exact, found = (jax.grad(sums)(scores, dtype) for dtype in (jnp.float32, jnp.bfloat16))
     np.testing.assert_allclose(found, exact, atol=4e-3)  # eight bits of weights up to 1
+
+
+@pytest.mark.parametrize('tied', ['all', 'none'])
+def test_logits_are_float32_sums(tied: str) -> None:
+    module = Embeddings(replace(MODEL, tie_embeddings=tied), dtype=jnp.bfloat16)
+    x = jax.ShapeDtypeStruct((2, 3, MODEL.d_model), jnp.bfloat16)
+    variables = jax.eval_shape(lambda x: module.init(jax.random.key(0), x, method='logits'), x)
+    traced = jax.make_jaxpr(lambda variables, x: module.apply(variables, x, method='logits'))(variables, x)
+    sums = [eqn.outvars[0].aval.dtype for eqn in equations(traced.jaxpr) if eqn.primitive.name == 'dot_general']
+    assert sums == [jnp.float32]
 
 
 class Logits(nn.Module):

@@ -136,3 +136,9 @@ def test_a_calibrated_run_translates_as_before_and_says_how_sure_it_is(
     translator = Translator.from_run(run)
     assert translator.score('a b', 'a b').quality == translator('a b').quality
     assert Translator.from_run(run, run).calibration is None
+
+
+def test_words_of_two_parts_that_become_one_have_no_quality() -> None:
+    parts = [Translation(text, 0.0, 0.0, 1, quality=0.5, word_quality=(0.5,)) for text in 'ab']
+    for gap, expected in (('', None), (' ', (0.5, 0.5))):
+        assert joined(parts, Line('x y', False, '', ['x', 'y'], [gap, ''])).word_quality == expected

@@ -130,6 +130,18 @@ def test_the_next_hypothesis_without_the_fault_comes_first(pass_over, found, cho
     assert [one.text.strip() for one in best.n_best] == [texts[name].strip() for name in (chosen, *others)]
 
 
+def test_samples_vote_as_often_as_they_were_drawn_and_a_beam_by_probability(tiny: Translator) -> None:
+    ids = [tiny.tokenizer.encode([text])[0] for text in ('der Hund', 'die Katze', 'die Katze')]
+    lengths = np.array(list(map(len, ids)))
+    tokens = np.array([row + [0] * (max(lengths) - len(row)) for row in ids])
+    gains = np.where(np.arange(3) == 0, 0.0, -9.0)[:, None] * np.ones(tokens.shape)
+    hypotheses = Hypotheses(tokens, gains[:, 0], gains[:, 0], lengths, lengths > 0, gains)
+    for search, chosen in (('sample', 'die Katze'), ('beam', 'der Hund')):
+        decoding = DecodingConfig(search=search, mbr='chrf', samples=3)
+        (best,) = best_of_each([hypotheses], ['x'], [[5]], tiny.tokenizer, decoding)
+        assert best.text.strip() == chosen
+
+
 @pytest.mark.parametrize(
     ('source', 'text', 'expected'),
     [

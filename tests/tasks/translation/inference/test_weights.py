@@ -44,5 +44,7 @@ def test_float32_is_let_go_and_read_again_if_the_search_of_a_loaded_run_does_not
     assert kinds(whole.params) == kinds(rounded.weights) == kinds(jnp.zeros(1))
     half = {leaf.dtype.name for leaf in jax.tree.leaves(rounded.weights) if leaf.ndim > 1}
     assert half == {'bfloat16'}
+    narrow = rounded.with_decoding(replace(rounded.decoding, beam_width=1))
+    assert narrow.params is run.params
     small = rounded.with_decoding(replace(rounded.decoding, weights='int8'))  # made from float32
     jax.tree.map(np.testing.assert_array_equal, small.weights, to_int8(run.params))
