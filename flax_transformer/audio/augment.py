@@ -36,7 +36,8 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     """
     xp = samples.__array_namespace__()
     if is_sample is not None:
-        samples, noise = samples * is_sample, noise * is_sample
+        samples = samples * is_sample
+        noise = noise * is_sample
     count = noise.shape[-1] if is_sample is None else xp.maximum(is_sample.sum(), 1)
     noise_power = xp.square(noise).sum() / count
     wanted = active_power(samples, rate) * 10 ** (-snr_db / 10)

@@ -87,7 +87,9 @@ def mel_filters(config: FeatureConfig) -> np.ndarray:
     """
     edges = mel_edges(config)
     frequencies = np.arange(config.fft_size // 2 + 1)[:, None] * (config.sample_rate / config.fft_size)
-    left, middle, right = edges[:-2], edges[1:-1], edges[2:]
+    left = edges[:-2]
+    middle = edges[1:-1]
+    right = edges[2:]
     rising = (frequencies - left) / (middle - left)
     falling = (right - frequencies) / (right - middle)
     triangles = np.maximum(0, np.minimum(rising, falling))

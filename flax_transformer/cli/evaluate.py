@@ -18,7 +18,8 @@ def main(argv: list[str]) -> None:
         recipe = recipe_of_run(find_run(split_reference(runs[0])[0]))
     else:
         recipe = recipe_named(FIRST_TASK)  # --help shows the first
-    task, command = recipe.config.task, recipe.evaluate
+    task = recipe.config.task
+    command = recipe.evaluate
     if command is None:
         raise UserError(f'task={task!r}: its recipe has no evaluate; see docs/how-to/tasks.md')
     default = (lambda _: command.options()) if is_file else None

@@ -179,6 +179,7 @@ def _json_record(line: str | bytes) -> Record:
         raise ValueError(f'is not JSON ({error.msg}, character {error.pos + 1}); {EXPECTED}') from None
     except RecursionError:
         raise ValueError(f'is nested too deeply; {EXPECTED}') from None
+
     if isinstance(fields, str):
         fields = {'text': fields}
         line = f'{{"text": {line.strip()}}}'
@@ -186,11 +187,13 @@ def _json_record(line: str | bytes) -> Record:
         raise ValueError(f'is no record: got {_kind(fields)}; {EXPECTED}')
     if 'text' not in fields:
         raise ValueError(f'is no record: there is no field "text"; {EXPECTED}')
+
     text = fields['text']
     prefix = '' if fields.get('prefix') is None else fields['prefix']
     for name, value in (('text', text), ('prefix', prefix)):
         if not isinstance(value, str):
             raise ValueError(f'is no record: got {_kind(value)} as "{name}"; {EXPECTED}')
+
     text, is_text_replaced = as_text(text)
     prefix, is_prefix_replaced = as_text(prefix)
     return Record(

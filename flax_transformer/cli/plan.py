@@ -107,6 +107,7 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
     yield from memory_lines(cost)
     if cost.needs is not None:
         return
+
     yield ''
     yield 'Work per device in a step'
     yield f"  {cost.flops / 1e12:10.3f} TFLOPs    the model's matrix products"
@@ -122,6 +123,7 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
         yield f'  {exchange.sent / 1e9:10.3f} GB        sent for {purpose}'
     if not cost.collectives:
         yield '             none        exchanged with other devices'
+
     yield ''
     if speed is None:
         yield from _time_lines(cost)

@@ -79,8 +79,8 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
     from flax_transformer.data.tfds_builders import prepare_tfds
 
-    first, default = 'tfds:NAME/CONFIG:SPLIT', lambda _: TfdsOptions(data_root(None))
-    options = parse('prepare', TfdsOptions, argv, first=first, default=default)
+    default = lambda _: TfdsOptions(data_root(None))
+    options = parse('prepare', TfdsOptions, argv, first='tfds:NAME/CONFIG:SPLIT', default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
 

@@ -50,7 +50,17 @@ def run(main: Callable[[], int], *, is_training: bool = False) -> None:
 
 def drop_late_errors() -> None:
     """Prints no traceback for the files that Orbax reads or writes when another fails: it closes their event loop."""
-    print_uncaught, print_unraisable = sys.excepthook, sys.unraisablehook
-    sys.excepthook = lambda kind, error, where: str(error).startswith(_LATE) or print_uncaught(kind, error, where)
-    sys.unraisablehook = lambda failed: str(failed.exc_value).startswith(_LATE) or print_unraisable(failed)
+    print_uncaught = sys.excepthook
+    print_unraisable = sys.unraisablehook
+
+    def print_error(kind: object, error: object, where: object) -> None:
+        if not str(error).startswith(_LATE):
+            print_uncaught(kind, error, where)
+
+    def print_failure(failure: 'sys.UnraisableHookArgs') -> None:
+        if not str(failure.exc_value).startswith(_LATE):
+            print_unraisable(failure)
+
+    sys.excepthook = print_error
+    sys.unraisablehook = print_failure
     logging.getLogger('asyncio').setLevel(logging.CRITICAL)  # errors that nobody fetched

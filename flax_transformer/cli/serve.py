@@ -54,6 +54,7 @@ def main(argv: list[str]) -> int:
     keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
     if options.keys is not None and not keys:
         raise UserError(f'{options.keys} has no keys; expected one a line')
+
     references = positional(argv)
     for reference in references:
         if not is_folder(reference):
@@ -71,6 +72,7 @@ def main(argv: list[str]) -> int:
         # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
         signal.signal(signal.SIGTERM, server.handle_exit)
         server.run([listener])
+
     if service.batcher.failure is not None:
         return 1
     if not service.batcher.is_warm:

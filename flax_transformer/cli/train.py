@@ -51,8 +51,10 @@ def main(argv: list[str]) -> None:
     parallel = options.config.parallel
     prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
     process_group.start(parallel, lambda: _facts(options))
-    if multihost.is_first() and jax.default_backend() == 'cpu' and (hint := huge_pages_hint()):
-        note(hint)
+    if multihost.is_first() and jax.default_backend() == 'cpu':
+        hint = huge_pages_hint()
+        if hint is not None:
+            note(hint)
 
     from absl import logging
 

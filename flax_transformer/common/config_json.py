@@ -113,6 +113,7 @@ def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, .
             fields[name] = tuple(value)
         else:
             fields[name] = value
+
     try:
         return cls(**fields)
     except UserError as error:

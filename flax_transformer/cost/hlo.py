@@ -58,21 +58,21 @@ def read_program(text: str) -> Program:
     seen = set()
     for name, times, is_fused in _executed(computations, entry):
         instructions = computations[name]
-        shapes = {each.name: each.shape for each in instructions}
+        shapes = {instruction.name: instruction.shape for instruction in instructions}
         kind_of = _Kinds(instructions, computations)
-        for each in instructions:
-            kind = each.opcode.removesuffix('-start')
+        for instruction in instructions:
+            kind = instruction.opcode.removesuffix('-start')
             # An asynchronous exchange appears in several fusions that share a channel.
-            key = kind, *re.findall(r'channel_id=(\d+)', each.rest)
+            key = kind, *re.findall(r'channel_id=(\d+)', instruction.rest)
             if kind in _COLLECTIVES and not (is_fused and key in seen):
                 seen.add(key)
-                kind, size, sent = _exchange(each, name)
+                kind, size, sent = _exchange(instruction, name)
                 if sent:
                     _, *before = exchanges.get(kind, Collective(kind, 0, 0, 0))
                     sums = [old + times * new for old, new in zip(before, (1, size, sent), strict=True)]
                     exchanges[kind] = Collective(kind, *sums)
-            if not is_fused and each.opcode not in _FREE and not each.opcode.endswith('-done'):
-                traffic[kind_of(each)] += times * _traffic(each, shapes)
+            if not is_fused and instruction.opcode not in _FREE and not instruction.opcode.endswith('-done'):
+                traffic[kind_of(instruction)] += times * _traffic(instruction, shapes)
     return Program(sorted(exchanges.values()), {kind: size for kind, size in traffic.items() if size})
 
 
@@ -94,25 +94,32 @@ class _Kinds:
 
     def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
         self._computations = computations
-        self._named = {each.name: each for each in instructions}
-        self._readers = {name: each for each in reversed(instructions) for name in _operands(each)}
+        self._named = {instruction.name: instruction for instruction in instructions}
+        self._readers: dict[str, _Instruction] = {}  # the first, by the name of what it reads
+        for instruction in reversed(instructions):
+            self._readers |= dict.fromkeys(_operands(instruction), instruction)
 
-    def __call__(self, each: _Instruction) -> str:
-        if each.opcode in ('copy-start', 'slice-start'):
-            to = each.shape if each.opcode == 'copy-start' else each.shape.partition('), ')[2]  # `_traffic` does so
+    def __call__(self, instruction: _Instruction) -> str:
+        if instruction.opcode in ('copy-start', 'slice-start'):
+            to = instruction.shape
+            if instruction.opcode == 'slice-start':
+                to = to.partition('), ')[2]  # `_traffic` does so
             is_to_chip = 'S(' in to.partition('}, ')[0]
-            while each is not None and each.opcode in _PASSING:
-                each = self._readers.get(each.name) if is_to_chip else self._named.get(_operands(each)[0])
-        if each is None:
+            while instruction is not None and instruction.opcode in _PASSING:
+                if is_to_chip:
+                    instruction = self._readers.get(instruction.name)
+                else:
+                    instruction = self._named.get(_operands(instruction)[0])
+        if instruction is None:
             return 'copies'
-        if each.opcode.removesuffix('-start') in _COLLECTIVES:
+        if instruction.opcode.removesuffix('-start') in _COLLECTIVES:
             return 'collectives'
-        if _ATTENTION.search(each.rest):
+        if _ATTENTION.search(instruction.rest):
             return 'attention'
-        if _LOSS.search(each.rest):
+        if _LOSS.search(instruction.rest):
             return 'loss'
-        called = _CALLED.findall(each.rest) if each.opcode == 'fusion' else []
-        inside = [each, *(inner for name in called for inner in self._computations[name])]
+        called = _CALLED.findall(instruction.rest) if instruction.opcode == 'fusion' else []
+        inside = [instruction, *(inner for name in called for inner in self._computations[name])]
         if any(inner.opcode in ('dot', 'convolution') or 'gemm' in inner.rest for inner in inside):
             return 'products'
         return 'copies' if {inner.opcode for inner in inside} <= _MOVING else 'other'
@@ -137,12 +144,12 @@ def _executed(
 ) -> Iterator[tuple[str, int, bool]]:
     """Every computation that runs, how many times, and whether it is part of a fusion."""
     yield name, times, is_fused
-    for each in computations[name]:
-        runs = times * (_iterations(computations, each.rest) if each.opcode == 'while' else 1)
-        names = _CALLED.findall(each.rest)
-        if branches := re.search(r'branch_computations=\{([^}]*)\}', each.rest):
+    for instruction in computations[name]:
+        runs = times * (_iterations(computations, instruction.rest) if instruction.opcode == 'while' else 1)
+        names = _CALLED.findall(instruction.rest)
+        if branches := re.search(r'branch_computations=\{([^}]*)\}', instruction.rest):
             names += [branch.strip(' %') for branch in branches[1].split(',')]
-        inside = is_fused or each.opcode not in ('while', 'call', 'conditional')
+        inside = is_fused or instruction.opcode not in ('while', 'call', 'conditional')
         for called in names:
             yield from _executed(computations, called, runs, inside)
 
@@ -152,16 +159,17 @@ def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
     condition = re.search(r'condition=%?([\w.\-]+)', rest)
-    constants = (re.match(r'\d+(?=\))', each.rest) for each in computations[condition[1]] if each.opcode == 'constant')
+    compared = [inner.rest for inner in computations[condition[1]] if inner.opcode == 'constant']
+    constants = (re.match(r'\d+(?=\))', rest) for rest in compared)
     return max((int(number[0]) for number in constants if number), default=1)
 
 
-def _exchange(each: _Instruction, computation: str) -> tuple[str, float, float]:
+def _exchange(instruction: _Instruction, computation: str) -> tuple[str, float, float]:
     """The kind of a collective, the bytes of its whole arrays, and the bytes each device sends."""
-    kind = each.opcode.removesuffix('-start')
-    size = _size(each.shape)
-    group = _group(each.rest)
-    if each.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
+    kind = instruction.opcode.removesuffix('-start')
+    size = _size(instruction.shape)
+    group = _group(instruction.rest)
+    if instruction.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
         # Its shape holds operands and results; the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
@@ -192,23 +200,23 @@ def _group(rest: str) -> int:
     return 2 if 'source_target_pairs' in rest else 1
 
 
-def _operands(each: _Instruction) -> list[str]:
-    return re.findall(r'%([\w.\-]+)', each.rest.split('), ')[0])
+def _operands(instruction: _Instruction) -> list[str]:
+    return re.findall(r'%([\w.\-]+)', instruction.rest.split('), ')[0])
 
 
-def _traffic(each: _Instruction, shapes: dict[str, str]) -> float:
-    if each.opcode in ('dynamic-slice', 'slice', 'gather'):
-        return 2 * _size(each.shape, main_only=True)
-    if each.opcode == 'copy-start':  # (to, from, ...): between memories
-        return _size(each.shape, main_only=True)
-    if each.opcode == 'slice-start':  # ((from), to, ...)
-        return _size(each.shape.partition('), ')[2])
-    if 'AllocateBuffer' in each.rest:
+def _traffic(instruction: _Instruction, shapes: dict[str, str]) -> float:
+    if instruction.opcode in ('dynamic-slice', 'slice', 'gather'):
+        return 2 * _size(instruction.shape, main_only=True)
+    if instruction.opcode == 'copy-start':  # (to, from, ...): between memories
+        return _size(instruction.shape, main_only=True)
+    if instruction.opcode == 'slice-start':  # ((from), to, ...)
+        return _size(instruction.shape.partition('), ')[2])
+    if 'AllocateBuffer' in instruction.rest:
         return 0
-    read = [_size(shapes.get(name, ''), main_only=True) for name in _operands(each)]
-    if each.opcode in ('dynamic-update-slice', 'scatter'):
+    read = [_size(shapes.get(name, ''), main_only=True) for name in _operands(instruction)]
+    if instruction.opcode in ('dynamic-update-slice', 'scatter'):
         return 2 * sum(read[1:])
-    return sum(read) + _size(each.shape, main_only=True)
+    return sum(read) + _size(instruction.shape, main_only=True)
 
 
 def _size(shape: str, *, main_only: bool = False) -> float:

@@ -106,6 +106,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
     available = available or _memory_of(device) or (chip.memory if chip else None)
     kept = [bytes_per_device(tree) for tree in (state.params, state.opt_state, state.ema)]
     flops = task.flops_per_step / len(trainer.devices)
+
     common = {
         'devices': str(trainer.devices),
         'num_devices': len(trainer.devices),
@@ -119,6 +120,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         'passes': trainer.passes.count if trainer.passes else 1,
         'flops': flops,
     }
+
     try:
         compiled = trainer.lower().compile()
     except jax.errors.JaxRuntimeError as error:
@@ -127,6 +129,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
             raise
         memory = Memory(*kept, 0, 0, 0, float(asked[2]) * 2**30)
         return StepCost(**common, memory=memory, needs=float(asked[1]) * 2**30)
+
     sizes = compiled.memory_analysis()
     memory = Memory(
         *kept,
@@ -135,6 +138,7 @@ def step_cost(trainer: Trainer, *, available: float | None = None) -> StepCost:
         sizes.generated_code_size_in_bytes,
         available,
     )
+
     try:
         program = read_program(compiled.as_text())
     except jax.errors.JaxRuntimeError:
@@ -182,11 +186,11 @@ def nearest_fit(
         if 'fsdp' not in changes and limit is not None and cost.memory.kept > limit:
             continue  # fewer rows at once do not reduce what is kept
         try:
-            found = step_cost(make_trainer(replace(parallel, **changes)), available=available)
+            changed = step_cost(make_trainer(replace(parallel, **changes)), available=available)
         except UserError:
             continue  # the rows or devices do not divide over this mesh
-        if found.fits:
-            return changes, found
+        if changed.fits:
+            return changes, changed
     return None
 
 

@@ -48,7 +48,8 @@ def plot(values: Sequence[float], *, height: int = 6) -> list[str]:
     """
     top = max(*values, 1e-300)
     eighths = [round(8 * height * value / top) for value in values]
-    return [''.join(_EIGHTHS[min(max(each - 8 * row, 0), 8)] for each in eighths) for row in range(height - 1, -1, -1)]
+    rows = [[min(max(size - 8 * row, 0), 8) for size in eighths] for row in reversed(range(height))]
+    return [''.join(_EIGHTHS[filled] for filled in row) for row in rows]
 
 
 def schedule_plot(rate: Callable[[Any], Any], steps: int, *, width: int = 60, height: int = 6) -> list[str]:

@@ -55,6 +55,7 @@ def read_folder(folder: Path | str) -> Pretrained:
         # If the file exists it counts alone; older folders have these settings in config.json.
         searching = read_object(generation) if generation.is_file() else settings
         decoding = read_decoding(searching, config)
+
         is_marian = family_of_folder(settings) is MARIAN
         if is_marian:
             tokenizer = MarianTokenizer.load(folder)
@@ -64,6 +65,7 @@ def read_folder(folder: Path | str) -> Pretrained:
             forced = (code for code, id_ in tokenizer.languages.items() if id_ == searching.get('forced_bos_token_id'))
             language = next(forced, tokenizer.settings.get('tgt_lang'))  # the only one, in some models
             decoding = replace(decoding, target_language=language)
+
         tensors = read_tensors(folder)
         if is_marian:
             config = replace(config, pad_row=_pad_row(tensors, config))

@@ -198,7 +198,9 @@ class MarianTokenizer(Tokenizer):
 class FairseqTokenizer(Tokenizer):
     """The tokenizers that transformers calls NllbTokenizer, M2M100Tokenizer and MBart50Tokenizer."""
 
-    pad_id, eos_id, unk_id = 1, 2, 3
+    pad_id = 1
+    eos_id = 2
+    unk_id = 3
     tags_to_ban = ()  # an imported model bans what its own settings ban
 
     def __init__(
@@ -253,6 +255,7 @@ class FairseqTokenizer(Tokenizer):
             expected |= {'language_codes': ['m2m100'], 'num_madeup_words': [_MADE_UP]}
         faults += unexpected(settings, expected)
         refuse_faults(f'{folder}: the tokenizer cannot be read:', faults)
+
         homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}
         handed_on = {name: read_limited(home, _LARGEST) for name, home in homes.items() if home.is_file()}
         rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
@@ -264,6 +267,7 @@ class FairseqTokenizer(Tokenizer):
         vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if has_vocabulary else None
         if vocabulary is not None and [vocabulary.get(piece) for piece in _FIRST] != [0, 1, 2, 3]:
             raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_FIRST)} as the ids 0 to 3')
+
         tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
         last = max(tokenizer.languages.values())
         if last >= rows:

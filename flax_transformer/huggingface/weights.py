@@ -26,7 +26,8 @@ from flax_transformer.transformer.model import parameter_shapes
 from .pickles import Tensors, read_pickle
 from .settings import family_of_model
 
-SAFETENSORS, PICKLE = 'model.safetensors', 'pytorch_model.bin'
+SAFETENSORS = 'model.safetensors'
+PICKLE = 'pytorch_model.bin'
 # Ours, theirs, and the kind of module, within each layer of a side.
 LAYER = (
     ('self_attention', 'self_attn', 'attention'),
@@ -173,7 +174,8 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
     if present := [homes.pop(name) for name in aliases if name in homes]:
         homes[aliases[0]] = present[0]
 
-    if config.tie_embeddings != 'all' and (shared := homes.pop('model.shared.weight', None)) is not None:
+    shared = homes.pop('model.shared.weight', None) if config.tie_embeddings != 'all' else None
+    if shared is not None:
         # The latest version also writes a table for each side.
         for side in ('encoder', 'decoder'):
             homes.setdefault(f'model.{side}.embed_tokens.weight', shared)

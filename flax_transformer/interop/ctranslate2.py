@@ -86,6 +86,7 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
         pre_norm=config.norm_first,
         activation=specs.Activation[config.activation.upper()],
     )
+
     _embeddings(spec, config, params)
     for side, name, positions in ((spec.encoder, 'encoder', 'source'), (spec.decoder, 'decoder', 'target')):
         side.scale_embeddings = np.float32(config.d_model**0.5 if config.scale_embedding else 1.0)
@@ -97,6 +98,7 @@ def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> N
             _layer(layer, params[name][f'layers_{number}'])
         if config.norm_first:
             _norm(side.layer_norm, params[name]['final_norm'])
+
     spec.register_source_vocabulary([str(i) for i in range(config.vocab_size)])
     spec.register_target_vocabulary([str(i) for i in range(config.vocab_size_of_target)])
     eos = str(config.eos_id)

@@ -29,6 +29,7 @@ def import_huggingface(
     run = Run(run)
     if run.exists():
         raise UserError(f'{run.path} is a run directory already; give another, or remove it')
+
     tokenizer = pretrained.tokenizer
     family = family_of_model(pretrained.config)
     if isinstance(tokenizer, MarianTokenizer):
@@ -45,6 +46,7 @@ def import_huggingface(
         test='',
         language_tags=family is not MARIAN,
     )
+
     run.open(
         Config(
             model=pretrained.config,

@@ -192,6 +192,7 @@ def _description(
     if phrases:
         shape = '[b, phrases, alternatives, phrase_slots]'
         arguments.append(f'required: ids of phrases in alternatives, int32 {shape}, then -1')
+
     slots = str(decoding.max_tokens or f's + {decoding.max_extra_tokens}')
     return {
         'format': FORMAT,

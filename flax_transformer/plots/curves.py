@@ -16,7 +16,8 @@ def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
 ) -> Figure:
     """A panel for each title, with a line for each run that has points there; `marked` ones show each point."""
-    rows, columns = max(-(-len(panels) // 2), 1), min(len(panels), 2)
+    rows = max(-(-len(panels) // 2), 1)
+    columns = min(len(panels), 2)
     figure, all_axes = make_panels(6 * columns, 3.6 * rows, rows, columns)
     for axes in all_axes[len(panels) :]:
         axes.remove()
@@ -46,8 +47,8 @@ def plot_lines(
     title: str = '',
 ) -> Figure:
     """Curves by name, or panels of them by title; the same name has the same color in all."""
-    nested = any(isinstance(each, Mapping) for each in curves.values())
-    panels_of = curves if nested else {title: curves}
+    has_panels = any(isinstance(value, Mapping) for value in curves.values())
+    panels_of = curves if has_panels else {title: curves}
     names = list(dict.fromkeys(name for panel in panels_of.values() for name in panel))
     count = len(panels_of)
     figure, panels = make_panels(6.2 if count == 1 else 4.2 * count, 3.8, columns=count)
@@ -84,7 +85,7 @@ def plot_lengths(
     unit: str,
 ) -> Figure:
     """Scores of each system in buckets by the length of the source, such as '0-10' words, of so many lines."""
-    names = [f'{one}\n{n:,} lines' for one, n in zip(lengths, counts, strict=True)]
+    names = [f'{length}\n{count:,} lines' for length, count in zip(lengths, counts, strict=True)]
     return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
 
 

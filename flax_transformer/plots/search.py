@@ -7,7 +7,8 @@ import numpy as np
 
 from .look import COLORS, Axes, Figure, make_panels, readable, use_fonts
 
-_ROW, _GAP = 0.5, 0.15  # inches
+_ROW = 0.5  # inches
+_GAP = 0.15  # inches
 _LETTER = 0.08  # inches of a letter in the title
 
 
@@ -36,15 +37,17 @@ def plot_beam_tree(
             f'{len(tokens)} tokens, {len(parents)} parents, {len(log_probs)} log-probabilities: expected as many of '
             'each, and every node after its parent'
         )
+
     depth = np.zeros(len(parents), int)
     for node, parent in enumerate(parents):
         depth[node] = 0 if parent < 0 else depth[parent] + 1
     half = np.array([max(0.24, 0.06 + 0.05 * len(token)) for token in tokens])  # half a node's width, in inches
     points = np.stack([_columns(parents, log_probs, depth, half), depth], axis=1)
+    is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
+
     right = max((points[:, 0] + half).max(), 6.0)  # room for the title
     last = depth.max()
     figure, (axes,) = make_panels(right + 0.8, 0.9 + _ROW * (last + 1.2))
-    is_kept = np.ones(len(tokens), bool) if kept is None else np.asarray(kept, bool)
     path = _path(parents, best)
     for node, parent in enumerate(parents):
         is_best = node in path
@@ -56,6 +59,7 @@ def plot_beam_tree(
             style = {'color': '0.45' if is_kept[node] else '0.8', 'linewidth': 1.0, 'zorder': 1}
         axes.plot(*zip(above, (x, y - 0.25), strict=True), **style)
     _write_nodes(axes, tokens, log_probs, points, is_kept)
+
     axes.set(xlim=(-half[depth == 0].max() - 0.1, right), ylim=(last + 0.55, -0.9), xticks=[])
     axes.set_yticks(range(last + 1), range(1, last + 2))
     axes.set_ylabel('step')

@@ -35,7 +35,8 @@ def draw_waveform(axes: Axes, samples: np.ndarray, rate: int) -> None:
         axes.plot(np.arange(len(samples)) / rate, samples, color=COLORS[0], linewidth=0.8)
     else:
         parts = np.array_split(np.asarray(samples), _MOST_POINTS // 2)
-        low, high = [part.min() for part in parts], [part.max() for part in parts]
+        low = [part.min() for part in parts]
+        high = [part.max() for part in parts]
         times = (np.arange(len(parts)) + 0.5) * seconds / len(parts)
         axes.fill_between(times, low, high, color=COLORS[0], linewidth=0.4)
     clear_frame(axes)

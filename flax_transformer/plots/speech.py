@@ -92,7 +92,8 @@ def plot_detection_curve(
     """
     figure, (axes,) = make_panels(5.6, 4.0)
     order = np.lexsort((-np.asarray(false_rejects), false_accepts))
-    x, y = np.asarray(false_accepts)[order], 100 * np.asarray(false_rejects)[order]
+    x = np.asarray(false_accepts)[order]
+    y = 100 * np.asarray(false_rejects)[order]
     low, high = (100 * np.asarray(end)[order] for end in rejects_interval)
     axes.fill_between(x, low, high, color=COLORS[0], alpha=0.15, linewidth=0, label='95 % interval')
     axes.plot(x, y, 'o-', color=COLORS[0], markersize=3, linewidth=1.4, label='one point a threshold', clip_on=False)
@@ -160,8 +161,8 @@ def _peaks(line: np.ndarray) -> list[int]:
     """
     is_above = np.concatenate([[False], line > 0.5, [False]])
     edges = np.flatnonzero(is_above[1:] != is_above[:-1]).reshape(-1, 2)
-    found = []
+    peaks = []
     for start, end in edges:
         best = np.flatnonzero(line[start:end] == line[start:end].max())
-        found.append(int(start + best[len(best) // 2]))
-    return found
+        peaks.append(int(start + best[len(best) // 2]))
+    return peaks

@@ -105,7 +105,8 @@ class Batcher:
         while True:
             self._wait_for(1)
             with self._changed:
-                if (batch := self._take()) or self._is_stopping:
+                batch = self._take()
+                if batch or self._is_stopping:
                     return batch
 
     def _take(self) -> list[Job]:

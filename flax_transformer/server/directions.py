@@ -117,7 +117,8 @@ class Served:
 
     def pair(self, source: str, target: str) -> tuple[str | None, str]:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""
-        first, second = _known(source, self.targets_of), _known(target, self.targets)
+        first = _known(source, self.targets_of)
+        second = _known(target, self.targets)
         if second is None:
             unknown = target
         elif source and first is None:

@@ -76,10 +76,10 @@ async def update(service: Service, request: Request) -> Any:
     stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
     name = _name(fields, stored.name)
     replaces = request.method == 'PUT'
-    found = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
+    added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
     stored.name = name
-    stored.by_pair = stored.by_pair | found
-    return stored.info(next(iter(found), None) if replaces else None)
+    stored.by_pair = stored.by_pair | added
+    return stored.info(next(iter(added), None) if replaces else None)
 
 
 async def delete(service: Service, request: Request) -> Response:
@@ -115,17 +115,17 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
 
     Raises Refused, or UserError with the line.
     """
-    found: dict[Pair, Glossary] = {}
+    added: dict[Pair, Glossary] = {}
     for part in fields.objects('dictionaries') if 'dictionaries' in fields else [fields]:
         pair = service.served.pair(part.text('source_lang'), part.text('target_lang'))
         form = part.choice('entries_format', 'tsv', 'csv')
-        found[pair] = Glossary.from_text(part.text('entries'), 'entries', form)
-        for term, targets in found[pair].terms.items():
+        added[pair] = Glossary.from_text(part.text('entries'), 'entries', form)
+        for term, targets in added[pair].terms.items():
             if (longest := max(map(len, (term, *targets)))) > _LONGEST:
                 raise Refused(400, f'entries: {term[:20]!r} has {longest} characters; expected at most {_LONGEST}')
         if pair in stored.by_pair and not replaces:
-            found[pair] = Glossary(stored.by_pair[pair].terms | found[pair].terms)
-    kept = list((stored.by_pair | found).values())
+            added[pair] = Glossary(stored.by_pair[pair].terms | added[pair].terms)
+    kept = list((stored.by_pair | added).values())
     for other in service.glossaries.values():
         if other is not stored:
             kept += other.by_pair.values()
@@ -133,7 +133,7 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
     if count > service.limits.max_terms:
         most = service.limits.max_terms
         raise Refused(413, f'{count} terms in all glossaries: this server keeps {most}; delete some')
-    return found
+    return added
 
 
 ROUTES = {

@@ -13,7 +13,8 @@ from .service import Service
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
-    source, target = fields.text('source'), fields.text('target')
+    source = fields.text('source')
+    target = fields.text('target')
     is_auto = source == 'auto'
     split = {'text': split_lines, 'html': split_html}[fields.choice('format', 'text', 'html')]
     wanted = fields.number('alternatives', 0)
@@ -29,7 +30,7 @@ async def translate(service: Service, request: Request) -> Any:
 
 async def detect(service: Service, request: Request) -> Any:
     (text, *_) = service.texts(await service.read(request), 'q')
-    return [_detected(*found) for found in service.served.detect(text)]
+    return [_detected(*ranked) for ranked in service.served.detect(text)]
 
 
 def _detected(language: str, confidence: float) -> dict[str, Any]:

@@ -16,7 +16,8 @@ async def translate(service: Service, request: Request) -> Any:
     """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    source, target = fields.text('source', 'auto'), fields.text('target')
+    source = fields.text('source', 'auto')
+    target = fields.text('target')
     source = '' if source == 'auto' else source
     options = {'alternatives': fields.number('alternatives', 0), 'alignment': fields.flag('alignment')}
     replies = await service.translate(request, texts, source, target, **options)
@@ -26,16 +27,17 @@ async def translate(service: Service, request: Request) -> Any:
 async def attention(service: Service, request: Request) -> Any:
     """What each piece of a translated line attended to: [T, S] weights, each row about 1 in sum."""
     fields = await service.read(request)
-    (line, *_), (text, *_) = service.texts(fields, 'text'), service.texts(fields, 'translation')
+    line, *_ = service.texts(fields, 'text')
+    text, *_ = service.texts(fields, 'translation')
     if '\n' in line or not line.strip():
         raise Refused(400, 'text: expected one line that is not blank')
     ((direction, _),) = service.served.directions([line], fields.text('source'), fields.text('target'))
     tokenizer = direction.best.tokenizer
     most = direction.best.decoding.max_source_tokens
     ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
-    for name, found in ids.items():
-        if len(found) > most:  # its shape would be compiled, for minutes
-            raise Refused(400, f'{name}: {len(found)} tokens; a map of attention takes {most} at most: send less')
+    for name, tokens in ids.items():
+        if len(tokens) > most:  # its shape would be compiled, for minutes
+            raise Refused(400, f'{name}: {len(tokens)} tokens; a map of attention takes {most} at most: send less')
 
     def see(line: str) -> Any:
         return attended(direction.best, line, text)

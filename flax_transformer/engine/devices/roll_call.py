@@ -20,7 +20,7 @@ Facts = dict[str, Any]  # what must be equal in all processes, by name; JSON val
 
 
 def call_roll(host: str, port: int, process: int, count: int, facts: Facts, timeout: float) -> None:
-    """Returns when all `count` processes have come with the same facts.
+    """Waits until all `count` processes have come with the same facts.
 
     Raises UserError, which names the process, if one is missing after `timeout` seconds, differs, or came twice.
     """

@@ -153,7 +153,8 @@ class Checkpoints(CheckpointReader):
         remove_unfinished(self.folder)
         for step in sorted(replaced_steps(self.folder)):
             new = self.folder / str(step)
-            if new.exists() and has_manifest(new) and (damage := faults(new)):
+            damage = faults(new) if new.exists() and has_manifest(new) else []
+            if damage:
                 self._move_aside(step, damage)  # what it was to replace is put back
         settle(self.folder)
         damage = {step: faults(self.folder / str(step)) for step in self.steps()}

@@ -105,7 +105,8 @@ class RunDirectory(Generic[C]):
             raise UserError(
                 f'{file} is a link to {os.readlink(file)}, and training would write there; move the run (--workdir)'
             )
-        if not is_new and (refused := refused_fields(self.read_config(), config, 'resumable')):
+        refused = '' if is_new else refused_fields(self.read_config(), config, 'resumable')
+        if refused:
             raise UserError(
                 f'{self.path} holds a run of another config:\n{refused}\n'
                 'Give another --workdir, or use the values there'
