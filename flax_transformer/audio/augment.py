@@ -80,7 +80,7 @@ def run_masks(key: jax.Array, num_masks: int, longest, count, size: int) -> jax.
 
 
 def among_first(counts: jax.Array, size: int) -> jax.Array:
-    """Whether a position of a padded row is among the first so many, [...] -> bool [..., size].
+    """True at the first counts [...] positions of padded rows: bool [..., size].
 
     among_first([1, 3], 4) -> 1 0 0 0
                               1 1 1 0

@@ -65,7 +65,7 @@ class FeatureConfig:
 
 
 def num_frames(samples, config: FeatureConfig):
-    """The frames of so many samples, an int or an integer array: (samples - window) // hop + 1, at least 0.
+    """The number of frames in so many samples, an int or an integer array: (samples - window) // hop + 1, at least 0.
 
     Nothing is centered or padded: frame i covers the samples from i * hop to i * hop + window.
     """

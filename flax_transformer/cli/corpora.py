@@ -32,9 +32,10 @@ class CheckOptions(Generic[C]):
 
 
 def check(argv: list[str]) -> int:
-    options = parse(
-        'check', CheckOptions, argv, first='CONFIG', default=lambda name: CheckOptions(config=read_config_file(name))
-    )
+    def default(name: str) -> CheckOptions:
+        return CheckOptions(config=read_config_file(name))
+
+    options = parse('check', CheckOptions, argv, first='CONFIG', default=default)
     if options.workdir is not None:
         open_run(options.workdir, options.config.task)  # raises if it is no run, or another task's
     report_of = recipe_of(options.config).check
@@ -73,13 +74,10 @@ class CleanOptions:
 
 
 def clean(argv: list[str]) -> None:
-    options = parse(
-        'clean',
-        CleanOptions,
-        argv,
-        first='CONFIG',
-        default=lambda name: CleanOptions(config=read_config_file(name, Config.task)),
-    )
+    def default(name: str) -> CleanOptions:
+        return CleanOptions(config=read_config_file(name, Config.task))
+
+    options = parse('clean', CleanOptions, argv, first='CONFIG', default=default)
     tokenizer = options.workdir and open_run(options.workdir, Config.task).read_tokenizer()
     if options.output is None:
         raise UserError(f'clean: expected a folder to write to: flax-transformer clean {argv[0]} --output FOLDER')

@@ -69,12 +69,10 @@ def export(argv: list[str]) -> None:
 
 
 def export_huggingface(argv: list[str]) -> None:
-    options = parse(
-        'export-huggingface',
-        ExportHuggingfaceOptions,
-        argv,
-        default=lambda name: ExportHuggingfaceOptions(decoding=read_config(name, 'translation').decoding),
-    )
+    def default(name: str) -> ExportHuggingfaceOptions:
+        return ExportHuggingfaceOptions(decoding=read_config(name, 'translation').decoding)
+
+    options = parse('export-huggingface', ExportHuggingfaceOptions, argv, default=default)
     config = read_config(argv[0], 'translation')
 
     from flax_transformer.huggingface.folder import check_export
@@ -95,13 +93,10 @@ def export_huggingface(argv: list[str]) -> None:
 
 
 def import_huggingface(argv: list[str]) -> None:
-    options = parse(
-        'import-huggingface',
-        ImportHuggingfaceOptions,
-        argv,
-        first='FOLDER',
-        default=lambda _: ImportHuggingfaceOptions(),
-    )
+    def default(_: str) -> ImportHuggingfaceOptions:
+        return ImportHuggingfaceOptions()
+
+    options = parse('import-huggingface', ImportHuggingfaceOptions, argv, first='FOLDER', default=default)
     if options.run is None:
         raise UserError(f'import-huggingface: got {argv[0]} alone, expected FOLDER and RUN')
 

@@ -76,7 +76,7 @@ class LineWriter:
     """Writes whole lines to a new file or to standard output; with `resume`, after those already in the file."""
 
     def __init__(self, path: Path | None, *, resume: bool | None = None) -> None:
-        """`resume`: None: the command cannot."""
+        """Continues after the lines in the file with `resume`; None: the command has no such option."""
         self.num_before = 0  # lines already in the file
         self._file: BinaryIO = sys.stdout.buffer
         if path is None:
@@ -145,7 +145,7 @@ class Record(NamedTuple):
 def read_records(
     chunks: Iterable[list[str | bytes]], form: str, done: int = 0, place: str = 'input line'
 ) -> Iterator[list[Record]]:
-    """Yields the records of each chunk of lines, which `done` others precede.
+    """Yields the records of each chunk of lines; `done` lines came before them.
 
     A line is a text or, if the form is `jsonl`, a JSON object with a field `text`, a JSON string, or blank. Any other
     raises BadInput, with `place` and its number, after the records before it.

@@ -13,7 +13,9 @@ from flax_transformer.tasks.api import make_trainer
 from .options import C, note, parse
 
 if TYPE_CHECKING:
+    from flax_transformer.engine.config import ParallelConfig
     from flax_transformer.engine.task import Task
+    from flax_transformer.engine.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def plan(argv: list[str]) -> int:
         devices = topology_devices(options.topology)
     available = options.memory and options.memory * 1e9
 
-    def make(parallel: Any) -> Any:
+    def make(parallel: 'ParallelConfig') -> 'Trainer':
         return make_trainer(replace(config, parallel=parallel), devices)
 
     cost = step_cost(make(config.parallel), available=available)

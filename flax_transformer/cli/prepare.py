@@ -51,13 +51,11 @@ def main(argv: list[str]) -> None:
     is_public = argv[:1] == ['multi30k'] or ''.join(argv[:1]).startswith('tatoeba-')
     if is_public and not Path(argv[0]).exists():
         return _prepare_public(argv)
-    options = parse(
-        'prepare',
-        PrepareOptions,
-        argv,
-        first='CONFIG',
-        default=lambda name: PrepareOptions(**vars(train_options(name, argv, 'translation'))),
-    )
+
+    def default(name: str) -> PrepareOptions:
+        return PrepareOptions(**vars(train_options(name, argv, 'translation')))
+
+    options = parse('prepare', PrepareOptions, argv, first='CONFIG', default=default)
 
     from flax_transformer.engine.launch import prepare
     from flax_transformer.engine.runs.run_directory import split_reference
@@ -79,7 +77,9 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
     from flax_transformer.data.tfds_builders import prepare_tfds
 
-    default = lambda _: TfdsOptions(data_root(None))
+    def default(_: str) -> TfdsOptions:
+        return TfdsOptions(data_root(None))
+
     options = parse('prepare', TfdsOptions, argv, first='tfds:NAME/CONFIG:SPLIT', default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
@@ -89,7 +89,10 @@ def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data import public_corpora
     from flax_transformer.data.named_files import data_root
 
-    options = parse('prepare', CorpusOptions, argv, first=argv[0], default=lambda _: CorpusOptions(data_root(None)))
+    def default(_: str) -> CorpusOptions:
+        return CorpusOptions(data_root(None))
+
+    options = parse('prepare', CorpusOptions, argv, first=argv[0], default=default)
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')

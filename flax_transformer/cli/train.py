@@ -4,6 +4,7 @@ import os
 import platform
 import shlex
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Generic
 
@@ -37,8 +38,9 @@ class TrainOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('train', TrainOptions, argv, first='CONFIG', default=lambda name: train_options(name, argv))
-    if (message := _finished(options)) is not None:
+    options = parse('train', TrainOptions, argv, first='CONFIG', default=partial(train_options, argv=argv))
+    message = _finished(options)
+    if message is not None:
         say(message)
         _print_next(options.config, options.workdir)
         return

@@ -66,7 +66,7 @@ def similarity(argv: list[str]) -> None:
 def _open(
     command: str, options: type[T], argv: list[str], *, words: str, count: int | None = None
 ) -> 'tuple[T, WordVectors, list[str]]':
-    """The options, the vectors of the run or file that comes first, and the `count` words after it (None: some)."""
+    """The options, the vectors of the run or file that comes first, and the `count` words after it (None: any)."""
     name, *given = positional(argv) or ['']
     default = (lambda _: options()) if Path(name).is_file() else None
     parsed = parse(command, options, argv, task='embeddings', default=default, most=None)

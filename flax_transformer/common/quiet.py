@@ -55,7 +55,7 @@ def quiet() -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """Such as 1.5 h, 22 min or 7.3 s."""
+    """Seconds in words, such as 1.5 h, 22 min or 7.3 s."""
     if seconds >= 5400:
         return f'{seconds / 3600:,.1f} h'
     return f'{seconds / 60:.0f} min' if seconds >= 90 else f'{seconds:.1f} s'

@@ -155,7 +155,7 @@ def _executed(
 
 
 def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
-    """What the compiler says, else the constant that the loop's counter is compared with."""
+    """The iterations of a loop: what the compiler says, else the constant that the counter is compared with."""
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
     condition = re.search(r'condition=%?([\w.\-]+)', rest)

@@ -86,7 +86,7 @@ class StepCost:
 
     @property
     def fits(self) -> bool | None:
-        """None if the available memory is unknown."""
+        """Whether a step fits into memory; None if it is unknown how much there is."""
         if self.needs is not None:
             return False
         return None if self.memory.available is None else self.memory.total <= self.memory.available

@@ -55,7 +55,7 @@ class LoopConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Defaults: section 5.3 of the paper."""
+    """How gradients change parameters. Defaults: Vaswani et al. 2017, section 5.3."""
 
     # muon: Muon (Jordan et al. 2024) for matrices within layers; adamw for the rest: embeddings, outputs
     name: Literal['adam', 'adamw', 'adafactor', 'lion', 'muon'] = 'adam'
@@ -124,7 +124,7 @@ class ParallelConfig:
     # Processes that train together, as on several hosts; 0: ask SLURM, Open MPI or the TPU host.
     num_processes: int = setting(1, 'resumable')
     coordinator: str = setting('', 'resumable')  # HOST:PORT of process 0; '': found in the same way
-    process_id: int | None = setting(None, 'resumable')  # number of this process, from 0; None: found likewise
+    process_id: int | None = setting(None, 'resumable')  # number of this process, from 0; None: found in the same way
     # Seconds to wait for another process to start, or for a sign of life.
     process_timeout: int = setting(60, 'resumable')
 

@@ -113,7 +113,7 @@ def prepare(training: Training, config: TaskConfig, run: RunDirectory, written: 
 def _prepare_in_turn(
     training: Training, config: TaskConfig, run: RunDirectory, written: TaskConfig, **options: Any
 ) -> Any:
-    """`prepare` in process 0; the others read once the run's files are there."""
+    """What training reads: process 0 writes the run's files (`prepare`), then the others read."""
     if multihost.is_first():
         prepared = prepare(training, config, run, written, **options)
         multihost.broadcast('the run is prepared', '')
@@ -226,7 +226,7 @@ def _preparing() -> contextlib.AbstractContextManager[None]:
 def _saver(
     checkpoints: Checkpoints, trainer: Trainer, batches: grain.DatasetIterator, fingerprint: str
 ) -> Callable[..., None]:
-    """`save`, which on a full disk does what training.on_full_disk says."""
+    """`Loop.save`, which on a full disk does what training.on_full_disk says."""
     is_tolerant = trainer.config.training.on_full_disk == 'go_on'
 
     def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:

@@ -88,7 +88,7 @@ def make_optimizer(
 
 
 def _is_matrix(params: Any) -> Any:
-    """True for what decays: biases and norms do not."""
+    """True for what weight decay applies to: not biases, not norms."""
     return jax.tree.map(lambda x: x.ndim >= 2, params)
 
 

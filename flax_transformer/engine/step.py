@@ -119,7 +119,7 @@ def train_step(
 
 
 def key_of_step(key: jax.Array, state: TrainState, axis_name: str | None) -> jax.Array:
-    """A key for the step after a state, on this device of an axis."""
+    """A key for the step after a state, another on each device of an axis."""
     key = jax.random.fold_in(key, state.step)
     return jax.random.fold_in(key, jax.lax.axis_index(axis_name)) if axis_name else key
 

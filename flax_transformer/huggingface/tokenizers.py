@@ -111,7 +111,7 @@ class MarianTokenizer(Tokenizer):
         write_files(folder, files)
 
     def portable(self) -> Portable:
-        """For other programs special pieces in a line are text, and spaces are not cleaned up."""
+        """The tokenizer for other programs: special pieces in a line are text, and spaces stay as they are."""
         ids = {piece: id_ for piece, id_ in self._vocabulary.items() if piece not in self._specials}
         pieces = (self._pieces.get(id_, '') for id_ in range(self.target_vocab_size))
         return Portable(*self._models, ids, ['' if piece in self._specials else piece for piece in pieces])

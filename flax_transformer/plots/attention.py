@@ -52,7 +52,9 @@ def plot_layers(weights: np.ndarray, source: Sequence[str], target: Sequence[str
 
 def plot_alignment(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> Figure:
     """Links (source word, target word), counted from 0, as `Translation.alignment` has them."""
-    source, target = list(source) or [''], list(target) or ['']  # no words are one empty row or column
+    # No words are one empty row or column.
+    source = list(source) or ['']
+    target = list(target) or ['']
     figure, (axes,) = make_panels(max(4.0, 1.6 + 0.5 * len(source)), max(2.3, 1.6 + 0.4 * len(target)))
     draw_matrix(axes, np.zeros((len(target), len(source))), largest=1.0)
     _label_axes(axes, source, target)

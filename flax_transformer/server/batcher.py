@@ -30,7 +30,7 @@ class Job:
 
 
 class ThreadFailed(Exception):
-    """Nothing is translated again."""
+    """The thread that translates has failed: the server translates nothing more."""
 
 
 class Batcher:

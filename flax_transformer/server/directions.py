@@ -48,7 +48,7 @@ class Directions:
 
     @classmethod
     def load(cls, reference: str, parallel: ParallelConfig, **decoding: Any) -> Self:
-        """Those of a run, or of a folder in Hugging Face's format, with other settings of the search.
+        """The directions of a run, or of a folder in Hugging Face's format, with other settings of the search.
 
         Raises UserError if it cannot be read, or if nothing names its languages.
         """

@@ -180,7 +180,7 @@ class Service:
 
 
 async def _left(request: Request) -> None:
-    """Returns when the client has left."""
+    """Waits until the client has left."""
     while (await request.receive())['type'] != 'http.disconnect':
         pass
 

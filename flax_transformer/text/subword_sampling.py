@@ -125,7 +125,7 @@ class Segmenter:
         return [self._unk]
 
     def _merged_word(self, word: str, dropped: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """BPE: a word's ids, merging the best pair again and again except merges `dropped`, and how many there were."""
+        """BPE: a word's ids after all merges, best pair first, except those `dropped`; and how many merges came up."""
         pieces = [self._ranks.get(character, character) for character in word]
         merged = self._pairs.get
         none = len(self._ranks)
@@ -148,7 +148,7 @@ class Segmenter:
         return tuple(ids), considered
 
     def _ways(self, word: str, alpha: float) -> list[tuple[list[int], list[float]]]:
-        """For each end in the word (1, 2, ...), where the last piece can begin, and the cumulative probabilities."""
+        """Where the last piece can begin, and the cumulative probabilities, for each end in the word (1, 2, ...)."""
         total = [0.0]  # log of the sum over all segmentations up to here
         ways = []
         for end in range(1, len(word) + 1):

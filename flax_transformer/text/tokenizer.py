@@ -83,7 +83,7 @@ class Tokenizer(Protocol):
         return flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """As `encode_flat`, a random segmentation of each line: a pure function of it and its seed, uint64.
+        """A random segmentation of each line, a pure function of it and its seed, uint64; shapes as `encode_flat`.
 
         For BPE, alpha is the rate of dropped merges (Provilkov et al. 2020); for unigram, the power of the
         segmentations' probabilities (Kudo 2018, section 3.2).

@@ -38,12 +38,12 @@ def write_manifest(folder: Path) -> None:
 
 
 def has_manifest(folder: Path) -> bool:
-    """False for checkpoints of versions that wrote none."""
+    """Whether a checkpoint has checksums: those of early versions have none."""
     return os.path.lexists(folder / MANIFEST)
 
 
 def strange_files(folder: Path) -> list[str]:
-    """What no checkpoint has, one line each, noticed without opening anything.
+    """The files that no checkpoint has, one line each; opens none of them.
 
     Opening a pipe may wait for ever, a link leads elsewhere, and endless settings do not fit into memory.
     """

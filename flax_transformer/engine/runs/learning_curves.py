@@ -99,7 +99,7 @@ def _row(records: Records, scores: Sequence[str]) -> list[str]:
 
 
 def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores: Sequence[str]) -> list[str]:
-    """For each score that has signatures, one line; where runs differ, one for each signature."""
+    """A line for each score that has signatures; where runs differ, a line for each signature."""
     lines = []
     for name in scores:
         runs_of: dict[str, list[str]] = {}

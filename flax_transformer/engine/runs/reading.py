@@ -175,8 +175,7 @@ class CheckpointReader:
     def _check(self, step: int) -> None:
         """Raises UserError if the checkpoint is damaged; `training`, which inference does not read, only by size."""
         if self._is_verifiable(step):
-            folder = folder_of(self.folder, step)
-            self._refuse(step, faults(folder, is_read=lambda name: not name.startswith('training/')))
+            self._refuse(step, faults(folder_of(self.folder, step), is_read=_is_for_inference))
 
     def _refuse(self, step: int, damage: list[str]) -> None:
         if damage:
@@ -222,3 +221,7 @@ def training_part(state: TrainState) -> dict[str, Any]:
     """What resuming takes besides `params_to_keep`."""
     rest = {'step': state.step, 'opt_state': state.opt_state}
     return rest if state.ema is None else rest | {'params': state.params}
+
+
+def _is_for_inference(name: str) -> bool:
+    return not name.startswith('training/')
