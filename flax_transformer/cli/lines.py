@@ -208,11 +208,15 @@ def _json_record(line: str | bytes) -> Record:
 
 def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
     """The texts of a field; in `required`, each may be a list of alternatives. Raises ValueError for anything else."""
-    if (value := fields.get(name)) is None:
+    value = fields.get(name)
+    if value is None:
         return ()
     from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
 
-    if not are_phrases(value) or (name == 'protect' and not all(isinstance(phrase, str) for phrase in value)):
+    is_good = are_phrases(value)
+    if name == 'protect':
+        is_good = is_good and all(isinstance(phrase, str) for phrase in value)
+    if not is_good:
         raise ValueError(f'is no record: "{name}" is no list of phrases; {EXPECTED}')
     return tuple(tuple(phrase) if isinstance(phrase, list) else phrase for phrase in value)
 

@@ -57,7 +57,8 @@ def split_header(values: dict[str, Any]) -> tuple[Header, dict[str, Any]]:
     if not isinstance(task, str):
         raise UserError(f'task={task!r}: expected the name of a task')
     module = values.pop('module', None)
-    if module is not None and not (isinstance(module, str) and all(map(str.isidentifier, module.split('.')))):
+    is_name = isinstance(module, str) and all(map(str.isidentifier, module.split('.')))
+    if module is not None and not is_name:
         raise UserError(f'module={module!r}: expected the name of a module')
     return Header(task, module), values
 

@@ -27,7 +27,8 @@ def can_raise(frame: FrameType | None) -> bool:
     """
     while frame is not None:
         code = frame.f_code
-        if code.co_filename.startswith('<frozen importlib') or code.co_name in ('__del__', '_xla_gc_callback'):
+        is_import = code.co_filename.startswith('<frozen importlib')
+        if is_import or code.co_name in ('__del__', '_xla_gc_callback'):
             return False
         frame = frame.f_back
     return True

@@ -87,7 +87,9 @@ class MarianTokenizer(Tokenizer):
     @classmethod
     def load(cls, folder: Path) -> 'MarianTokenizer':
         """The tokenizer in a folder that `save_pretrained` or `save` wrote. Raises UserError if it is unsound."""
-        if missing := [name for name in (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]:
+        needed = (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE)
+        missing = [name for name in needed if not (folder / name).is_file()]
+        if missing:
             raise UserError(f'{folder} has no {", ".join(missing)}; expected the files of a Marian tokenizer')
         settings = read_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
         _check_settings(folder / SETTINGS_FILE, settings)
@@ -361,7 +363,8 @@ def read_vocabulary(file: Path) -> dict[str, int]:
     """The ids in a file, by piece. Raises UserError unless they differ and are at least 0."""
     ids = read_object(file)
     numbers = list(ids.values())
-    if not numbers or any(type(n) is not int or n < 0 for n in numbers) or len(set(numbers)) < len(numbers):
+    are_ids = all(type(number) is int and number >= 0 for number in numbers)
+    if not numbers or not are_ids or len(set(numbers)) < len(numbers):
         raise UserError(f'{file}: expected a different id, at least 0, for each piece')
     return ids
 

@@ -63,9 +63,10 @@ def plot_lines(
         clear_frame(axes)
     panels[0].set_ylabel(ylabel)
     if any(names):
-        handles = {
-            text: handle for axes in panels for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
+        handles = {}
+        for axes in panels:
+            lines, texts = axes.get_legend_handles_labels()
+            handles |= dict(zip(texts, lines, strict=True))
         figure.legend(handles.values(), handles, loc='outside lower center', ncols=min(len(names), 5), frameon=False)
     return figure
 

@@ -95,6 +95,7 @@ def plot_detection_curve(
     x = np.asarray(false_accepts)[order]
     y = 100 * np.asarray(false_rejects)[order]
     low, high = (100 * np.asarray(end)[order] for end in rejects_interval)
+
     axes.fill_between(x, low, high, color=COLORS[0], alpha=0.15, linewidth=0, label='95 % interval')
     axes.plot(x, y, 'o-', color=COLORS[0], markersize=3, linewidth=1.4, label='one point a threshold', clip_on=False)
     ends = np.abs(np.array(chosen_accepts)[:, None] - chosen[0])
@@ -103,6 +104,7 @@ def plot_detection_curve(
         zorder=3, clip_on=False,
     )  # fmt: skip
     clear_frame(axes)
+
     positive = x[x > 0]
     smallest = float(positive.min()) if len(positive) else 1.0
     axes.set_xscale('symlog', linthresh=smallest)  # linear up to there, for 0

@@ -71,7 +71,8 @@ class Fields(dict[str, Any]):
 
     def objects(self, name: str) -> list['Fields']:
         values = self.get(name)
-        if not values or not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        is_list = isinstance(values, list) and len(values) > 0
+        if not is_list or not all(isinstance(value, dict) for value in values):
             raise Refused(400, f'{name}: expected a list of objects')
         return list(map(Fields, values))
 
