@@ -26,7 +26,8 @@ def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(drawn, 'attention_map', lambda *_: AttentionMap([*'ab.'], [*'a.'], weights))
     for kind in (kind for kind, picture in pictures().items() if picture.takes == 'RUN LINE'):
         file = tmp_path / f'{kind}.png'
-        assert main(['plot', kind, str(copy_run), 'a b', '--output', str(file)]) == 0
+        given = ['--translation', 'b'] if kind in ('attention', 'heads', 'layers') else []
+        assert main(['plot', kind, str(copy_run), 'a b', '--output', str(file), *given]) == 0
         assert file.read_bytes().startswith(b'\x89PNG')
     assert sorted(file.suffix for file in tmp_path.iterdir()) == ['.png'] * 6
 

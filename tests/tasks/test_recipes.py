@@ -182,6 +182,8 @@ def test_a_validation_set_is_scored_by_evaluate_and_may_be_an_array(tmp_path: Pa
     assert main(['evaluate', str(run.path), '--trust-data']) == 0, 'wherever it was trained'
     config, params = load_run(run.path)
     assert (config, {*params}) == (run.read_config(), {'first', 'second'})
+    with pytest.raises(UserError, match='no checkpoint of step 7'):
+        load_run(run.path, step=7)
     validate = held_out(lambda *_: 'validation')
     assert [validate(None, Mock(validation=rows), None) for rows in (np.zeros(2), np.zeros(0), None)] == [
         'validation',

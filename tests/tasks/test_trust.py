@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from strange_files import GOLDEN
@@ -16,6 +17,7 @@ from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.runs.trust import is_remembered, remember, remembered_task_folder
 from flax_transformer.tasks.api import make_trainer
+from flax_transformer.tasks.evaluation import scored_set
 from flax_transformer.tasks.recipes import recipe_named
 from flax_transformer.tasks.translation.evaluate import read_set
 from flax_transformer.tasks.translation.run import Run
@@ -147,6 +149,12 @@ def test_what_the_user_names_is_read(tmp_path: Path) -> None:
     french = make(tmp_path / 'french', source_language='fr')
     assert read(french, test=str(tmp_path / 'elsewhere' / 'test.{lang}')) == ['elsewhere']
     assert read(french, root=str(tmp_path / 'elsewhere')) == ['elsewhere']
+
+
+@pytest.mark.parametrize(('test', 'root'), [('test.{lang}', '.'), ('tfds:name:test', None)])
+def test_files_that_the_user_names_are_below_the_present_folder_and_data_sets_below_the_data_folder(test, root) -> None:
+    _, data = scored_set('run', test, replace(OURS, root='theirs'), Mock(), trust=False)
+    assert data.root == root
 
 
 def test_what_the_user_names_may_lie_next_to_what_the_stranger_names(tmp_path: Path, capsys) -> None:

@@ -107,6 +107,14 @@ def test_bfloat16_inputs_get_float32_weights():
     np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
 
 
+def test_additive_scores_of_bfloat16_are_computed_in_float32():
+    """Point 7: tanh of rounded inputs, but neither their sum nor tanh is rounded again."""
+    q, k = normal(1, T, H, K).astype(jnp.bfloat16), normal(1, S, H, K, seed=1).astype(jnp.bfloat16)
+    sums = np.asarray(q, np.float64)[:, :, None] + np.asarray(k, np.float64)[:, None]
+    expected = np.einsum('BTSHK,HK->BHTS', np.tanh(sums), WEIGHT)
+    np.testing.assert_allclose(jax.jit(SCORES['additive'])(q, k), expected, **SUMS)
+
+
 def test_the_gradient_of_additive_attention_is_that_of_its_formula():
     """Computed one query at a time; here all at once, by JAX."""
     q, k, v = normal(B, T, H, K), normal(B, S, H, K, seed=1), normal(B, S, H, K, seed=2)

@@ -82,6 +82,7 @@ def test_the_bootstrap_interval_is_that_of_a_binomial() -> None:
     assert (low, high) == pytest.approx((0.8 - 1.96 * deviation, 0.8 + 1.96 * deviation), abs=0.2 * deviation)
     assert bootstrap_interval(values) == (low, high)
     assert bootstrap_interval(np.ones(9)) == (1, 1)
+    assert bootstrap_interval(values, np.full(1000, 4)) == pytest.approx((low / 4, high / 4))
 
 
 def test_a_class_that_the_classifier_does_not_know_is_wrong_and_shown() -> None:
