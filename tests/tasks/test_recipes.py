@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import ClassVar
 from unittest.mock import Mock
 
+import jax
 import numpy as np
 import pytest
 import toy_task
@@ -30,7 +31,7 @@ from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.runs.task_module import home_of
 from flax_transformer.engine.task_value import Command
 from flax_transformer.engine.validation import held_out
-from flax_transformer.tasks.api import load_run, open_run, read_run_config
+from flax_transformer.tasks.api import load_run, make_trainer, open_run, read_run_config
 from flax_transformer.tasks.recipes import recipe_of
 from flax_transformer.tasks.translation.run import Run
 
@@ -197,6 +198,11 @@ def test_another_model_is_no_start(tmp_path: Path) -> None:
     train(CircleConfig(training=short), tmp_path / 'run')
     with pytest.raises(UserError, match=r'another model: first is \(2, 16\) there, \(2, 8\) here'):
         train(CircleConfig(training=short, hidden=8), tmp_path / 'new', init_from=tmp_path / 'run')
+
+
+def test_a_trainer_is_for_the_devices_that_are_given() -> None:
+    trainer = make_trainer(CircleConfig(parallel=ParallelConfig('mesh', 2)), jax.devices()[3:5])
+    assert list(np.ravel(trainer.devices.devices)) == jax.devices()[3:5]
 
 
 def test_a_task_without_batch_shapes_is_shown_without_the_memory_of_a_step(circle: Path, capsys) -> None:

@@ -77,6 +77,11 @@ def test_validation_leaves_out_what_is_too_short_and_no_broken_model(log_prob: f
 def test_a_run_starts_from_another(tiny_transcriber: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'model\.d_model: 32 there, 16 here'):
         train(tiny_config(model={'d_model': 16}), tmp_path / 'new', init_from=tiny_transcriber)
+    config = tiny_config()
+    for section, field, value in (('features', 'window_ms', 30.0), ('tokenizer', 'lower_case', False)):
+        other = replace(config, **{section: replace(getattr(config, section), **{field: value})})
+        with pytest.raises(UserError, match=rf'{section}\.{field}: .* there, {value} here'):
+            train(other, tmp_path / 'new', init_from=tiny_transcriber)
     config = tiny_config(steps=1, log_every=1)
     config = replace(config, data=replace(config.data, validation=''))
     begun = train(config, tmp_path / 'begun', init_from=tiny_transcriber)

@@ -62,6 +62,9 @@ def test_two_devices_compute_what_one_does() -> None:
 def test_a_run_starts_from_another(tiny_detector: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'model\.hidden_size: 16 there, 8 here'):
         train(tiny_config(model={'hidden_size': 8}), tmp_path / 'new', init_from=tiny_detector)
+    other = replace(tiny_config(), features=replace(tiny_config().features, window_ms=30.0))
+    with pytest.raises(UserError, match=r'features\.window_ms: 40 there, 30\.0 here'):
+        train(other, tmp_path / 'new', init_from=tiny_detector)
     train(tiny_config(steps=1, evaluate_every=1, checkpoint_every=1), tmp_path / 'new', init_from=tiny_detector)
     assert read_metrics(tmp_path / 'new')[-1]['loss'] < 0.6
 
