@@ -90,7 +90,10 @@ class Reporter:
         self._record('train', step, metrics)
         wait = metrics['data_wait']
         if wait > DATA_WAIT_WARNING and not self._waits:
-            self.say(f'step {step}: {wait:.0%} of the time went into waiting for data; give it a faster disk or CPU')
+            self.say(
+                f'step {step}: {wait:.0%} of the time went into waiting for data; put it, or its cache, on a faster '
+                'disk, or leave this run more of the CPU'
+            )
         self._waits = wait > DATA_WAIT_WARNING
         begin = f'step {step}/{self._steps}'
         shown = _shown(metrics)
