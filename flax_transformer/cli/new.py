@@ -122,7 +122,7 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
 
     Paths start at the file's own folder, so that it can be moved with its data.
     """
-    public = importlib.import_module('flax_transformer.config')  # for users; no module of ours imports it
+    public = importlib.import_module('flax_transformer.config')  # users import it; no module of ours does
     comments = {'data.root': 'this folder, which can be moved'} | comments
     body = list(_section(config, '', comments, 8))
     sections = {type(section) for section in vars(config).values() if dataclasses.is_dataclass(section)}

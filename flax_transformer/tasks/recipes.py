@@ -17,7 +17,7 @@ from flax_transformer.engine.task_value import Recipe
 # The tasks of the package; the first is that of a config in JSON or YAML that names none.
 PACKAGE_TASKS = ('translation', 'classification', 'embeddings', 'speech', 'trigger_word')
 FIRST_TASK = PACKAGE_TASKS[0]
-_ALSO_CALLED = {'word_vectors': 'embeddings'}  # in documents
+_ALSO_CALLED = {'word_vectors': 'embeddings'}  # the documents' names
 
 
 def package_recipes() -> list[Recipe]:

@@ -17,7 +17,7 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
     projection = 2 * model.d_model * width  # one slot's query, key, value or output
     feed_forward = 4 * model.d_model * model.d_ff
     products = 1 if model.attention_score == 'additive' else 2  # each attention has two; additive scores need none
-    pairs = model.num_encoder_layers * source * source  # of a query and a key, in all attentions
+    pairs = model.num_encoder_layers * source * source  # a query and a key each, in all attentions
     pairs += model.num_decoder_layers * target * (target + source)
     return Flops(
         encoder=model.num_encoder_layers * source * (4 * projection + feed_forward),
