@@ -32,16 +32,8 @@ _MARKUP = r"""
 _XML = re.compile(_MARKUP, re.S | re.X)
 _HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
-# XLIFF: what has sources, a source and its target, and the tags around markup of another format.
-_UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
-_SOURCE = re.compile(
-    r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
-    r'(?P<after>(?:(?P<space>\s*)<target(?P<attributes>[^>]*?)(?:/>|>(?P<target>.*?)</target\s*>))?)',
-    re.S,
-)
-_CODES = ('bpt', 'ept', 'it', 'ph')
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
-_KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
+KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
 
 
 class Token(NamedTuple):
@@ -102,7 +94,7 @@ def split_tokens(
         number += 1
         if end:
             inner = tokens[number - 1 : end]
-            stays = token.name in ignored or _KEPT.search(token.raw)
+            stays = token.name in ignored or KEPT.search(token.raw)
             # A link on a sign, or an anchor, is no text.
             is_blank = not splits and not any(part.kind == 'text' and re.search(r'\w', part.value) for part in inner)
             if stays or is_blank:
@@ -213,25 +205,6 @@ def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
         why = expat.ErrorString(error.code)
         raise UserError(f'{place}, line {error.lineno}: {why}; expected well-formed XML') from None
     return tokens_of(text, _XML)
-
-
-def split_xliff(text: str, place: str) -> list[Part]:
-    """The parts of XLIFF 1.2 or 2.0: a source without a target, or with an empty one, gets its translation there."""
-    if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
-        raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
-    parts: list[Part] = []
-    done = 0
-    for unit in _UNIT.finditer(text):
-        sources = [] if _KEPT.search(unit['opening']) else _SOURCE.finditer(text, *unit.span())
-        for source in sources:
-            if (source['target'] or '').strip():
-                continue
-            tokens = xml_tokens(source['text'], place)
-            opening = f'{source["space"] or ""}<target{source["attributes"] or ""}>'
-            new = split_tokens(tokens, [False] * len(tokens), escape_of(tokens), _CODES)
-            parts += [text[done : source.start('after')], opening, *new, '</target>']
-            done = source.end()
-    return [*parts, text[done:]]
 
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:

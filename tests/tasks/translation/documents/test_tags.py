@@ -8,7 +8,7 @@ import pytest
 from translators import Shuffling
 
 from flax_transformer import Translator
-from flax_transformer.tasks.translation.documents.formats import plain_parts
+from flax_transformer.tasks.translation.documents.document import plain_parts
 from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked, with_literals
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
 from flax_transformer.tasks.translation.inference.result import Translation
