@@ -23,6 +23,10 @@ class Document(NamedTuple):
     def lines(self) -> list[Marked]:
         return [part for unit in self.units for part in unit if isinstance(part, Marked)]
 
+    def identity(self) -> str:
+        """The file with every text as it was."""
+        return self.with_texts([line.raw or line.text for line in self.lines])
+
     def with_texts(self, texts: Sequence[str]) -> str:
         """The file with these texts in place of `lines`."""
         rest = iter(texts)

@@ -54,6 +54,7 @@ class Marked(NamedTuple):
     text: str
     spans: tuple[Span, ...] = ()
     escape: Callable[[str], str] = str  # how translated text is written out
+    raw: str = ''  # how the text is written in its file, with its tags; '' for `text` itself
 
 
 def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True) -> Marked:
@@ -95,7 +96,7 @@ def translate_marked(
         for i, translation in zip(failed, translator([texts[i].asked for i in failed], **options), strict=True):
             translations[i] = translation
     for i, (line, text, translation) in enumerate(zip(lines, texts, translations, strict=True)):
-        if line.spans or line.escape is not str:
+        if line.spans or line.raw or line.escape is not str:
             ranked = [] if text.tags else [other for other in translation.n_best if text.is_in(other)]
             n_best = tuple(replace(other, text=text.put_back(other)) for other in ranked)
             translation = replace(translation, text=text.put_back(translation), n_best=n_best)
@@ -110,7 +111,7 @@ class _Aside:
         self.tags: list[Span] = []
         self._literals: dict[str, Span] = {}  # keys are their stand-ins
         self._text = ''
-        self._escape = line.escape
+        self._line = line
         rest = ''
         done = 0
         free = (stand_in for stand_in in stand_ins if not _occurrences(stand_in, line.text))
@@ -138,7 +139,9 @@ class _Aside:
         return all(len(_occurrences(stand_in, translation.text)) == 1 for stand_in in self._literals)
 
     def put_back(self, translation: Translation) -> str:
-        """The text of the translation with tags and literals."""
+        """The text of the translation with tags and literals; the line as it was if nothing changed."""
+        if self._line.raw and (not self.asked or translation.text == self.asked):
+            return self._line.raw
         text = translation.text if self.asked else self._text
         words = list(_WORD.finditer(text))
         links = {i: i for i in range(len(words))}
@@ -154,9 +157,9 @@ class _Aside:
         out = ''
         at = 0
         for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
-            out += self._escape(text[at:start]) + raw
+            out += self._line.escape(text[at:start]) + raw
             at = end
-        return out + self._escape(text[at:])
+        return out + self._line.escape(text[at:])
 
 
 def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:

@@ -140,7 +140,10 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
         else:
             kind = token.kind if token.kind in ('open', 'close') else 'void'
             spans.append(Span(len(text), len(text), kind, token.raw, token.name))
-    yield with_literals(Marked(text, tuple(spans), escape))
+    raw = ''.join(token.raw for token in tokens)
+    raw = raw.lstrip() if first.kind == 'text' else raw
+    raw = raw.rstrip() if last.kind == 'text' else raw
+    yield with_literals(Marked(text, tuple(spans), escape, raw))
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
 
 
