@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from flax_transformer.common.errors import UserError, nearest, refuse_faults
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -143,10 +143,9 @@ class MarianTokenizer(Tokenizer):
     def tag_id(self, language: str | None) -> int | None:
         if language is None or language in self.languages:
             return self.languages.get(language)
-        expected = f'expected one of {", ".join(self.languages)}.{nearest(language, self.languages)}'
         if not self.languages:
-            expected = 'this model has no language tags'
-        raise UserError(f'target_language={language!r}: {expected}')
+            raise UserError(f'target_language={language!r}: this model has no language tags')
+        return self.languages[known_language('target_language', language, self.languages)]
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
         tag = self.tag_id(target_language)

@@ -13,6 +13,9 @@ _TWO_LETTERS = {three: two for two, three in THREE_LETTERS.items() if two != 'no
 _NAMES = json.loads(Path(__file__).with_name('language_names.json').read_text())  # in English, by two letters
 # Where a language has two scripts: the one that is meant by the language alone, or by a country.
 _SCRIPTS = {'zho': 'hans', 'cn': 'hans', 'sg': 'hans', 'tw': 'hant', 'hk': 'hant', 'mo': 'hant'}
+# English names, and codes that LibreTranslate and older programs have.
+_ALIASES = {name.lower(): code for code, name in _NAMES.items()}
+_ALIASES |= {'zt': 'zh-hant', 'pb': 'pt-br', 'iw': 'he', 'fil': 'tl'}
 
 
 def two_letters(language: str) -> str:
@@ -22,7 +25,7 @@ def two_letters(language: str) -> str:
 
 
 def known_language(name: str, language: str | None, codes: Collection[str]) -> str:
-    """The one of `codes` that is meant by a language, such as `deu_Latn` by `de`, `de-AT` or `deu`.
+    """The one of `codes` that is meant by a language, such as `deu_Latn` by `de`, `de-AT`, `deu` or `German`.
 
     Raises UserError, which begins with the `name` of the setting, if there is none or several.
     """
@@ -57,7 +60,9 @@ def name_of(language: str) -> str:
 
 
 def _parts(language: str) -> list[str]:
-    return re.split('[-_]', language.lower())
+    """The language and what follows it, such as a script or a country, in lower case; aliases are replaced."""
+    language = language.strip().lower()
+    return re.split('[-_]', _ALIASES.get(language, language))
 
 
 def _three_letters(language: str) -> str:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from flax_transformer.common.errors import UserError, nearest
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.common.json_text import parse_json
 
+from .languages import known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
 from .subword_sampling import Segmenter
 from .tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
@@ -99,8 +100,7 @@ class SentencePieceTokenizer(Tokenizer):
             return self.languages.get(language)
         if not self.languages:
             raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
-        hint = nearest(str(language), self.languages)
-        raise UserError(f'target_language={language!r}: expected one of {", ".join(self.languages)}.{hint}')
+        return self.languages[known_language('target_language', language, self.languages)]
 
     def default_language(self, language: str) -> str | None:
         return language if self.languages else None

@@ -37,8 +37,9 @@ def test_special_ids_and_languages(tokenizer: MarianTokenizer) -> None:
     assert tokenizer.languages == {'deu': 2, 'fra': 3}
     assert tokenizer.encode(['>>fra<< one']) == [[3, *tokenizer.encode(['one'])[0]]]
     assert tokenizer.encode(['one'], target_language='fra') == tokenizer.encode(['>>fra<< one'])
-    with pytest.raises(UserError, match=r"target_language='fr': expected one of deu, fra\. Did you mean fra\?"):
-        tokenizer.encode(['one'], target_language='fr')
+    assert tokenizer.encode(['one'], target_language='French') == tokenizer.encode(['>>fra<< one'])
+    with pytest.raises(UserError, match=r"target_language='frq': expected one of deu, fra\. Did you mean fra\?"):
+        tokenizer.encode(['one'], target_language='frq')
 
 
 def test_lone_surrogates_become_question_marks(tokenizer: MarianTokenizer) -> None:
