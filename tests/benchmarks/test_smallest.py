@@ -34,6 +34,7 @@ SMALLEST = {
     'data': Smallest('--pairs 500 --vocab-size 500 --rounds 1', result=('first_batch_seconds',)),
     'decode_cost': Smallest('--lengths 8 --rows 1 --beam 1', result=('milliseconds_per_token',)),
     'decode_peers': Smallest('tiny --cells 1x1 --rounds 1', result=('cells', 'skipped')),
+    'documents': Smallest('{out}', result=('format', 'missing')),
     'ends': Smallest('--pairs 1 --load 0', result=('codes',)),
     'fuzz_files': Smallest('--mutations 2 --reader run_files', result=('mutations',)),
     'fuzz_lines': Smallest('24', result=('lost_or_broken',)),
