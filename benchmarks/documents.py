@@ -11,9 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from flax_transformer.tasks.translation.documents.marked import translate_marked
+
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.formats import FORMATS, read_document
-from flax_transformer.tasks.translation.documents.marked import translate_marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LIST = Path(__file__).with_suffix('.txt')

@@ -24,7 +24,7 @@ from flax_transformer.text.tokenizer import as_text
 from .options import note, progress_bar
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.documents.marked import Marked
+    from flax_transformer.tasks.translation.inference.marked import Marked
 
 CHUNK_BYTES = 1 << 24  # a chunk ends after so many, however few its lines are
 KEPT = '. The lines written so far are kept'  # ends the message about a bad line

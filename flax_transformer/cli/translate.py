@@ -219,7 +219,8 @@ def _translate(
 
     Word alignments go to `links`; messages put `place` before a line's number.
     """
-    from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked, with_literals
+    from flax_transformer.tasks.translation.inference.literals import with_literals
+    from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
 
     counts: Counter[str] = Counter()
     terms = {}

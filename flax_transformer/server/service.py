@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
-from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
+from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 from .batcher import Batcher, Job

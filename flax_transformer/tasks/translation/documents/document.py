@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from flax_transformer.tasks.translation.inference.marked import Marked
+
 from . import markup
-from .marked import Marked
 from .markup import Part
 
 # Tags of messages and subtitles, and line ends.

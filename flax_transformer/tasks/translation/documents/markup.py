@@ -8,8 +8,8 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from flax_transformer.common.errors import UserError
-
-from .marked import Marked, Span, ends_of, with_literals
+from flax_transformer.tasks.translation.inference.literals import with_literals
+from flax_transformer.tasks.translation.inference.marked import Marked, Span, ends_of
 
 Part = str | Marked  # kept as it stands, or translated
 

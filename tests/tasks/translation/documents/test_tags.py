@@ -9,8 +9,9 @@ from translators import Shuffling
 
 from flax_transformer import Translator
 from flax_transformer.tasks.translation.documents.document import plain_parts
-from flax_transformer.tasks.translation.documents.marked import Marked, translate_marked, with_literals
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
+from flax_transformer.tasks.translation.inference.literals import with_literals
+from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 TAG = re.compile(r'<[^<>]*>')

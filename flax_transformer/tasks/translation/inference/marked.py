@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from flax_transformer.tasks.translation.inference.result import Translation
+from .result import Translation
 
 # Most models copy these, which they see in place of literals.
 _STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLMNPRST']
@@ -20,22 +20,6 @@ _LATIN = 'A-Za-z0-9À-ɏ'
 _GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
-_NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
-_UNITS = (
-    'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|€|\\$|£|EUR|USD|GBP'
-)
-_LITERAL = re.compile(
-    rf"""
-    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses; signs that end a sentence stay outside
-    | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
-    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders in braces, perhaps after a dollar
-    | \$\$[^$]+\$\$    # formulas
-    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # placeholders of printf
-    | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
-    """,
-    re.X,
-)
 
 
 class Span(NamedTuple):
@@ -55,22 +39,6 @@ class Marked(NamedTuple):
     spans: tuple[Span, ...] = ()
     escape: Callable[[str], str] = str  # how translated text is written out
     raw: str = ''  # how the text is written in its file, with its tags; '' for `text` itself
-
-
-def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True) -> Marked:
-    """The line with spans for the texts that are named and, if `known`, for what is no language."""
-    if not known and not named:
-        return line
-    longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
-    patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
-    spans = list(line.spans)
-    for pattern in [*patterns, *[_LITERAL] * known]:
-        for match in pattern.finditer(line.text):
-            start, end = match.span()
-            # A match with a tag inside is not kept whole.
-            if all(span.end <= start or end <= span.start for span in spans):
-                spans.append(Span(start, end, 'literal', line.escape(match[0])))
-    return line._replace(spans=tuple(sorted(spans, key=itemgetter(0, 1))))
 
 
 def translate_marked(
