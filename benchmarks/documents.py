@@ -11,10 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from flax_transformer.tasks.translation.documents.marked import translate_marked
-
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.formats import FORMATS, read_document
+from flax_transformer.tasks.translation.inference.marked import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LIST = Path(__file__).with_suffix('.txt')
@@ -70,7 +69,7 @@ def outcome_of(path: Path) -> tuple[str, str, str]:
         document = read_document(before, form, path.name)
     except UserError as error:
         return form, 'refused', str(error)
-    texts = [translation.text for translation in translate_marked(identity, document.lines)]
+    texts = [translation.text for translation in translate_aside(identity, document.lines)]
     why = difference(before, document.with_texts(texts).encode())
     return form, 'changed' if why else 'identical', why
 

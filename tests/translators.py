@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.marked import Marked, translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
 
@@ -15,9 +16,10 @@ class Shuffling:
         self.decoding, self._random, self._changes = DecodingConfig(), random.Random(seed), changes
         self.asked: list[str] = []
 
-    def __call__(
-        self, lines: Sequence[str], *, glossary: Any = None, alignment: bool = False, **_: Any
-    ) -> list[Translation]:
+    def __call__(self, lines: Sequence[str | Marked], **options: Any) -> list[Translation]:
+        return translate_aside(self._translated, lines, **options)
+
+    def _translated(self, lines: Sequence[str], *, alignment: bool, **_: Any) -> list[Translation]:
         self.asked += lines
         return [self._translate(line, alignment) for line in lines]
 

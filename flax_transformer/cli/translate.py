@@ -220,7 +220,7 @@ def _translate(
     Word alignments go to `links`; messages put `place` before a line's number.
     """
     from flax_transformer.tasks.translation.inference.literals import with_literals
-    from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
+    from flax_transformer.tasks.translation.inference.marked import Marked
 
     counts: Counter[str] = Counter()
     terms = {}
@@ -233,13 +233,12 @@ def _translate(
         prefixes = [record.prefix for record in records]
         required = [record.required for record in records]
         wanted = {**terms, 'required': required} if any(required) else terms
-        texts = [
-            record.marked or with_literals(Marked(record.text), record.protect, known=options.protect)
-            for record in records
-        ]
+        texts = [record.marked or record.text for record in records]
+        for i, record in enumerate(records):
+            if record.protect or (options.protect and not record.marked):
+                texts[i] = with_literals(Marked(record.text), record.protect, known=options.protect)
         try:
-            translations = translate_marked(
-                translator,
+            translations = translator(
                 texts,
                 prefixes=prefixes if any(prefixes) else None,
                 **wanted,

@@ -14,7 +14,7 @@ from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import bucket
-from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
+from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 from .batcher import Batcher, Job
@@ -114,7 +114,7 @@ class Service:
         jobs = []
         for lines, (direction, _) in zip(lines_of, directions, strict=True):
             translator = direction.every if alternatives else direction.best
-            call = partial(translate_marked, translator, glossary=glossary, alignment=alignment)
+            call = partial(translator, glossary=glossary, alignment=alignment)
             jobs += self._jobs(direction, lines, call, (translator, glossary, alignment))
         done = iter(await self._run(request, jobs, sum(map(len, texts))))
         replies = []

@@ -41,19 +41,25 @@ class Marked(NamedTuple):
     raw: str = ''  # how the text is written in its file, with its tags; '' for `text` itself
 
 
-def translate_marked(
-    translator: Any, lines: Sequence[Marked], *, alignment: bool = False, **options: Any
+def translate_aside(
+    translate: Callable[..., list[Translation]],
+    lines: Sequence[str | bytes | Marked],
+    *,
+    alignment: bool = False,
+    **options: Any,
 ) -> list[Translation]:
-    """A translation of each text, by a Translator; its `text` has every span once, tags well nested.
+    """What `translate(lines, **options)` makes of the lines; `text` of a marked one has every span once, well nested.
 
     The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
     stand-in once, the text is translated without its literals. A text with tags has its best translation only.
-    `options` are those of the translator's call.
     """
-    options['alignment'] = alignment or any(line.spans for line in lines)
-    texts = [_Aside(line, _STAND_INS) for line in lines]
-    translations = translator([text.asked for text in texts], **options)
-    failed = [i for i, translation in enumerate(translations) if not texts[i].is_in(translation)]
+    texts = {i: _Aside(line, _STAND_INS) for i, line in enumerate(lines) if isinstance(line, Marked)}
+    if not texts:
+        return translate(lines, alignment=alignment, **options)
+    options['alignment'] = alignment or any(lines[i].spans for i in texts)
+    asked = [texts[i].asked if i in texts else line for i, line in enumerate(lines)]
+    translations = translate(asked, **options)
+    failed = [i for i, text in texts.items() if not text.is_in(translations[i])]
     if failed:
         for i in failed:
             texts[i] = _Aside(lines[i], ())
@@ -61,14 +67,16 @@ def translate_marked(
             if options.get(name):
                 options[name] = [options[name][i] for i in failed]
         options['progress'] = None  # they are counted already
-        for i, translation in zip(failed, translator([texts[i].asked for i in failed], **options), strict=True):
+        for i, translation in zip(failed, translate([texts[i].asked for i in failed], **options), strict=True):
             translations[i] = translation
-    for i, (line, text, translation) in enumerate(zip(lines, texts, translations, strict=True)):
-        if line.spans or line.raw or line.escape is not str:
+    for i, text in texts.items():
+        translation = translations[i]
+        if lines[i].spans or lines[i].raw or lines[i].escape is not str:
             ranked = [] if text.tags else [other for other in translation.n_best if text.is_in(other)]
             n_best = tuple(replace(other, text=text.put_back(other)) for other in ranked)
-            translation = replace(translation, text=text.put_back(translation), n_best=n_best)
-        translations[i] = translation if alignment else replace(translation, alignment=None)
+            translations[i] = replace(translation, text=text.put_back(translation), n_best=n_best)
+    if not alignment:
+        translations[:] = [replace(translation, alignment=None) for translation in translations]
     return translations
 
 

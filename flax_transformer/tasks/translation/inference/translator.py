@@ -28,6 +28,7 @@ from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .batch_runner import Runner
 from .lines import Line, split_into_parts
+from .marked import Marked, translate_aside
 from .programs import Programs
 from .quality import Calibration
 from .result import Translation, Translations, align_ids, best_of_each, joined_lines, make_translation, text_of
@@ -200,14 +201,14 @@ class Translator(Streams):
         return self.programs.translate_ids
 
     @overload
-    def __call__(self, lines: str | bytes, **options: Any) -> Translation: ...
+    def __call__(self, lines: str | bytes | Marked, **options: Any) -> Translation: ...
 
     @overload
-    def __call__(self, lines: Sequence[str | bytes], **options: Any) -> Translations: ...
+    def __call__(self, lines: Sequence[str | bytes | Marked], **options: Any) -> Translations: ...
 
     def __call__(
         self,
-        lines: str | bytes | Sequence[str | bytes],
+        lines: str | bytes | Marked | Sequence[str | bytes | Marked],
         *,
         prefixes: str | Sequence[str | bytes | None] | None = None,
         required: Sequence[Sequence[Phrase] | None] | None = None,
@@ -219,7 +220,8 @@ class Translator(Streams):
 
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
-            A single line in place of a list gives a single translation.
+            Tags and literals of a Marked line come back in place. A single line in place of a list gives a single
+            translation.
           prefixes: what each line's translation begins with, or '' or None.
           required: phrases that each line's translation must contain, or lists of alternatives; `missing` of a
             translation has those that it lacks all the same. A line with a prefix or such phrases is not split.
@@ -229,7 +231,7 @@ class Translator(Streams):
         """
         if isinstance(prefixes, str):
             prefixes = [prefixes]
-        is_single = isinstance(lines, (str, bytes))
+        is_single = isinstance(lines, (str, bytes, Marked))
         if is_single:
             lines = [lines]
             required = None if required is None else [required]
@@ -237,7 +239,21 @@ class Translator(Streams):
             if given is not None and len(given) != len(lines):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
+        wishes = {'prefixes': prefixes, 'required': required, 'glossary': glossary}
+        result = translate_aside(self._translated, lines, **wishes, alignment=alignment, progress=progress)
+        result.num_compilations = self.runner.num_compilations - before
+        return result[0] if is_single else result
 
+    def _translated(
+        self,
+        lines: Sequence[str | bytes],
+        *,
+        prefixes: Sequence[str | bytes | None] | None,
+        required: Sequence[Sequence[Phrase] | None] | None,
+        glossary: Glossary | None,
+        alignment: bool,
+        progress: Callable[[int], None] | None,
+    ) -> Translations:
         split = [self._split(line) for line in lines]
         for wishes in (prefixes, required):
             if wishes is not None:
@@ -252,9 +268,7 @@ class Translator(Streams):
         self.programs.check_lengths('line', [line.text for line in split], longest)
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
-        result = joined_lines(split, self._judged(translations, sources), sources)
-        result.num_compilations = self.runner.num_compilations - before
-        return result[0] if is_single else result
+        return joined_lines(split, self._judged(translations, sources), sources)
 
     def _split(self, line: str | bytes) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None

@@ -11,7 +11,7 @@ from flax_transformer import Translator
 from flax_transformer.tasks.translation.documents.document import plain_parts
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
 from flax_transformer.tasks.translation.inference.literals import with_literals
-from flax_transformer.tasks.translation.inference.marked import Marked, translate_marked
+from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 TAG = re.compile(r'<[^<>]*>')
@@ -63,7 +63,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         for split in (split_html, split_xml):
             parts = split(text)
             lines = [part for part in parts if isinstance(part, Marked)]
-            done = iter(translate_marked(translator, lines))
+            done = iter(translator(lines))
             out = ''.join(next(done).text if isinstance(part, Marked) else part for part in parts)
             check_tags(text, out)
 
@@ -89,7 +89,7 @@ def test_spans_go_where_their_words_went(source: str, target: str, links: str, e
             return Translation(target, -1.0, -1.0, 1, alignment=pairs)
 
     (line,) = (part for part in split_html(source) if isinstance(part, Marked))
-    (found,) = translate_marked(Fixed(), [line])
+    (found,) = Fixed()([line])
     assert found.text == expected
     assert found.alignment is None
 
@@ -105,7 +105,7 @@ def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without
     translator = Translator.from_run(copy_run, beam_width=4)
     texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
     lines = [part for text in texts for part in plain_parts(text) if isinstance(part, Marked)]
-    found = translate_marked(translator, lines)
+    found = translator(lines)
     assert found[1].tokens == translator('d e').tokens
     assert [found[0].text.count(literal) for literal in ('{x}', '{y}')] == [1, 1]
     assert found[2].text == '{x}'
