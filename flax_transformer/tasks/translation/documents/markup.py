@@ -4,6 +4,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -26,14 +27,18 @@ _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'
 # An unclosed comment or section runs to the end, as in browsers.
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
-    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
+    | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*+)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
     | &\#?(?:\w[\w.-]*;|\w+)
 """
 _XML = re.compile(_MARKUP, re.S | re.X)
 _HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
-KEPT = re.compile(r'\stranslate=["\']?no\b|\sclass=(["\']?)[^"\'>]*\bnotranslate\b', re.I)
+# Each value is looked through once, up to its own end: a tag may have thousands.
+KEPT = re.compile(
+    r"""\stranslate=["']?no\b|\sclass=(?:"[^">]*?|'[^'>]*?|[^\s"'>]*?)\bnotranslate\b""",
+    re.I,
+)
 
 
 class Token(NamedTuple):
@@ -87,17 +92,19 @@ def split_tokens(
     sentence: list[Token] = []
     number = 0
     ends = ends_of(tokens)
+    have_words = (token.kind == 'text' and re.search(r'\w', token.value) is not None for token in tokens)
+    words_before = list(accumulate(have_words, initial=0))
     while number < len(tokens):
         token = tokens[number]
         splits = is_split[number]
         end = ends.get(number)
         number += 1
         if end:
-            inner = tokens[number - 1 : end]
             stays = token.name in ignored or KEPT.search(token.raw)
             # A link on a sign, or an anchor, is no text.
-            is_blank = not splits and not any(part.kind == 'text' and re.search(r'\w', part.value) for part in inner)
+            is_blank = not splits and words_before[end] == words_before[number]
             if stays or is_blank:
+                inner = tokens[number - 1 : end]
                 token = Token('literal' if stays else 'void', ''.join(part.raw for part in inner), token.name)
                 number = end
         if splits:

@@ -1,6 +1,7 @@
 """What is no language within a text: addresses, placeholders of programs, numbers with units, what a caller names."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 
@@ -17,7 +18,7 @@ _LITERAL = re.compile(
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders in braces, perhaps after a dollar
     | \$\$[^$]+\$\$    # formulas
-    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # placeholders of printf
+    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*+\d*+(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # printf
     | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
     """,
     re.X,
@@ -32,9 +33,13 @@ def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True
     patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
     spans = list(line.spans)
     for pattern in [*patterns, *[_LITERAL] * known]:
+        ends = [span.end for span in spans]
+        matches = []
         for match in pattern.finditer(line.text):
             start, end = match.span()
+            after = bisect_right(ends, start)
             # A match with a tag inside is not kept whole.
-            if all(span.end <= start or end <= span.start for span in spans):
-                spans.append(Span(start, end, 'literal', line.escape(match[0])))
-    return line._replace(spans=tuple(sorted(spans, key=itemgetter(0, 1))))
+            if after == len(spans) or end <= spans[after].start:
+                matches.append(Span(start, end, 'literal', line.escape(match[0])))
+        spans = sorted([*spans, *matches], key=itemgetter(0, 1))
+    return line._replace(spans=tuple(spans))
