@@ -1,6 +1,7 @@
 """What the training loop needs, without a model: a trainer whose steps take no time, batches that are numbers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ class CountingTrainer:
         self.config = EngineConfig(OptimizerConfig(), LoopConfig(**training), ParallelConfig())
         self.task, self.stop, self.stop_at = PointTask(), stop or Stop(), stop_at
         self.learning_rate = lambda step: 0.0
+        self.steps: list[int] = []  # those that the clock decided, in order
+
+    def set_steps(self, steps: int) -> None:
+        self.steps.append(steps)
+        self.config = replace(self.config, training=replace(self.config.training, steps=steps))
 
     def step(self, state: TrainState, batch: Any) -> tuple[TrainState, dict[str, Any]]:
         if state.step + 1 == self.stop_at:
@@ -86,5 +92,10 @@ def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settin
     """The state after a loop from step `first` on, with the progress that was saved there."""
     progress = Progress(trainer.config.training, saved[first][1] if first else None)
     settings = {'reporter': NoReporter(), 'stop': trainer.stop, 'validate': None} | settings
-    settings |= {'save': saved, 'data': Places(), 'profiler': Profiler(Path(), 0, 1, print)}
+    settings |= {
+        'note_steps': lambda steps: None,
+        'save': saved,
+        'data': Places(),
+        'profiler': Profiler(Path(), 0, 1, print),
+    }
     return Loop(trainer, Numbers(first), progress, **settings).run(TrainState(first, None, None, None))

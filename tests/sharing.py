@@ -37,6 +37,7 @@ def share_trainers() -> None:
         key = (
             *(kind, kind.loss, kind.counts, kind.slots_per_row, kind.update),
             *(repr(parts), config.engine.fitted_optimizer, steps, tuple(chosen.devices)),
+            config.training.minutes > 0,
             *(jax.config.jax_enable_x64, jax.config.jax_numpy_dtype_promotion),
         )
         if key not in made:

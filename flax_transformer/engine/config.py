@@ -14,8 +14,9 @@ class LoopConfig:
 
     steps: int = setting(100_000, 'resumable', kw_only=False)  # updates in total, including those of earlier starts
     epochs: float = setting(0.0, 'resumable')  # passes over the data, instead of steps; 0: use steps
-    # Time to train in, instead of steps; measured on the devices where training begins. 0: use steps.
+    # Time to train in, instead of steps, from the end of the first one on; as many as fit, by the clock. 0: use steps.
     minutes: float = setting(0.0, 'resumable')
+    max_steps: int = setting(0, 'resumable')  # with minutes, the most steps; 0: as many as fit
     log_every: int = setting(50, 'resumable', 'cosmetic')  # steps
     evaluate_every: int = setting(1000, 'resumable')  # steps between evaluations on the validation sets
     checkpoint_every: int = setting(1000, 'resumable', 'cosmetic')  # steps; the last step is always saved
@@ -44,12 +45,14 @@ class LoopConfig:
             1 <= self.average_last <= self.keep_last,
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints kept',
         )
-        check_range(self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes', least=0)
+        check_range(self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes', 'max_steps', least=0)
         check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
 
     @property
     def length_unit(self) -> str:
         """The field that decides how long training lasts."""
+        if self.minutes and self.steps == self.max_steps:
+            return 'max_steps'
         return next((name for name in ('epochs', 'minutes') if getattr(self, name)), 'steps')
 
 

@@ -1,50 +1,43 @@
-"""Steps that make `training.epochs` passes over the data, or take `training.minutes` on these devices."""
+"""Steps that make `training.epochs` passes over the data, or that a training of `training.minutes` begins with."""
 
 import contextlib
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flax_transformer.common.errors import UserError
 
+from .clock import FIRST_LOOK
 from .config import TaskConfig
 from .runs.finished import steps_of
 from .runs.run_directory import RunDirectory
 
-if TYPE_CHECKING:
-    from .trainer import Trainer
-
-_MEASURED = 5  # steps
 _FEWEST = 20  # batches that are counted
 
 
 def as_begun(config: TaskConfig, run: RunDirectory) -> tuple[TaskConfig, bool]:
-    """The config with the steps that its run has been given; and whether steps are to be fitted now."""
-    asked = config.training.epochs, config.training.minutes
-    if any(asked) and run.exists() and steps_of(run.checkpoints):
+    """The config with the steps that its run has been given; and whether steps are to be fitted to epochs now."""
+    training = config.training
+    if not training.epochs and not training.minutes:
+        return config, False
+    done = max(steps_of(run.checkpoints), default=0)
+    if run.exists() and done:
         known = run.read_config().training
-        if (known.epochs, known.minutes) == asked:
+        if all(getattr(known, name) == getattr(training, name) for name in ('epochs', 'minutes', 'max_steps')):
             return _with_steps(config, known.steps), False
-    return config, any(asked)
+    if training.epochs:
+        return config, True
+    planned = max(training.steps, done + FIRST_LOOK)  # the clock changes them
+    return _with_steps(config, min(planned, training.max_steps or planned)), False
 
 
-def fitted(
-    config: TaskConfig, trainer: 'Trainer', data: Any, validate: Callable[..., Any] | None, *, began: float
-) -> TaskConfig:
-    """The config with steps for its epochs or minutes, these counted from `began`, by time.perf_counter."""
+def fitted(config: TaskConfig, data: Any) -> TaskConfig:
+    """The config with the steps that make its epochs."""
     from .devices import multihost
 
-    if config.training.epochs:
-        steps = config.training.epochs / _epochs_per_step(data)
-    else:
-        steps = _steps_in(60 * config.training.minutes, trainer, data, validate, began)
-    steps = int(multihost.broadcast('the number of steps', str(max(round(steps), 1))))
-    multihost.say(
-        f'{steps:,} step{"s" * (steps != 1)} fit training.{config.training.length_unit}'
-        + ('' if steps > 1 or config.training.epochs else ': getting ready took the time; give more')
-    )
+    counted = config.training.epochs / _epochs_per_step(data)
+    steps = int(multihost.broadcast('the number of steps', str(max(round(counted), 1))))
+    multihost.say(f'{steps:,} step{"s" * (steps != 1)} fit training.epochs')
     return _with_steps(config, steps)
 
 
@@ -61,34 +54,3 @@ def _epochs_per_step(data: Any) -> float:
                 raise UserError(f'training.epochs: {data.name} has no end to count by; expected training.steps')
             if passes and number >= _FEWEST:
                 return passes / number
-
-
-def _steps_in(seconds: float, trainer: 'Trainer', data: Any, validate: Any, began: float) -> float:
-    """Measures a few steps and two evaluations; the first of each compiles, as the first step of training will."""
-    import jax
-
-    from .monitor.reporter import NoReporter
-
-    def timed(run: Callable[..., Any], *arguments: Any) -> float:
-        start = time.perf_counter()
-        jax.block_until_ready(run(*arguments))
-        return time.perf_counter() - start
-
-    state = trainer.init_state()
-    batches = iter(data)
-
-    def step() -> Any:
-        nonlocal state
-        state, sums = trainer.step(state, next(batches))
-        return sums
-
-    with contextlib.closing(batches):
-        compiling, *steps = [timed(step) for _ in range(1 + _MEASURED)]
-    evaluation = 0.0
-    if validate:
-        for number in (-2, -1):  # processes share the scores of each step once
-            evaluation = timed(validate, state._replace(step=number), NoReporter())
-
-    left = seconds - (time.perf_counter() - began) - compiling
-    usual = sorted(steps)[_MEASURED // 2] + evaluation / trainer.config.training.evaluate_every
-    return (left - evaluation) / usual  # there is one after the last step, too

@@ -1,7 +1,6 @@
 """One start of training, by a recipe: from a config to the last step of its run."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -53,7 +52,6 @@ def launch(
 
     `peak_flops` are one device's FLOP/s by its kind and the dtype; None: unknown.
     """
-    began = time.perf_counter()
     run = recipe.run(workdir)
     config, needs_fit = fit.as_begun(config, run)
     run.check(config)
@@ -77,8 +75,7 @@ def launch(
             batches = training.batches(config, prepared, trainer)
             validate = training.validation(config, prepared, trainer)
             if needs_fit:
-                use_compilation_cache()
-                config = fit.fitted(config, trainer, batches, validate, began=began)
+                config = fit.fitted(config, batches)
                 if multihost.is_first() and trained < config.training.steps:
                     run.open(config)
                 trainer.reschedule(config.engine)
@@ -96,6 +93,7 @@ def launch(
             initial_params=their_params.pop if start else partial(training.initial_params, config, prepared),
             peak_flops=peak_flops,
             before=before.engine,
+            note_steps=partial(_note_steps, run, config),
         )
         if multihost.count() == 1:
             training.finish(run, config, prepared)
@@ -161,6 +159,7 @@ def run_session(
     initial_params: Callable[[], Params | None],
     peak_flops: Callable[[str, str], float | None],
     before: EngineConfig,
+    note_steps: Callable[[int], None],
 ) -> None:
     """Trains from the newest checkpoint, or from the beginning, to the last step; `before` is the config so far.
 
@@ -187,7 +186,10 @@ def run_session(
                 batches.set_state(position['batches'])
 
         step = int(state.step)
-        progress = Progress(config, position.get('progress', {}))
+        progress = Progress(config, position.get('progress', {}), step=step)
+        if progress.clock is not None:  # a killed run may have decided more than its checkpoint knows
+            trainer.set_steps(progress.clock.steps)
+            config = trainer.config.training
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)
@@ -209,6 +211,7 @@ def run_session(
                 validate=validate and (lambda state: validate(state, reporter)),
                 stop=stop,
                 profiler=profiler,
+                note_steps=note_steps,
             ).run(state)
             checkpoints.wait()
     except non_finite.NotFinite as failure:
@@ -216,6 +219,12 @@ def run_session(
     finally:
         batches.close()
         checkpoints.close()
+
+
+def _note_steps(run: RunDirectory, config: TaskConfig, steps: int) -> None:
+    """Writes the steps that fit into training.minutes into the run, where process 0 does."""
+    if multihost.is_first():
+        run.write_config(replace(config, training=replace(config.training, steps=steps)))
 
 
 def _preparing() -> contextlib.AbstractContextManager[None]:

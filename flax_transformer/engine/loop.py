@@ -1,6 +1,7 @@
 """The loop around the step: metrics, evaluations, checkpoints, skipped steps and requests to stop."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import jax
 from flax_transformer.common.errors import Interrupted, UserError
 
 from .batches import Data
+from .config import LoopConfig
 from .monitor.progress import Progress, checkpoint_metrics
 from .monitor.reporter import Reporter
 from .non_finite import NotFinite
@@ -76,9 +78,9 @@ class Loop:
     validate: Callable[[TrainState], Scores] | None  # what is cut short is validated again at the next start
     stop: Stop
     profiler: Profiler
+    note_steps: Callable[[int], None]  # writes another number of steps into the run
 
     def __post_init__(self) -> None:
-        self._config = self.trainer.config.training
         self._window = self.progress.window
         self._early_stopping = self.progress.early_stopping
         self._is_compiled = False
@@ -94,12 +96,15 @@ class Loop:
         if self.progress.owes_evaluation:
             scores = self._validate(state, first)
             self._save_evaluated(state, first, scores)  # replaces the checkpoint without them
-        for step in range(first + 1, self._config.steps + 1):
-            if self._early_stopping.is_over:
+        for step in itertools.count(first + 1):
+            if step > self._config.steps or self._early_stopping.is_over:
                 break
             state = self._train(state, step)
+            is_changed = self._look_at_clock(step)
             is_evaluated = self._is_due(step, self._config.evaluate_every)
             is_saved = self._is_due(step, self._config.checkpoint_every) or bool(self.stop.after(step))
+            # What the clock decided must not be decided otherwise when a killed run goes on from an earlier checkpoint.
+            is_saved = is_saved or (is_changed and (first > 0 or step > self._config.checkpoint_every))
             self._report(state, step, is_interrupted=is_evaluated or is_saved)
             scores = self._validate(state, step) if is_evaluated else {}
             if is_saved or self._early_stopping.is_over:
@@ -107,6 +112,23 @@ class Loop:
             if is_saved and self.stop.after(step) and step < self._config.steps:
                 raise self._stopped(step)
         return state
+
+    @property
+    def _config(self) -> LoopConfig:
+        return self.trainer.config.training
+
+    def _look_at_clock(self, step: int) -> bool:
+        """Whether the number of steps has changed to what fits into training.minutes."""
+        clock = self.progress.clock
+        message = clock and clock.look(step)
+        if message is None:
+            return False
+        self.trainer.set_steps(clock.steps)
+        self.reporter.set_steps(clock.steps)
+        self.note_steps(clock.steps)
+        if message:
+            self.reporter.say(message)
+        return True
 
     def _is_due(self, step: int, every: int) -> bool:
         return step % every == 0 or step == self._config.steps
@@ -124,6 +146,8 @@ class Loop:
         self.profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self.trainer.step(state, batch)
+        if is_first and self.progress.clock:
+            self.progress.clock.begin(step)
         self.profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
@@ -170,7 +194,10 @@ class Loop:
 
         self.reporter.phase('evaluating')
         began = time.perf_counter()
-        with self._window.pause():
+        with (
+            self._window.pause(),
+            self.progress.clock.evaluating() if self.progress.clock else contextlib.nullcontext(),
+        ):
             try:
                 # Several processes evaluate together: none may leave alone.
                 with self.stop.deferred(self.stop.shared is not None):

@@ -31,13 +31,14 @@ _AFTER_WARMUP = {
 }
 
 
-def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Schedule:
+def make_schedule(config: OptimizerConfig, *, d_model: int, steps: Any, warmup: Any = None) -> Schedule:
     """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine reach 0 at `steps`.
 
-    inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step warmup_steps.
+    inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step `warmup` (None: warmup_steps).
+    Both numbers may be traced.
     """
     peak = config.learning_rate
-    warmup = config.warmup_steps
+    warmup = config.warmup_steps if warmup is None else warmup
     end = config.schedule_steps or steps
     if config.schedule == 'noam':
         return noam(d_model, warmup, peak)
@@ -46,8 +47,8 @@ def make_schedule(config: OptimizerConfig, *, d_model: int, steps: int) -> Sched
 
     def rate(step: jax.Array) -> jax.Array:
         step = jnp.asarray(step, jnp.float32)
-        done = jnp.clip((step - warmup) / max(end - warmup, 1), 0.0, 1.0)
-        return peak * jnp.where(step < warmup, step / max(warmup, 1), _AFTER_WARMUP[config.schedule](done))
+        done = jnp.clip((step - warmup) / jnp.maximum(end - warmup, 1), 0.0, 1.0)
+        return peak * jnp.where(step < warmup, step / jnp.maximum(warmup, 1), _AFTER_WARMUP[config.schedule](done))
 
     return rate
 

@@ -1,11 +1,13 @@
 """A task's compiled steps on its devices."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flax_transformer.common.errors import UserError
 
@@ -108,13 +110,22 @@ class Trainer:
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
 
     def _make_optimizer(self) -> None:
-        task = self.task
-        optimizer = self.config.fitted_optimizer
-        self.learning_rate = make_schedule(optimizer, d_model=task.d_model, steps=self.config.training.steps)
-        if task.update is None:
-            self.tx = make_optimizer(optimizer, self.learning_rate, is_frozen=self.is_frozen)
-        else:
-            self.tx = OwnUpdate(task, self.config, self.learning_rate)
+        self._set_learning_rate()
+        self.tx = self._optimizer_for(self.learning_rate)
+
+    def _set_learning_rate(self) -> None:
+        steps = self.config.training.steps
+        self.learning_rate = make_schedule(self.config.fitted_optimizer, d_model=self.task.d_model, steps=steps)
+
+    def _optimizer_for(self, rate: Schedule) -> Any:
+        if self.task.update is None:
+            return make_optimizer(self.config.fitted_optimizer, rate, is_frozen=self.is_frozen)
+        return OwnUpdate(self.task, self.config, rate)
+
+    def set_steps(self, steps: int) -> None:
+        """Changes the steps in all of a training by the clock, whose step takes them: nothing is compiled again."""
+        self.config = replace(self.config, training=replace(self.config.training, steps=steps))
+        self._set_learning_rate()
 
     def reschedule(self, config: EngineConfig) -> None:
         """Takes a config with another number of steps; only the train step, which has the learning rate, changes."""
@@ -127,18 +138,28 @@ class Trainer:
             self._compile_step()
 
     def _compile_step(self) -> None:
-        if isinstance(self.tx, OwnUpdate):
-            step = self.tx.step
-        else:
-            step = partial(
-                train_step,
-                **self._common,
-                tx=self.tx,
-                ema_decay=self.config.optimizer.ema_decay,
-                is_frozen=self.is_frozen,
-            )
+        step = self._timed_step if self.config.training.minutes else self._step_with(self.tx)
         result = (self.shardings, self.devices.replicated)
         self.compiled_step = self.devices.compile(step, state=self.shardings, result=result, donate_state=True)
+
+    def _step_with(self, tx: Any) -> Callable:
+        if isinstance(tx, OwnUpdate):
+            return tx.step
+        ema_decay = self.config.optimizer.ema_decay
+        return partial(train_step, **self._common, tx=tx, ema_decay=ema_decay, is_frozen=self.is_frozen)
+
+    def _timed_step(self, state: TrainState, batch: Batch, key_and_steps: Any, **axis: Any) -> tuple[TrainState, Sums]:
+        """A step of a training whose length may still change."""
+        key, steps = key_and_steps
+        optimizer = self.config.optimizer
+        warmup = jnp.minimum(optimizer.warmup_steps, jnp.maximum(steps // 10, 1))  # as `fitted_optimizer` has it
+        rate = make_schedule(optimizer, d_model=self.task.d_model, steps=steps, warmup=warmup)
+        return self._step_with(self._optimizer_for(rate))(state, batch, key, **axis)
+
+    def _with_steps(self, key: Any) -> Any:
+        """What the step takes besides state and batch."""
+        training = self.config.training
+        return (key, np.int32(training.steps)) if training.minutes else key
 
     def _fresh_state(self, params: Params = None) -> TrainState:
         key = jax.random.key(self.config.seed)
@@ -156,7 +177,7 @@ class Trainer:
 
         With several processes, each passes its own rows of the batch (`Devices.own_rows`).
         """
-        return self.compiled_step(state, self._split(batch), self._key)
+        return self.compiled_step(state, self._split(batch), self._with_steps(self._key))
 
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Params, Sums]:
         """The gradients that `step` would compute from the same state and batch, and its sums."""
@@ -187,7 +208,8 @@ class Trainer:
         batch = self.task.batch_shapes()
         if batch is None:
             raise UserError(f'{type(self.task).__name__} has no batch_shapes, needed to compile its step ahead')
-        return self.compiled_step.lower(self.shapes, batch, jax.eval_shape(lambda: jax.random.key(0)))
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        return self.compiled_step.lower(self.shapes, batch, self._with_steps(key))
 
 
 def add_up(sums_of_batches: Iterable[Sums]) -> dict[str, float]:

@@ -1,11 +1,8 @@
 """Steps that fit epochs or minutes, and what is said after training."""
 
-import itertools
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -46,21 +43,6 @@ def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, ca
     assert steps_of(run.checkpoints)[-1] == 30
     train(replace(config, training=replace(config.training, epochs=0.0, steps=5)), run.path)
     assert run.read_config().training.steps == 30
-
-
-def test_minutes_decide_the_steps_and_warm_up_is_a_tenth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = itertools.count(time.perf_counter())  # what is measured takes one
-    monkeypatch.setattr(fit, 'time', SimpleNamespace(perf_counter=lambda: next(seconds)))
-    config, slow = CircleConfig(), replace(CircleConfig().optimizer, warmup_steps=10**6)
-    config = replace(config, training=replace(config.training, minutes=1.0), optimizer=slow)
-    evaluated: list[int] = []
-    validate = lambda state, _: evaluated.append(int(state.step)) or {'loss': 1.0}
-    run = train_circle(tmp_path / 'run', config, validate)
-    assert len({*evaluated}) == len(evaluated)  # processes share scores by step, each once
-    config = run.read_config()
-    assert steps_of(run.checkpoints)[-1] == config.training.steps
-    assert config.training.steps in (40, 41)  # 17 of 60 seconds have passed, and each evaluation takes one
-    assert config.engine.fitted_optimizer.warmup_steps == max(config.training.steps // 10, 1)
 
 
 def test_what_is_fitted_is_made_once_and_learns_as_if_its_steps_were_given(tmp_path: Path) -> None:

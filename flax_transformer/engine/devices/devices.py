@@ -166,7 +166,10 @@ class Devices:
         return jax.tree.map(put, batch)
 
     def compile(self, step: Callable, *, state: Any = None, result: Any = None, donate_state: bool = False) -> Callable:
-        """`step(state, batch, key)` over all devices; `state` and `result` are shardings, None: whole copies."""
+        """`step(state, batch, rest)` over all devices; `state` and `result` are shardings, None: whole copies.
+
+        Every device has the whole of `rest`, a key or a tree of arrays.
+        """
         step = jax.numpy_dtype_promotion('standard')(step)  # optax multiplies integers by floats
         settings = {
             'in_shardings': (self.replicated if state is None else state, self.by_rows, self.replicated),

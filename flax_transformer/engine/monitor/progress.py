@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import InitVar, asdict, dataclass, field
 from typing import Any
 
+from flax_transformer.engine.clock import Clock
 from flax_transformer.engine.config import LoopConfig
 
 
@@ -190,15 +191,19 @@ def describe_spike(step: int, spike: dict[str, float]) -> str:
 
 
 class Progress:
-    """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short."""
+    """Metrics since the last report, the best evaluation, running means; and whether an evaluation was cut short.
 
-    def __init__(self, config: LoopConfig, saved: dict[str, Any] | None = None) -> None:
-        """Continues from what `to_json` returned, if given."""
+    With training.minutes, also how much of them has passed.
+    """
+
+    def __init__(self, config: LoopConfig, saved: dict[str, Any] | None = None, *, step: int = 0) -> None:
+        """Continues after `step` from what `to_json` returned, if given."""
         saved = saved or {}
         self.window = MetricWindow(**saved.get('window', {}))
         self.early_stopping = EarlyStopping(config.best_by, config.patience, saved.get('improvement'))
         self.spikes = LossSpikes(config.spike_deviations, config.smoothing_steps, **saved.get('spikes', {}))
         self.owes_evaluation = bool(saved.get('evaluate'))
+        self.clock = Clock(config, saved.get('clock'), step) if config.minutes else None
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -207,4 +212,6 @@ class Progress:
             'improvement': self.early_stopping.state(),
             'spikes': self.spikes.state(),
         }
+        if self.clock is not None:
+            parts['clock'] = self.clock.state()
         return parts | ({'evaluate': True} if self.owes_evaluation else {})

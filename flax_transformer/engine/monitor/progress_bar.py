@@ -52,6 +52,9 @@ class ProgressBar:
         if now:
             self._bar.refresh()
 
+    def set_steps(self, steps: int) -> None:
+        self._bar.total = steps
+
     def close(self) -> None:
         self._bar.close()
 
@@ -60,7 +63,7 @@ class TimeLeft:
     """The time left, by the mean of the steps so far, with what is done between them; compiling does not count."""
 
     def __init__(self, steps: int, first_step: int, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._steps = steps
+        self.steps = steps
         self._step = first_step
         self._clock = clock
         self._began: tuple[int, float] | None = None  # the first step that was dispatched, and when
@@ -78,4 +81,4 @@ class TimeLeft:
         if self._began is None or self._step == self._began[0]:
             return None
         first, since = self._began
-        return (self._clock() - since) / (self._step - first) * (self._steps - self._step)
+        return (self._clock() - since) / (self._step - first) * (self.steps - self._step)

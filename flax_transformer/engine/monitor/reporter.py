@@ -66,6 +66,12 @@ class Reporter:
         self._step = step
         self._show(now=bool(was_phase))
 
+    def set_steps(self, steps: int) -> None:
+        """Takes another number of steps in all."""
+        self._steps = steps
+        self._time_left.steps = steps
+        self._bar.set_steps(steps)
+
     def phase(self, name: str) -> None:
         """Names what is done until the next step."""
         self._time_left.phase = name
