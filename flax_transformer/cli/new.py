@@ -114,7 +114,9 @@ def _described(fitted: Candidate) -> str:
     from flax_transformer.engine.task import count_parameters
 
     size = count_parameters(make_trainer(fitted.config).shapes.params)
-    return f'{size:,} parameters, {text}: about {duration(fitted.total)} on this machine, as busy as it is now'
+    return (
+        f'{size:,} parameters, {text}: about {duration(fitted.total)} once begun, on this machine, as busy as it is now'
+    )
 
 
 def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) -> str:

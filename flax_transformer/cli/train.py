@@ -115,7 +115,7 @@ def _facts(options: TrainOptions) -> dict[str, Any]:
 
 def train_options(name: str, argv: list[str], task: str | None = None) -> TrainOptions:
     """The options that a config file sets, with the model of the run to start from, if any."""
-    config = read_config_file(name, task)
+    config = _with_length_of(argv, read_config_file(name, task))
     start = value_of('--init-from', argv)
     if start is not None:
         other = read_run_config(start)
@@ -126,6 +126,19 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
             theirs['data'] = replace(config.data, language_tags=True)
         config = replace(config, **theirs)
     return TrainOptions(config, Path('runs') / Path(name).stem, None if start is None else Path(start))
+
+
+def _with_length_of(argv: list[str], config: Any) -> Any:
+    """The config without its own length of training if an option gives one. Raises UserError if several do."""
+    lengths = ('steps', 'epochs', 'minutes')
+    given = [name for name in lengths if value_of(f'--training.{name}', argv) not in (None, '0', '0.0')]
+    if len(given) > 1:
+        raise UserError(f'got {" and ".join(f"--training.{name}" for name in given)}, expected one of them')
+    if not given or given == ['minutes']:
+        own = {'epochs': 0.0} if given else {}
+    else:
+        own = {'epochs': 0.0, 'minutes': 0.0, 'max_steps': 0}
+    return replace(config, training=replace(config.training, **own))
 
 
 _MODE = Path('/sys/kernel/mm/transparent_hugepage/enabled')

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 HELD_OUT = 1000  # examples at most
 EVALUATIONS = 10
 _LIMITED = ('training.log_every', 'training.evaluate_every', 'training.checkpoint_every', 'optimizer.warmup_steps')
-START = 45.0  # seconds of training's start: imports, tokenizing, checks, compiling
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,10 @@ class Candidate:
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
     adapted: Callable[[float], dict[str, Any]] = lambda passes: {}  # fields that depend on the passes in all
-    seconds: float | None = None  # a step's time; None: not measured
+    # What `fit` adds: a step's time, the time to train in, and the steps that more of it would not help beyond.
+    seconds: float | None = None
+    minutes: float = 0.0
+    most: int = 0
 
     @classmethod
     def like(cls, shipped: str, fields: dict[str, Any], *rest: Any, **others: Any) -> 'Candidate':
@@ -71,7 +73,8 @@ class Candidate:
         known = flat_fields(self.base)
         tenth = math.ceil(self.steps / EVALUATIONS)
         limited = {name: min(known[name], tenth) for name in _LIMITED if name in known}
-        return changed(self.base, {'training.steps': self.steps, **limited, **self.adapted(self.passes)})
+        timed = {'training.minutes': self.minutes, 'training.max_steps': self.most} if self.minutes else {}
+        return changed(self.base, {'training.steps': self.steps, **timed, **limited, **self.adapted(self.passes)})
 
     @property
     def passes(self) -> float:
@@ -80,8 +83,8 @@ class Candidate:
 
     @property
     def total(self) -> float:
-        """Seconds of training, evaluations included."""
-        return START + self.seconds * (self.steps + EVALUATIONS * self.evaluation)
+        """Seconds of training from its first step on, evaluations included."""
+        return self.seconds * (self.steps + EVALUATIONS * self.evaluation)
 
 
 # Facts about the data (the first: what is learned from what) and candidates, smallest first.
@@ -105,9 +108,10 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
         candidate = candidates[number]
         nearest = number if number in measured else max(measured)
         seconds = measured[nearest] * flops[number] / flops[nearest]
-        steps = int((time - START) / seconds - EVALUATIONS * candidate.evaluation)
+        steps = int(time / seconds - EVALUATIONS * candidate.evaluation)
         most = round(candidate.more * candidate.steps)
-        return replace(candidate, steps=min(max(steps, EVALUATIONS), most), seconds=seconds)
+        steps = min(max(steps, EVALUATIONS), most)
+        return replace(candidate, steps=steps, seconds=seconds, minutes=time / 60, most=most)
 
     def largest(time: float) -> int:
         fitting = (i for i, candidate in enumerate(candidates) if within(time, i).steps >= candidate.least_steps)

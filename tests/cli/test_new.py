@@ -119,7 +119,8 @@ def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatc
     assert (short.config.model.d_model, long.config.model.d_model) == (128, 192)
     assert 500 < short.total <= 600
     assert short.config.model.dropout_rate < long.config.model.dropout_rate == 0.3
-    assert endless.steps == 3 * made(29_000)[-1].steps
+    assert endless.steps == endless.config.training.max_steps == 3 * made(29_000)[-1].steps
+    assert (short.config.training.minutes, short.config.training.max_steps > short.steps) == (10, True)
     assert fit(made(29_000), 600, 3_600_000)[1].steps == endless.steps
 
 

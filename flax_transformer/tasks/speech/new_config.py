@@ -13,6 +13,7 @@ LEAST = 10  # recordings
 # Words are the units if there are so few of them, each so often; else characters.
 FEW_WORDS = 50
 OFTEN = 5
+SLOW = 0.4  # seconds of a recording for each word from which a frame may last 80 ms, a fifth of that
 STRING = 7  # recordings of one word in an utterance of training, at most
 FEW, MANY = 180, 1200  # seconds: two words, and the ten digits of spoken_digits
 
@@ -46,16 +47,22 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     batch = size(8, 32, 8)
     steps = size(1600, 3200, 100)
     is_small = hidden < 96
+    num_lengths = 2 if is_small else 4
+    if is_small and not is_one_word:  # recordings are about as long, and compiling takes longer than padding
+        num_lengths = 1
+    # Half as many frames to a word are learned in half of the steps, and are fewer to leave blank.
+    has_long_frames = has_few_words and not is_one_word and seconds >= SLOW * words.total()
     fields = data | {
         'features.num_mels': 40 if data['features.sample_rate'] > 8_000 else 23,
         'model.vocab_size': len(words) + 1 if has_few_words else len(set(' '.join(words))) + 2,
         'model.channels': (8, 16, 32) if is_small else (16, 32, 64),
+        'model.strides': (2, 2, 2 if has_long_frames else 1),
         'model.d_model': hidden,
         'model.hidden_size': hidden,
         'model.num_layers': 1 if is_small else 2,
         'tokenizer.algorithm': 'words' if has_few_words else 'characters',
         'data.max_seconds': most_seconds,
-        'data.num_lengths': 2 if is_small else 4,
+        'data.num_lengths': num_lengths,
         'strings.most': STRING if is_one_word else 0,
         'strings.validation': 50,
         'training.batch_size': batch,
