@@ -45,3 +45,7 @@ def __getattr__(name: str) -> 'Any':
     import importlib
 
     return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

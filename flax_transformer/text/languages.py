@@ -52,6 +52,11 @@ def usual_name(code: str, codes: Collection[str]) -> str:
         return code
 
 
+def is_language(code: str) -> bool:
+    """Whether a code has an English name here; rare languages have none."""
+    return two_letters(code) in _NAMES
+
+
 def name_of(language: str) -> str:
     """The English name of a language, with its script or country; its code if it is a rare one."""
     first, _, rest = language.replace('_', '-').partition('-')

@@ -2,12 +2,12 @@
 
 import hashlib
 import re
-from dataclasses import replace
 
+import numpy as np
 import pytest
 from conftest import ROOT
 
-from flax_transformer import Translator
+from flax_transformer import Translator, UserError
 from flax_transformer.cli.train import train_options
 from flax_transformer.engine.runs.checksums import MANIFEST
 from flax_transformer.engine.runs.run_directory import shipped_models
@@ -29,8 +29,16 @@ def test_it_translates_both_ways() -> None:
     one = translator('Tom is my brother.')
     assert one.text == 'Tom ist mein Bruder.'
     assert one.word_quality == pytest.approx((0.913, 0.902, 0.907, 0.889), abs=0.003)
-    to_english = translator.with_decoding(replace(translator.decoding, target_language='en'))
-    assert to_english('Tom ist mein Bruder.').text == 'Tom is my brother.'
+    compiled = translator.runner.num_compilations
+    for languages in ({'target_language': 'English'}, {'source_language': 'de'}):
+        assert translator('Tom ist mein Bruder.', **languages).text == 'Tom is my brother.'
+    assert translator('Das ist\tTom.', source_language='de', target_language='de').text == 'Das ist\tTom.'
+    assert translator.runner.num_compilations == compiled
+    assert repr(translator) == '<Translator: Transformer, en to de, 8,357,120 parameters, 1 x cpu>'
+    assert 'de to en' in repr(translator.into('en'))
+    np.testing.assert_array_equal(translator.encode('a line'), translator.encode(['a line']))
+    with pytest.raises(UserError, match="source_language='fr': expected one of en, de"):
+        translator('Bonjour', source_language='fr')
 
 
 def test_training_from_it_tags_sources_as_it_expects() -> None:

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.metrics import score_tokens
-from flax_transformer.text.tokenizer import Tokenizer, count_unspaced
+from flax_transformer.text.tokenizer import Tokenizer, as_text, count_unspaced
 
 from .lines import Line
 
@@ -46,6 +46,13 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+def unchanged(line: str | bytes, alignment: bool = False) -> Translation:
+    """A line as its own translation, which no model was asked for; with `alignment`, of each word with itself."""
+    text, replaced = as_text(line)
+    links = tuple((i, i) for i, _ in enumerate(text.split()))
+    return Translation(text, 0.0, 0.0, 0, replaced=replaced, alignment=links if alignment else None)
 
 
 class Translations(list[Translation]):

@@ -19,6 +19,7 @@ from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.ops.int8 import is_quantized
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -27,11 +28,21 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .batch_runner import Runner
+from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .marked import Marked, translate_aside
 from .programs import Programs
 from .quality import Calibration
-from .result import Translation, Translations, align_ids, best_of_each, joined_lines, make_translation, text_of
+from .result import (
+    Translation,
+    Translations,
+    align_ids,
+    best_of_each,
+    joined_lines,
+    make_translation,
+    text_of,
+    unchanged,
+)
 from .terms import Demands, Phrase, demands_of
 
 Model = ModelConfig | TranslationModel
@@ -65,6 +76,7 @@ class Translator(Streams):
         target_language: str | None = None,
         programs: Programs | None = None,
         calibration: Calibration | None = None,
+        pairs: Pairs = (),
     ) -> None:
         """A translator of models that are in memory.
 
@@ -76,11 +88,17 @@ class Translator(Streams):
           target_language: whose tokens BLEU counts.
           programs: compiled for the same models, tokenizer and search.
           calibration: makes the quality of translations.
+          pairs: the source and target languages that the model has learned; (): not known.
         """
-        self.decoding = decoding or DecodingConfig()
-        own = getattr(tokenizer, 'source_language', 'en')
-        self.source_language = self.decoding.source_language or source_language or own
-        self.target_language = self.decoding.target_language or target_language
+        decoding = decoding or DecodingConfig()
+        self.pairs = pairs
+        source, target = direction(pairs, decoding.source_language, decoding.target_language)
+        if pairs and target is not None:  # as a tag, if the model has tags
+            own = target if decoding.target_language else tokenizer.default_language(target)
+            decoding = replace(decoding, target_language=own if tokenizer.languages else None)
+        self.decoding = decoding
+        self.source_language = source or source_language or getattr(tokenizer, 'source_language', 'en')
+        self.target_language = target or target_language
         self.tokenizer = tokenizer.reading(self.source_language)
         self.tokenizer.tag_id(self.decoding.target_language)  # refuses an unknown language now
         self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
@@ -112,7 +130,8 @@ class Translator(Streams):
         config, params, tokenizer = runs[0]
         data = config.data
         settings = config.decoding
-        if settings.target_language is None:
+        pairs = pairs_of(data, tokenizer)
+        if settings.target_language is None and not (pairs and settings.source_language):
             settings = replace(settings, target_language=tokenizer.default_language(data.target_language))
         translator = cls(
             [run.config.model for run in runs],
@@ -123,6 +142,7 @@ class Translator(Streams):
             source_language=data.source_language,
             target_language=data.target_language,
             calibration=None if others else Calibration.read(split_reference(path)[0]),
+            pairs=pairs,
         )
         del runs, params  # else they stay until the end of this function
         return translator._loaded(partial(_params_of_runs, (path, *others), step))
@@ -169,14 +189,28 @@ class Translator(Streams):
             return self._like(params, decoding, programs=self.programs)
         return self._like(params, decoding, parallel=self.programs.parallel)
 
+    def into(self, target_language: str | None, source_language: str | None = None) -> Self:
+        """The same models, search and programs for other languages; one that is None follows from the other."""
+        languages = {'target_language': target_language, 'source_language': source_language}
+        return self.with_decoding(replace(self.decoding, **languages))
+
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration')}
+        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
         other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         other._read = self._read
         is_same = params is self._params and decoding.weights == self.decoding.weights
         if is_same and (params is None or other.programs is self.programs):
             other.weights = self.weights  # once in memory
         return other
+
+    def __repr__(self) -> str:
+        """The model, its languages, the number of its parameters, and the devices."""
+        leaves = jax.tree.leaves(self.weights, is_leaf=is_quantized)
+        count = sum(leaf.values.size if is_quantized(leaf) else leaf.size for leaf in leaves)
+        devices = self.runner.devices.devices
+        models = ' and '.join(type(model).__name__ for model in self.models)
+        languages = f'{self.source_language} to {self.target_language or "the language that a line names"}'
+        return f'<Translator: {models}, {languages}, {count:,} parameters, {len(devices)} x {devices[0].platform}>'
 
     @property
     def params(self) -> Any:
@@ -215,6 +249,8 @@ class Translator(Streams):
         glossary: Glossary | None = None,
         alignment: bool = False,
         progress: Callable[[int], None] | None = None,
+        target_language: str | None = None,
+        source_language: str | None = None,
     ) -> Translation | Translations:
         """One translation for each line, in order; a blank line gives a blank one without asking the model.
 
@@ -228,7 +264,12 @@ class Translator(Streams):
           glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
+          target_language, source_language: other languages than this translator's, by the same compiled programs.
         """
+        if target_language is not None or source_language is not None:
+            other = self.into(target_language, source_language)
+            wishes = {'prefixes': prefixes, 'required': required, 'glossary': glossary, 'alignment': alignment}
+            return other(lines, **wishes, progress=progress)
         if isinstance(prefixes, str):
             prefixes = [prefixes]
         is_single = isinstance(lines, (str, bytes, Marked))
@@ -254,6 +295,8 @@ class Translator(Streams):
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> Translations:
+        if self._is_for_one_language:
+            return Translations(unchanged(line, alignment) for line in lines)
         split = [self._split(line) for line in lines]
         for wishes in (prefixes, required):
             if wishes is not None:
@@ -269,6 +312,11 @@ class Translator(Streams):
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
+
+    @property
+    def _is_for_one_language(self) -> bool:
+        same = self.source_language, self.source_language
+        return bool(self.pairs) and self.target_language == self.source_language and same not in self.pairs
 
     def _split(self, line: str | bytes) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
@@ -347,12 +395,12 @@ class Translator(Streams):
             return translations
         return [self.calibration.judged(*pair) for pair in zip(translations, map(len, sources), strict=True)]
 
-    def encode(self, lines: Sequence[str | bytes]) -> np.ndarray:
+    def encode(self, lines: str | bytes | Sequence[str | bytes]) -> np.ndarray:
         """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: a tag if the model has tags, EOS, padding.
 
         S is the bucket of the longest line; none is split. Raises BadLine for one that the model cannot read whole.
         """
-        texts = _texts(lines)
+        texts = _texts([lines] if isinstance(lines, (str, bytes)) else lines)
         ids = self._encode(texts)
         self.programs.check_lengths('line', texts, ids)
         return self.runner.padded(ids)
