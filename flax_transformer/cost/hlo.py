@@ -72,7 +72,7 @@ def read_program(text: str) -> Program:
                     sums = [old + times * new for old, new in zip(before, (1, size, sent), strict=True)]
                     exchanges[kind] = Collective(kind, *sums)
             if not is_fused and instruction.opcode not in _FREE and not instruction.opcode.endswith('-done'):
-                traffic[kind_of(instruction)] += times * _traffic(instruction, shapes)
+                traffic[kind_of(instruction)] += times * _traffic(instruction, shapes, computations)
     return Program(sorted(exchanges.values()), {kind: size for kind, size in traffic.items() if size})
 
 
@@ -204,7 +204,7 @@ def _operands(instruction: _Instruction) -> list[str]:
     return re.findall(r'%([\w.\-]+)', instruction.rest.split('), ')[0])
 
 
-def _traffic(instruction: _Instruction, shapes: dict[str, str]) -> float:
+def _traffic(instruction: _Instruction, shapes: dict[str, str], computations: dict[str, list[_Instruction]]) -> float:
     if instruction.opcode in ('dynamic-slice', 'slice', 'gather'):
         return 2 * _size(instruction.shape, main_only=True)
     if instruction.opcode == 'copy-start':  # (to, from, ...): between memories
@@ -216,7 +216,61 @@ def _traffic(instruction: _Instruction, shapes: dict[str, str]) -> float:
     read = [_size(shapes.get(name, ''), main_only=True) for name in _operands(instruction)]
     if instruction.opcode in ('dynamic-update-slice', 'scatter'):
         return 2 * sum(read[1:])
-    return sum(read) + _size(instruction.shape, main_only=True)
+    written = _size(instruction.shape, main_only=True)
+    called = _CALLED.findall(instruction.rest) if instruction.opcode == 'fusion' else []
+    if called:
+        inside = _Fusion(computations[called[0]])
+        read = [min(size, inside.read(number)) for number, size in enumerate(read)]
+        written = min(written, inside.written())
+    return sum(read) + written
+
+
+class _Fusion:
+    """What a fusion touches of its operands and its result: of what it cuts, or writes a part of, the part alone."""
+
+    def __init__(self, instructions: list[_Instruction]) -> None:
+        self._named = {instruction.name: instruction for instruction in instructions}
+        self._parameters = {
+            int(instruction.rest.partition(')')[0]): instruction.name
+            for instruction in instructions
+            if instruction.opcode == 'parameter'
+        }
+        self._root = instructions[-1].name
+        self._readers: dict[str, list[_Instruction]] = {}
+        for instruction in instructions:
+            for name in _operands(instruction):
+                self._readers.setdefault(name, []).append(instruction)
+
+    def read(self, number: int) -> float:
+        """Bytes of an operand that are read; infinite: all."""
+        return self._read(self._parameters[number])
+
+    def _read(self, name: str) -> float:
+        size = 0.0
+        for reader in self._readers.get(name, ()):
+            is_first = _operands(reader)[0] == name
+            if reader.opcode == 'bitcast' or (reader.opcode == 'dynamic-update-slice' and is_first):
+                size += self._read(reader.name)
+            elif reader.opcode in ('slice', 'dynamic-slice', 'gather') and is_first:
+                size += _size(reader.shape)
+            elif reader.opcode != 'tuple':  # the results of the fusion: what is updated stays where it is
+                return math.inf
+        return size
+
+    def written(self) -> float:
+        """Bytes of the result that are written; infinite: all."""
+        return self._written(self._named[self._root])
+
+    def _written(self, instruction: _Instruction) -> float:
+        operands = [self._named[name] for name in _operands(instruction) if name in self._named]
+        if instruction.opcode == 'tuple':
+            # An array that is written whole has its own size.
+            return sum(min(_size(operand.shape, main_only=True), self._written(operand)) for operand in operands)
+        if instruction.opcode == 'bitcast':
+            return self._written(operands[0])
+        if instruction.opcode == 'dynamic-update-slice':
+            return _size(operands[1].shape)
+        return math.inf
 
 
 def _size(shape: str, *, main_only: bool = False) -> float:

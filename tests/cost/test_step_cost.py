@@ -114,6 +114,37 @@ def test_copies_to_the_chip_and_back_count_as_what_reads_or_writes_them_there() 
     assert read_program(MOVES).traffic == {'attention': 256 + 132 + 256}
 
 
+# A fusion that reads two rows of its first operand, all of its second, and writes one row of its third in place.
+PARTS = """
+%fused (x: f32[100,8], y: f32[8], z: f32[50,8], i: s32[]) -> (f32[2,8], f32[50,8]) {
+  %x = f32[100,8]{1,0} parameter(0)
+  %y = f32[8]{0} parameter(1)
+  %z = f32[50,8]{1,0} parameter(2)
+  %i = s32[] parameter(3)
+  %flat = f32[100,8]{1,0} bitcast(%x)
+  %rows = f32[2,8]{1,0} dynamic-slice(%flat, %i, %i), dynamic_slice_sizes={2,8}
+  %wide = f32[2,8]{1,0} broadcast(%y), dimensions={1}
+  %sum = f32[2,8]{1,0} add(%rows, %wide)
+  %row = f32[1,8]{1,0} slice(%sum), slice={[0:1], [0:8]}
+  %new = f32[50,8]{1,0} dynamic-update-slice(%z, %row, %i, %i)
+  ROOT %both = (f32[2,8]{1,0}, f32[50,8]{1,0}) tuple(%sum, %new)
+}
+
+ENTRY %main (x.1: f32[100,8], y.1: f32[8], z.1: f32[50,8], i.1: s32[]) -> (f32[2,8], f32[50,8]) {
+  %x.1 = f32[100,8]{1,0} parameter(0)
+  %y.1 = f32[8]{0} parameter(1)
+  %z.1 = f32[50,8]{1,0} parameter(2)
+  %i.1 = s32[] parameter(3)
+  ROOT %result = (f32[2,8]{1,0}, f32[50,8]{1,0}) fusion(%x.1, %y.1, %z.1, %i.1), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_a_fusion_moves_what_it_cuts_out_and_writes_in_place_not_the_whole() -> None:
+    # Reads 64, 32, nothing and the index, 4 bytes; writes 64 and 32.
+    assert read_program(PARTS).traffic == {'other': 64 + 32 + 4 + 64 + 32}
+
+
 def config_of(**parallel) -> Config:
     config = copy_config(NOWHERE, tokens_per_step=2048)
     return replace(config, parallel=replace(config.parallel, **parallel))
