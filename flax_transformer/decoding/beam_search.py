@@ -14,7 +14,9 @@ from flax_transformer.common.trees import DecodeState, Step
 from .greedy_and_sampling import greedy_search
 from .problem import (
     NEG_INF,
+    NONE,
     Hypotheses,
+    Required,
     SearchProblem,
     gather_beams,
     next_log_probs,
@@ -22,7 +24,23 @@ from .problem import (
     run_search,
     top_k_of_beams,
 )
-from .required import advance, allocate, banks, is_met, tails, wanted_tokens
+from .required import (
+    BEGIN,
+    MUST,
+    Progress,
+    advance,
+    allocate,
+    attended,
+    banks,
+    begun,
+    first_progress,
+    is_met,
+    tails,
+    wanted_tokens,
+)
+from .scorers import coverages_of
+
+NEVER = 1 << 20  # phrases
 
 
 class _Live(NamedTuple):
@@ -32,13 +50,21 @@ class _Live(NamedTuple):
     token_log_probs: jax.Array  # [B, W, L]
     log_probs: jax.Array  # [B, W]
     state_scores: jax.Array  # [B, W] the part of the score that comes from the state
-    counts: jax.Array | None  # [B, W, G, A] how often each required phrase has occurred; None: none is required
+    progress: Progress | None  # towards required phrases; None: none is required
+    shares: jax.Array | None  # [B, W, G] of the newest attention, for each phrase's place; None: phrases have none
+
+
+class _Ranked(NamedTuple):
+    """Hypotheses, best first: those that lack fewest phrases, by score."""
+
+    hypotheses: Hypotheses
+    lacking: jax.Array | None  # [B, W] phrases, or NEVER for an empty slot; None: none is required
 
 
 class _Beams(NamedTuple):
     position: jax.Array  # number of tokens of every live hypothesis
     live: _Live
-    finished: Hypotheses  # the best W so far, best first; empty slots score NEG_INF
+    finished: _Ranked  # the best W so far; empty slots score NEG_INF
     is_closed: jax.Array  # [B] the sentence's search is over
     state: DecodeState
 
@@ -98,14 +124,19 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     zeros = jnp.zeros((batch, width), jnp.int32)
     log_probs = none.at[:, :: width // groups].set(0.0)
     state_scores = jnp.zeros((batch, width), jnp.float32)
-    counts = None
+    progress = None
+    shares = None
+    lacking = None
     if problem.required is not None:
-        counts = jnp.zeros((batch, width, *problem.required.phrases.shape[1:3]), jnp.int32)
+        lacking = zeros + NEVER
+        progress = first_progress(problem.required, width)
+        if problem.required.places is not None:
+            shares = jnp.zeros(progress.counts.shape, jnp.float32)
     ancestry = jnp.zeros((batch, width, length), jnp.int32) if jax.tree.leaves(state.slots) else None
     return _Beams(
         position=jnp.int32(0),
-        live=_Live(tokens, token_log_probs, log_probs, state_scores, counts),
-        finished=Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs),
+        live=_Live(tokens, token_log_probs, log_probs, state_scores, progress, shares),
+        finished=_Ranked(Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs), lacking),
         is_closed=jnp.zeros(batch, bool),
         state=state._replace(cache=repeat(state.cache, width), ancestry=ancestry),
     )
@@ -122,12 +153,15 @@ def _decode(step: Step, beams: _Beams, problem: SearchProblem) -> tuple[_Live, j
     _, log_probs = next_log_probs(logits, problem, live.tokens.reshape(-1, length), position)
     if problem.scorer.state_score is not None:
         live = live._replace(state_scores=problem.scorer.state_score(state).reshape(batch, width))
+    if live.shares is not None:
+        attention = (coverages_of(state) - coverages_of(beams.state)).mean(axis=0)
+        live = live._replace(shares=attended(problem.required, attention.reshape(batch, width, -1)))
     return live, log_probs.reshape(batch, width, -1), state
 
 
 def _extend(
-    parts: Sequence[tuple[_Live, Hypotheses, jax.Array]], diversity: float, position: jax.Array, problem: SearchProblem
-) -> tuple[_Live, Hypotheses, jax.Array]:
+    parts: Sequence[tuple[_Live, _Ranked, jax.Array]], diversity: float, position: jax.Array, problem: SearchProblem
+) -> tuple[_Live, _Ranked, jax.Array]:
     """Each group's hypotheses one token later, given the log-probabilities [B, W, V], and the live ones' parents."""
     batch, size, vocab_size = parts[0][2].shape
     extended = []
@@ -143,22 +177,26 @@ def _extend(
 
 def _extend_group(
     live: _Live,
-    finished: Hypotheses,
+    finished: _Ranked,
     log_probs: jax.Array,
     penalty: jax.Array,
     position: jax.Array,
     problem: SearchProblem,
-) -> tuple[_Live, Hypotheses, jax.Array]:
+) -> tuple[_Live, _Ranked, jax.Array]:
     """`_extend` of one group, which ranks tokens lower by penalty [B, V]."""
     batch, width, vocab_size = log_probs.shape
     required = problem.required
     if required is not None:
-        log_probs = _without_early_end(log_probs, is_met(required, live.counts).all(axis=-1), problem.eos_id)
+        wanted = _wanted(live, position, problem)
+        log_probs = _without_early_end(log_probs, _may_end(live, required), problem.eos_id)
+        if live.shares is not None:
+            log_probs = _only_wanted(log_probs, wanted, live, position, required)
 
     ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     if required is not None:
-        rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), live, position, problem)
+        best = jnp.argmax(ranking, axis=-1)[..., None]
+        rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), jnp.concatenate([wanted, best], axis=-1))
 
     parents = index // vocab_size
     chosen = (index % vocab_size).astype(jnp.int32)
@@ -171,21 +209,33 @@ def _extend_group(
     gains = gains.at[:, :, position].set(gain)
 
     ends = chosen == problem.eos_id
+    lacking = None
+    if required is not None:
+        progress, shares = gather_beams((live.progress, live.shares), parents)
+        lacking = (~is_met(required, progress.counts)).sum(axis=-1)
+        # A hypothesis that is made to end at its limit without its phrases is cut.
+        ends &= (lacking == 0) | (position + 1 < problem.max_lengths[:, None])
     lengths = jnp.full_like(chosen, position + 1)
     is_finished = ends & _is_real(best)
     scores = jnp.where(is_finished, problem.scorer.score(best, lengths) + state_scores, NEG_INF)
-    candidates = _concatenate([finished, Hypotheses(tokens, scores, best, lengths, is_finished, gains)])
-    _, kept = jax.lax.top_k(candidates.scores, width)
+    if required is not None:
+        lacking = jnp.where(is_finished, lacking, NEVER)
+    candidates = _Ranked(Hypotheses(tokens, scores, best, lengths, is_finished, gains), lacking)
+    candidates = _concatenate([finished, candidates])
+    if required is None:
+        _, kept = jax.lax.top_k(candidates.hypotheses.scores, width)
+    else:
+        kept = jnp.lexsort((-candidates.hypotheses.scores, candidates.lacking), axis=1)[:, :width]
 
     to_go_on = jnp.where(ends, NEG_INF, rank)
-    counts = None
     if required is None:
+        progress = shares = None
         _, alive = jax.lax.top_k(to_go_on, width)
     else:
         tail = tails(required, tokens, position + 1)
-        counts, begun = advance(required, gather_beams(live.counts, parents), tail)
-        alive = allocate(to_go_on, banks(required, counts, begun), width)
-    continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores, counts)
+        progress = advance(required, progress, tail, True if shares is None else shares >= BEGIN)
+        alive = allocate(to_go_on, banks(required, progress.counts, begun(required, progress, tail)), width)
+    continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores, progress, shares)
     live, parents = gather_beams((continued, parents), alive)
     return live, gather_beams(candidates, kept), parents
 
@@ -197,14 +247,44 @@ def _without_early_end(log_probs: jax.Array, may_end: jax.Array, eos_id: int) ->
     return jnp.where(is_eos & (can_go_on & ~may_end)[:, :, None], NEG_INF, log_probs)
 
 
-def _with_wanted(
-    rank: jax.Array, index: jax.Array, ranking: jax.Array, live: _Live, position: jax.Array, problem: SearchProblem
-) -> tuple[jax.Array, jax.Array]:
-    """The candidates [B, K], and after them the continuations that bring hypotheses closer to their phrases."""
-    batch, width = live.log_probs.shape
+def _may_end(live: _Live, required: Required) -> jax.Array:
+    """Whether [B, W] live hypotheses have all phrases that they must not end without: those without a place."""
+    is_enough = is_met(required, live.progress.counts)
+    if required.places is not None:
+        is_enough |= (required.places[..., 0] < required.places[..., 1])[:, None]
+    return is_enough.all(axis=-1)
+
+
+def _wanted(live: _Live, position: jax.Array, problem: SearchProblem) -> jax.Array:
+    """[B, W, G * A + 1] ids that bring hypotheses closer to their phrases, and EOS once they have all; else NONE."""
     required = problem.required
-    _, begun = advance(required, live.counts, tails(required, live.tokens, position))
-    wanted = wanted_tokens(required, live.counts, begun, problem.eos_id)
+    counts = live.progress.counts
+    parts = begun(required, live.progress, tails(required, live.tokens, position))
+    wanted = wanted_tokens(required, counts, parts, True if live.shares is None else live.shares >= BEGIN)
+    has_all = is_met(required, counts).all(axis=-1) & required.exists[:, None]
+    eos = jnp.where(has_all, problem.eos_id, NONE)
+    return jnp.concatenate([wanted.reshape(*counts.shape[:2], -1), eos[..., None]], axis=-1)
+
+
+def _only_wanted(
+    log_probs: jax.Array, wanted: jax.Array, live: _Live, position: jax.Array, required: Required
+) -> jax.Array:
+    """log_probs [B, W, V] of nothing but the wanted tokens, for hypotheses in a phrase or at its place."""
+    batch, width, vocab_size = log_probs.shape
+    lacks = ~is_met(required, live.progress.counts) & (required.places[..., 0] < required.places[..., 1])[:, None]
+    parts = begun(required, live.progress, tails(required, live.tokens, position)).max(axis=-1)
+    must = (lacks & ((live.shares >= MUST) | (parts > 0))).any(axis=-1)
+    rows = jnp.arange(batch)[:, None, None], jnp.arange(width)[None, :, None]
+    is_wanted = jnp.zeros((batch, width, vocab_size + 1), bool)
+    is_wanted = is_wanted.at[*rows, jnp.where(wanted < 0, vocab_size, wanted)].set(True)[..., :-1]
+    return jnp.where(must[..., None] & ~is_wanted, NEG_INF, log_probs)
+
+
+def _with_wanted(
+    rank: jax.Array, index: jax.Array, ranking: jax.Array, wanted: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The candidates [B, K], and after them the continuations with `wanted` tokens [B, W, ...]."""
+    batch, width, _ = wanted.shape
     flat = jnp.where(wanted < 0, 0, wanted + jnp.arange(width)[None, :, None] * (ranking.shape[1] // width))
     flat = flat.reshape(batch, -1)
     exists = (wanted >= 0).reshape(batch, -1)
@@ -226,7 +306,7 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
 
 
 def _cannot_improve(
-    live: _Live, finished: Hypotheses, position: jax.Array, problem: SearchProblem, groups: int
+    live: _Live, finished: _Ranked, position: jax.Array, problem: SearchProblem, groups: int
 ) -> jax.Array:
     """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
 
@@ -237,43 +317,57 @@ def _cannot_improve(
     size = width // groups
     log_probs = live.log_probs
     lengths = problem.max_lengths
-    if problem.required is not None:
-        log_probs = jnp.where(is_met(problem.required, live.counts).all(axis=-1), log_probs, NEG_INF)
-        lengths = jnp.where(problem.required.exists, jnp.minimum(lengths, position + 2), lengths)
+    required = problem.required
+    if required is not None:
+        log_probs = jnp.where(is_met(required, live.progress.counts).all(axis=-1), log_probs, NEG_INF)
+        lengths = jnp.where(required.exists, jnp.minimum(lengths, position + 2), lengths)
     # Not a group's first: the penalty for diversity may rank a more probable hypothesis after it.
     best = log_probs.reshape(batch, groups, size).max(axis=2)
-    worst = finished.scores[:, size - 1 :: size]
-    return jnp.all(worst >= problem.scorer.bound(best, lengths[:, None]), axis=1)
+    worst = finished.hypotheses.scores[:, size - 1 :: size]
+    is_over = worst >= problem.scorer.bound(best, lengths[:, None])
+    if required is not None:
+        lacks = finished.lacking[:, size - 1 :: size] > 0
+        is_over = jnp.where(lacks, _is_real(worst) & ~_is_real(best), is_over)
+    return jnp.all(is_over, axis=1)
 
 
-def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypotheses:
+def _best(live: _Live, finished: _Ranked, problem: SearchProblem) -> _Ranked:
     """The W best of a group."""
-    width = finished.scores.shape[1]
-    lengths = jnp.broadcast_to(problem.max_lengths[:, None], finished.lengths.shape).astype(jnp.int32)
+    width = finished.hypotheses.scores.shape[1]
+    lengths = jnp.broadcast_to(problem.max_lengths[:, None], live.log_probs.shape).astype(jnp.int32)
     scores = problem.scorer.score(live.log_probs, lengths) + live.state_scores
-    is_finished = jnp.zeros_like(finished.is_finished)
+    is_finished = jnp.zeros(scores.shape, bool)
     cut = Hypotheses(live.tokens, scores, live.log_probs, lengths, is_finished, live.token_log_probs)
-    return jax.tree.map(lambda x: x[:, :width], _sort(_concatenate([finished, cut])))
+    lacking = None
+    if problem.required is not None:
+        lacking = (~is_met(problem.required, live.progress.counts)).sum(axis=-1)
+    return _best_of(_concatenate([finished, _Ranked(cut, lacking)]), width)
 
 
-def _merge(best: Sequence[Hypotheses], problem: SearchProblem) -> Hypotheses:
+def _merge(best: Sequence[_Ranked], problem: SearchProblem) -> Hypotheses:
     """The hypotheses of all groups, each once; missing ones are blank."""
-    merged = _concatenate(best)
+    ranked = _concatenate(best)
+    width = ranked.hypotheses.scores.shape[1]
     if len(best) > 1:
-        merged = _sort(merged)
+        ranked = _best_of(ranked, width)
+        merged = ranked.hypotheses
         same = jnp.all(merged.tokens[:, :, None] == merged.tokens[:, None], axis=-1)
         same &= merged.lengths[:, :, None] == merged.lengths[:, None]
         is_repeat = jnp.any(jnp.tril(same, -1), axis=-1)
-        merged = _sort(merged._replace(log_probs=jnp.where(is_repeat, NEG_INF, merged.log_probs)))
+        merged = merged._replace(log_probs=jnp.where(is_repeat, NEG_INF, merged.log_probs))
+        ranked = _best_of(ranked._replace(hypotheses=merged), width)
+    merged = ranked.hypotheses
     # There may be fewer than W hypotheses.
     blank = Hypotheses(problem.pad_id, NEG_INF, NEG_INF, lengths=0, is_finished=False, token_log_probs=0.0)
     return _select(_is_real(merged.log_probs), merged, blank)
 
 
-def _sort(hypotheses: Hypotheses) -> Hypotheses:
-    """Finished ones, cut ones, then those that do not exist; each by score, stable."""
+def _best_of(ranked: _Ranked, width: int) -> _Ranked:
+    """The first `width`: finished ones, cut ones, then those that do not exist; by phrases, then score, stable."""
+    hypotheses = ranked.hypotheses
     kind = jnp.where(_is_real(hypotheses.log_probs), ~hypotheses.is_finished, 2)
-    return gather_beams(hypotheses, jnp.lexsort((-hypotheses.scores, kind), axis=1))
+    keys = (-hypotheses.scores, kind) if ranked.lacking is None else (-hypotheses.scores, ranked.lacking, kind)
+    return gather_beams(ranked, jnp.lexsort(keys, axis=1)[:, :width])
 
 
 def _select(mask: jax.Array, chosen: Any, other: Any) -> Any:

@@ -1,25 +1,59 @@
 """Phrases that a translation must contain: dynamic beam allocation (Post and Vilar 2018), vectorized (Hu et al. 2019).
 
-A phrase counts wherever its tokens stand in a row, so phrases may overlap; one that is required twice must occur twice.
-Shapes: B sentences, G phrases of each, A alternatives of a phrase, P tokens of an alternative, K candidates.
+A phrase counts where its tokens stand in a row. Occurrences of one phrase, in any of its alternatives, do not overlap;
+those of different phrases may. One with a place counts only if it begins where the hypothesis attends to its place.
+Shapes: B sentences, G phrases of each, A alternatives of a phrase, P tokens of an alternative, K candidates, S source.
 """
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from .problem import NEG_INF, NONE, Required
 
+BEGIN = 0.25  # share of the attention from which a phrase may begin
+MUST = 0.45  # and from which nothing else may be said
 
-def make_required(phrases: jax.Array) -> Required:
-    """Requires `phrases` [B, G, A, P], each as often as it is repeated."""
+
+class Progress(NamedTuple):
+    """How far hypotheses have come."""
+
+    counts: jax.Array  # [B, K, G] how often each phrase has occurred
+    open: jax.Array  # [B, K, G, P] whether it may have begun with each of the last P tokens
+
+
+def make_required(phrases: jax.Array, places: jax.Array | None = None) -> Required:
+    """Requires `phrases` [B, G, A, P], each as often as it is repeated.
+
+    `places` [B, G, 2] are the first source position that a phrase translates and the one after the last; if they are
+    equal, it may stand anywhere.
+    """
     is_phrase = (phrases != NONE).any(axis=(2, 3))
     same = (phrases[:, :, None] == phrases[:, None]).all(axis=(3, 4))  # [B, G, G]
-    return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0))
+    if places is not None:
+        same &= (places[:, :, None] == places[:, None]).all(axis=3)
+    return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0), places)
+
+
+def first_progress(required: Required, width: int) -> Progress:
+    batch, count, _, size = required.phrases.shape
+    nothing = jnp.zeros((batch, width, count), jnp.int32)
+    return Progress(nothing, jnp.zeros((*nothing.shape, size), bool))
 
 
 def is_met(required: Required, counts: jax.Array) -> jax.Array:
-    """[B, K, G] whether each phrase has occurred often enough, by the `counts` [B, K, G, A] of its alternatives."""
-    return counts.sum(axis=-1) >= required.times[:, None]
+    """[B, K, G] whether each phrase has occurred often enough."""
+    return counts >= required.times[:, None]
+
+
+def attended(required: Required, attention: jax.Array) -> jax.Array:
+    """The share [B, W, G] of the attention [B, W, S] that each phrase's place has; 1 without a place."""
+    position = jnp.arange(attention.shape[-1])[None, None]
+    begin, end = required.places[:, :, :1], required.places[:, :, 1:]
+    is_place = (begin <= position) & (position < end)  # [B, G, S]
+    share = jnp.einsum('BWS,BGS->BWG', attention, is_place.astype(attention.dtype))
+    return jnp.where((begin == end)[:, None, :, 0], 1.0, share)
 
 
 def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Array:
@@ -29,31 +63,42 @@ def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Arr
     return jax.lax.dynamic_slice_in_dim(padded, position, size, axis=2)
 
 
-def advance(required: Required, counts: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The counts after the last token of `tail` [B, K, P], and how many tokens of each alternative it ends with.
+def begun(required: Required, progress: Progress, tail: jax.Array) -> jax.Array:
+    """[B, K, G, A] how many tokens of each unfinished alternative the tails [B, K, P] end with."""
+    return _matches(required, progress.open, tail)[0]
 
-    The second, [B, K, G, A], counts unfinished alternatives only.
-    """
+
+def advance(required: Required, progress: Progress, tail: jax.Array, may_begin: jax.Array | bool = True) -> Progress:
+    """The progress after the last token of the tails [B, K, P], with which a phrase may begin or not [B, K, G]."""
+    counts = progress.counts
+    newest = jnp.broadcast_to(jnp.asarray(may_begin), counts.shape)
+    is_open = jnp.concatenate([progress.open[..., 1:], newest[..., None]], axis=-1)
+    is_complete = _matches(required, is_open, tail)[1].any(axis=-1)
+    # What counted once is no part of the next occurrence.
+    return Progress(counts + is_complete, is_open & ~is_complete[..., None])
+
+
+def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`begun`, and whether [B, K, G, A] each alternative is complete."""
     phrases = required.phrases[:, None]
     size = required.phrases.shape[-1]
     lengths = (phrases != NONE).sum(axis=-1)
-    begun = jnp.zeros(counts.shape, jnp.int32)
-    is_complete = jnp.zeros(counts.shape, bool)
+    count = jnp.zeros((*is_open.shape[:3], phrases.shape[3]), jnp.int32)
+    is_complete = jnp.zeros(count.shape, bool)
     for number in range(1, size + 1):
         ends_with = (tail[:, :, None, None, size - number :] == phrases[..., :number]).all(axis=-1)
-        begun = jnp.where(ends_with & (number < lengths), number, begun)
+        ends_with &= is_open[..., size - number, None]
+        count = jnp.where(ends_with & (number < lengths), number, count)
         is_complete |= ends_with & (number == lengths)
-    return counts + is_complete, begun
+    return count, is_complete
 
 
-def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, eos_id: int) -> jax.Array:
-    """[B, K, G * A + 1] ids that bring hypotheses closer to their phrases, and EOS once they have all; else NONE."""
+def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, may_begin: jax.Array | bool) -> jax.Array:
+    """[B, K, G, A] ids that bring hypotheses closer to their phrases; else NONE."""
     phrases = jnp.broadcast_to(required.phrases[:, None], (*begun.shape, required.phrases.shape[-1]))
     following = jnp.take_along_axis(phrases, begun[..., None], axis=-1)[..., 0]
-    met = is_met(required, counts)
-    following = jnp.where(met[..., None], NONE, following).reshape(*met.shape[:2], -1)
-    may_end = met.all(axis=-1) & required.exists[:, None]
-    return jnp.concatenate([following, jnp.where(may_end, eos_id, NONE)[..., None]], axis=-1)
+    is_wanted = ~is_met(required, counts) & jnp.asarray(may_begin)
+    return jnp.where(is_wanted[..., None] | ((begun > 0) & ~is_met(required, counts)[..., None]), following, NONE)
 
 
 def banks(required: Required, counts: jax.Array, begun: jax.Array) -> jax.Array:

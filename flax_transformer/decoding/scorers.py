@@ -89,6 +89,12 @@ def with_coverage(
     return covering, state._replace(cache=Covered(state.cache, jnp.zeros((batch, source_slots), jnp.float32)))
 
 
+def coverages_of(state: DecodeState) -> jax.Array:
+    """The coverage [members, N, S] in the state of a step made by `with_coverage`, or of an ensemble of such steps."""
+    members = (state.cache,) if isinstance(state.cache, Covered) else state.cache
+    return jnp.stack([member.coverage for member in members])
+
+
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
 
@@ -100,8 +106,7 @@ def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
         return jnp.zeros_like(log_probs)
 
     def state_score(state: DecodeState) -> jax.Array:
-        members = (state.cache,) if isinstance(state.cache, Covered) else state.cache
-        coverages = jnp.stack([member.coverage for member in members])  # [members, N, S]
+        coverages = coverages_of(state)
         real = jnp.repeat(is_source, coverages.shape[1] // is_source.shape[0], axis=0)[None]
         logs = jnp.log(jnp.clip(coverages, jnp.exp(-10.0), 1.0))
         return beta * jnp.where(real, logs, 0.0).sum(axis=-1).mean(axis=0)

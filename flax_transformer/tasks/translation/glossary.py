@@ -30,6 +30,8 @@ class Match(NamedTuple):
     """A term in a line."""
 
     source: str  # the words of the line
+    start: int  # its first character in the line
+    end: int  # after its last
     targets: tuple[str, ...]  # the translation contains one of these
 
 
@@ -110,7 +112,8 @@ class Glossary:
                 here = tuple(word[0] for word in words[begin:end])
                 targets = self._terms.get(here) or self._in_lower_case(here)
                 if targets:
-                    matches.append(Match(text[words[begin].start() : words[end - 1].end()], targets))
+                    first, last = words[begin].start(), words[end - 1].end()
+                    matches.append(Match(text[first:last], first, last, targets))
                     begin = end - 1
                     break
             begin += 1

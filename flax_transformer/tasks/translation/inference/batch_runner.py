@@ -73,14 +73,14 @@ class Runner:
         columns: Sequence[Sequence[Sequence[int]]],
         progress: Callable[[int], None] | None = None,
         *,
-        last: np.ndarray | None = None,
+        last: Sequence[np.ndarray] = (),
     ) -> list[Any]:
         """The result of `function(params, *arrays)` for each sentence, a tree of NumPy arrays, in order.
 
         Args:
           columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
-          last: one more array [sentences, ...]; -1 in rows without a sentence.
+          last: more arrays [sentences, ...]; -1 in rows without a sentence.
         """
         if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
             raise RuntimeError(
@@ -137,15 +137,15 @@ class Runner:
         slots = bucket(max((len(column[i]) for i in chosen), default=1), self.buckets)
         return slots if self.max_positions is None else min(slots, self.max_positions)
 
-    def _batch(self, function, params, columns, chosen, rows, slots, last=None) -> list[tuple[int, Any]]:
+    def _batch(self, function, params, columns, chosen, rows, slots, last=()) -> list[tuple[int, Any]]:
         empty = [[]] * (rows - len(chosen))
         arrays = [
             filled([*(column[i] for i in chosen), *empty], n, self.pad_id)
             for column, n in zip(columns, slots, strict=True)
         ]
-        if last is not None:
-            nothing = np.full((len(empty), *last.shape[1:]), -1, last.dtype)
-            arrays.append(np.concatenate([last[list(chosen)], nothing]))
+        for array in last:
+            nothing = np.full((len(empty), *array.shape[1:]), -1, array.dtype)
+            arrays.append(np.concatenate([array[list(chosen)], nothing]))
 
         try:
             result = self._call(function, params, arrays)

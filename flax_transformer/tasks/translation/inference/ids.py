@@ -39,6 +39,7 @@ def translate_ids(
     source: jax.Array,
     prefix: jax.Array | None = None,
     required: jax.Array | None = None,
+    places: jax.Array | None = None,
     *,
     models: Sequence[TranslationModel],
     special_ids: SpecialIds,
@@ -53,18 +54,19 @@ def translate_ids(
     only.
 
     With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
-    cut (`decoding.required`).
+    cut (`decoding.required`). With `places` [B, G, 2], the source positions, from and to, that a phrase translates, it
+    stands where the hypothesis attends to them, or is left out; where both are equal it may stand anywhere.
     """
     steps = []
     states = []
     order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first
-    source, prefix, required = jax.tree.map(lambda x: x[order], (source, prefix, required))
+    source, prefix, required, places = jax.tree.map(lambda x: x[order], (source, prefix, required, places))
 
     for model, variables in _members(params, models):
         step = partial(model.apply, variables, method='decode')
         start = partial(model.apply, variables, method='start')
         state = start_by_length(start, source, pad_id=special_ids.pad_id)
-        if decoding.coverage_penalty:
+        if decoding.coverage_penalty or places is not None:
             step = partial(model.apply, variables, method='decode_with_attention')
             step, state = with_coverage(step, state, *source.shape)
         steps.append(step)
@@ -86,6 +88,7 @@ def translate_ids(
         banned_sequences=banned_sequences,
         prefix=prefix,
         required=required,
+        places=places,
         max_positions=max_positions(models),
     )
     back = jnp.argsort(order)

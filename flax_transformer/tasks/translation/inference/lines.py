@@ -1,7 +1,7 @@
 """Lines split into parts: long ones where it hurts least, paragraphs by sentences."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flax_transformer.text.tokenizer import as_text
@@ -27,15 +27,24 @@ class Line(NamedTuple):
         return self._replace(lead='', parts=[self.text] * bool(self.parts), gaps=[''] * bool(self.parts))
 
 
-def split_into_parts(line: str | bytes, count: Callable[[str], int], limit: int, language: str | None = None) -> Line:
+def split_into_parts(
+    line: str | bytes,
+    count: Callable[[str], int],
+    limit: int,
+    language: str | None = None,
+    spans: Sequence[tuple[int, int]] = (),
+) -> Line:
     """The line in parts of at most `limit` tokens by `count`; with a language, sentence by sentence.
 
-    `count` must not exceed the number of bytes by more than three.
+    No sentence ends within one of the `spans`, characters from and to. `count` must not exceed the number of bytes by
+    more than three.
     """
     text, replaced = as_text(line)
     if is_blank(text):
         return Line(text, replaced, '', [], [])
     lead, sentences = ('', [(text, '')]) if language is None else split_sentences(text, language)
+    if spans:
+        sentences = _undivided(sentences, len(lead), spans)
     parts = []
     gaps = []
     for sentence, gap in sentences:
@@ -67,6 +76,21 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
         if text:
             parts.append((text, after))
     return lead, parts
+
+
+def _undivided(
+    sentences: Sequence[tuple[str, str]], begin: int, spans: Sequence[tuple[int, int]]
+) -> list[tuple[str, str]]:
+    """The sentences, of which the first begins at a character, joined where a span goes on beyond one."""
+    out = []
+    for sentence, gap in sentences:
+        if out and any(first < begin < last for first, last in spans):
+            before, space = out.pop()
+            out.append((before + space + sentence, gap))
+        else:
+            out.append((sentence, gap))
+        begin += len(sentence) + len(gap)
+    return out
 
 
 def split_line(line: str, count: Callable[[str], int], limit: int) -> list[str]:

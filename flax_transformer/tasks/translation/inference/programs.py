@@ -56,6 +56,8 @@ class Programs:
         start = getattr(self.models[0], 'start_id', None)
         self.special_ids = SpecialIds(tokenizer.pad_id, tokenizer.eos_id, start, int(self.has_first))
         self.max_positions = max_positions(models)  # None: any number
+        # Whether the search can see where phrases belong; else they may stand anywhere.
+        self.has_places = all(hasattr(model, 'decode_with_attention') for model in models)
         self.max_source_tokens = min(decoding.max_source_tokens, self.max_positions or decoding.max_source_tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:  # another process compiles for itself
@@ -71,29 +73,47 @@ class Programs:
         search = self._jitted(translate_ids, decoding=self.decoding, **banned)
 
         def checked(
-            weights: Any, source: jax.Array, prefix: jax.Array | None = None, required: jax.Array | None = None
+            weights: Any,
+            source: jax.Array,
+            prefix: jax.Array | None = None,
+            required: jax.Array | None = None,
+            places: jax.Array | None = None,
         ) -> Hypotheses:
             check_ids('source', source, self.tokenizer.vocab_size)
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)
             if self.has_first and prefix is None:
                 tag = self.tokenizer.first_id(self.decoding.target_language)
                 raise UserError(f'prefix: got none; expected the tag of the target language, [[{tag}], ...]')
-            return search(weights, source, prefix, required=required)
+            return search(weights, source, prefix, required=required, places=places)
 
         return checked
 
     @cached_property
     def translate_required(self) -> Callable[..., Hypotheses]:
         """`translate_ids` for a runner: what is required is the last array."""
-        if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
-            got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
-            raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
+        self._check_beam()
 
         def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
             *prefix, required = rest
             return self.translate_ids(weights, source, *prefix, required=required)
 
         return translate
+
+    @cached_property
+    def translate_in_place(self) -> Callable[..., Hypotheses]:
+        """`translate_required` with the places of what is required as one more array."""
+        self._check_beam()
+
+        def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
+            *prefix, required, places = rest
+            return self.translate_ids(weights, source, *prefix, required=required, places=places)
+
+        return translate
+
+    def _check_beam(self) -> None:
+        if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
+            got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
+            raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:

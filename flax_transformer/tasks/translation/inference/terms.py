@@ -1,5 +1,7 @@
 """Phrases that translations must contain, from text to ids, and whether they do."""
 
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,41 +14,95 @@ from flax_transformer.text.tokenizer import Tokenizer
 
 from .lines import Line
 
-Phrase = str | Sequence[str]  # or alternatives
 _SHORTEST = 4  # tokens: fewer shapes to compile
+
+
+class Demand(NamedTuple):
+    """A phrase that a translation must contain, and what it translates."""
+
+    alternatives: tuple[str, ...]  # one of them
+    span: tuple[int, int] | None = None  # characters of the source; None: the phrase may stand anywhere
+
+
+Phrase = str | Sequence[str] | Demand  # a sequence: alternatives
 
 
 class Demands(NamedTuple):
     """What the translations of N parts of lines must contain."""
 
-    wanted: list[list[tuple[str, ...]]]  # the alternatives of each phrase of each part
-    phrases: np.ndarray  # [N, G, A, P] their ids, then NONE
+    wanted: list[list[Demand]]  # of each part, with spans in it
+    phrases: np.ndarray  # [N, G, A, P] ids of the alternatives, then NONE
+    places: np.ndarray | None  # [N, G, 2] the source positions, from and to, of spans; equal: anywhere; None: no spans
 
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""
-        wanted = self.wanted[number]
+        phrases = [demand.alternatives for demand in self.wanted[number]]
         lacking = []
-        for position, (phrase, alternatives) in enumerate(zip(wanted, self.phrases[number], strict=False)):
-            times = sum(_count(tokens, row[row != NONE].tolist()) for row in alternatives)
-            if times <= wanted[:position].count(phrase):
+        for position, (phrase, alternatives) in enumerate(zip(phrases, self.phrases[number], strict=False)):
+            times = _count(tokens, [row[row != NONE].tolist() for row in alternatives])
+            if times <= phrases[:position].count(phrase):
                 lacking.append(phrase[0])
         return tuple(lacking)
 
 
-def demands_of(
-    split: Sequence[Line],
-    required: Sequence[Sequence[Phrase] | None] | None,
-    glossary: Glossary | None,
-    tokenizer: Tokenizer,
+def demands_of_line(
+    text: str, number: int, required: Sequence[Phrase] | None, glossary: Glossary | None
+) -> list[Demand]:
+    """What line `number` requires of its own, and its terms outside of these phrases' spans. Raises UserError."""
+    demands = _checked(required or (), number)
+    spans = [demand.span for demand in demands if demand.span]
+    for term in glossary.find(text) if glossary else ():
+        if all(term.end <= begin or end <= term.start for begin, end in spans):
+            demands.append(Demand(term.targets, (term.start, term.end)))
+    return demands
+
+
+def demands_of_parts(
+    split: Sequence[Line], lines: Sequence[Sequence[Demand]], sources: Sequence[Sequence[int]], tokenizer: Tokenizer
 ) -> Demands | None:
-    """What each part of the lines requires, of its own or by the glossary; None: nothing. Raises UserError."""
-    wanted: list[list[tuple[str, ...]]] = []
-    for number, line in enumerate(split):
-        own = [] if required is None or required[number] is None else _checked(required[number], number)
+    """What the parts of lines require; None: nothing. `sources` are the ids of the parts."""
+    wanted = []
+    for line, demands in zip(split, lines, strict=True):
+        end = 0
         for part in line.parts:
-            terms = glossary.find(part) if glossary else ()
-            wanted.append([*own, *(term.targets for term in terms)])
-    return Demands(wanted, spelled(tokenizer, wanted)) if any(wanted) else None
+            start = line.text.index(part, end)
+            end = start + len(part)
+            wanted.append([moved for demand in demands if (moved := _within(demand, start, end))])
+    if not any(wanted):
+        return None
+    phrases = spelled(tokenizer, [[demand.alternatives for demand in demands] for demands in wanted])
+    places = None
+    if any(demand.span for demands in wanted for demand in demands):
+        places = np.zeros((*phrases.shape[:2], 2), np.int32)
+        parts = [part for line in split for part in line.parts]
+        for row, demands, part, ids in zip(places, wanted, parts, sources, strict=True):
+            row[: len(demands)] = [
+                positions_of(demand.span, part, ids, tokenizer) if demand.span else (0, 0) for demand in demands
+            ]
+    return Demands(wanted, phrases, places)
+
+
+def _within(demand: Demand, start: int, end: int) -> Demand | None:
+    """The demand on a part of a line; None: not on this part."""
+    if demand.span is None:
+        return demand
+    first, last = demand.span
+    return demand._replace(span=(first - start, last - start)) if start <= first and last <= end else None
+
+
+def positions_of(span: tuple[int, int], text: str, ids: Sequence[int], tokenizer: Tokenizer) -> tuple[int, int]:
+    """The first source position of the characters of a text with these ids, and the one after the last."""
+    tags = set(tokenizer.languages.values())
+
+    def ends_of(ids: Sequence[int]) -> list[int]:
+        """After how many characters, spaces not counted, each piece ends."""
+        pieces = ['' if i in tags else tokenizer.source_piece(i).replace('▁', '') for i in ids[:-1]]
+        return list(itertools.accumulate(map(len, pieces)))
+
+    # What stands before is encoded, too: pieces may have other characters than the text.
+    begin, end = (ends_of(before)[-1:] or [0] for before in tokenizer.encode([text[:at] for at in span]))
+    ends = ends_of(ids)
+    return bisect_right(ends, begin[0]), bisect_left(ends, end[0]) + 1
 
 
 def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -> np.ndarray:
@@ -65,15 +121,30 @@ def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -
     return out
 
 
-def _count(tokens: Sequence[int], ids: Sequence[int]) -> int:
-    size = len(ids)
-    return sum(list(tokens[i : i + size]) == ids for i in range(len(tokens) - size + 1)) if size else 0
+def _count(tokens: Sequence[int], alternatives: Sequence[Sequence[int]]) -> int:
+    """How often the alternatives occur, none within another."""
+    times = 0
+    begin = 0
+    for end in range(1, len(tokens) + 1):
+        if any(ids and list(tokens[max(end - len(ids), begin) : end]) == ids for ids in alternatives):
+            times += 1
+            begin = end
+    return times
 
 
-def _checked(phrases: Sequence[Phrase], number: int) -> list[tuple[str, ...]]:
-    if not are_phrases(phrases):
+def _checked(phrases: Sequence[Phrase], number: int) -> list[Demand]:
+    plain = phrases
+    if isinstance(phrases, (list, tuple)):
+        plain = [phrase for phrase in phrases if not isinstance(phrase, Demand)]
+    if not are_phrases(plain):
         raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
-    return [(phrase,) if isinstance(phrase, str) else tuple(phrase) for phrase in phrases]
+
+    def demand_of(phrase: Phrase) -> Demand:
+        if isinstance(phrase, Demand):
+            return phrase
+        return Demand((phrase,) if isinstance(phrase, str) else tuple(phrase))
+
+    return list(map(demand_of, phrases))
 
 
 def _power_of_two(number: int) -> int:

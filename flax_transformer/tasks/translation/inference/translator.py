@@ -43,7 +43,7 @@ from .result import (
     text_of,
     unchanged,
 )
-from .terms import Demands, Phrase, demands_of
+from .terms import Demand, Demands, Phrase, demands_of_line, demands_of_parts
 
 Model = ModelConfig | TranslationModel
 
@@ -228,7 +228,7 @@ class Translator(Streams):
 
     @property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`ids.translate_ids(weights, source, prefix=None, required=None)`, jitted, with these models and this search.
+        """`ids.translate_ids(weights, source, prefix=None, required=None, places=None)`, jitted, with this search.
 
         `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs.
         """
@@ -297,18 +297,22 @@ class Translator(Streams):
     ) -> Translations:
         if self._is_for_one_language:
             return Translations(unchanged(line, alignment) for line in lines)
-        split = [self._split(line) for line in lines]
-        for wishes in (prefixes, required):
-            if wishes is not None:
-                split = [line.whole() if wish else line for line, wish in zip(split, wishes, strict=True)]
+        demands = [
+            demands_of_line(text, number, required and required[number], glossary)
+            for number, text in enumerate(_texts(lines))
+        ]
+        split = [self._split(*pair) for pair in zip(lines, demands, strict=True)]
+        for number, line in enumerate(split):
+            if (prefixes is not None and prefixes[number]) or any(demand.span is None for demand in demands[number]):
+                split[number] = line.whole()
         begins = None if prefixes is None else self._encode_prefixes(split, prefixes)
-        demands = demands_of(split, required, glossary, self.tokenizer)
 
         parts = [part for line in split for part in line.parts]
         sources = self._encode(parts)
         ids_of_parts = iter(sources)
         longest = [max(itertools.islice(ids_of_parts, len(line.parts)), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
+        demands = demands_of_parts(split, demands, sources, self.tokenizer)
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
@@ -318,9 +322,10 @@ class Translator(Streams):
         same = self.source_language, self.source_language
         return bool(self.pairs) and self.target_language == self.source_language and same not in self.pairs
 
-    def _split(self, line: str | bytes) -> Line:
+    def _split(self, line: str | bytes, demands: Sequence[Demand]) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
-        return split_into_parts(line, self._count_tokens, self.programs.max_source_tokens, language)
+        spans = [demand.span for demand in demands if demand.span]
+        return split_into_parts(line, self._count_tokens, self.programs.max_source_tokens, language, spans)
 
     def _count_tokens(self, text: str) -> int:
         return len(self._encode([text])[0])
@@ -337,8 +342,14 @@ class Translator(Streams):
     def _translate(self, asked: Asked) -> list[Translation]:
         columns = self._columns(asked.sources, asked.prefixes)
         demands = asked.demands
-        function = self.programs.translate_required if demands else self.translate_ids
-        last = demands.phrases if demands else None
+        function = self.translate_ids
+        last = []
+        if demands:
+            function = self.programs.translate_required
+            last = [demands.phrases]
+            if demands.places is not None and self.programs.has_places:
+                function = self.programs.translate_in_place
+                last.append(demands.places)
         hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
         self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
         lines = asked.texts, asked.sources
