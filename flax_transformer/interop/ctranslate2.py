@@ -183,7 +183,10 @@ class CTranslate2Translator(Translator):
         return cls(translator.models, translator.params, compute_type=compute_type, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
-        return super()._like(params, decoding, compute_type=self.compute_type, **options)
+        other = super()._like(params, decoding, compute_type=self.compute_type, **options)
+        if params is self._params and other.programs is self.programs:
+            other.engine = self.engine  # converted once
+        return other
 
     @cached_property
     def engine(self) -> Any:

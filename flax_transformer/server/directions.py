@@ -2,18 +2,17 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.audit.language import identifier_of
+from flax_transformer.data.audit.language import certain_language, identifier_of, is_language
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.run import Run
-from flax_transformer.text.languages import known_language, two_letters, usual_name
+from flax_transformer.text.languages import known_language, name_of, two_letters, usual_name
 
 from .fields import Refused
 
@@ -21,6 +20,9 @@ from .fields import Refused
 _MARIAN = 'source.spm'
 _FAIRSEQ = 'sentencepiece.bpe.model'
 _LISTED = 20  # pairs, in messages
+# Confidence from which a text stays as it is in the target language; of English and German texts of two to five words
+# none was given back wrongly, of single words 1 in 500.
+_GIVEN_BACK = 80
 
 
 class Direction(NamedTuple):
@@ -28,7 +30,7 @@ class Direction(NamedTuple):
 
     source: str
     target: str
-    model: str  # the reference that loads it
+    model: str  # the reference that loads it; '' if source and target are one language
     best: Translator  # one translation of each line
     every: Translator  # gives the alternatives that the search has found, too
 
@@ -62,6 +64,9 @@ class Directions:
 
     def _direction(self, source: str, target: str) -> Direction:
         best = self.translator
+        if (source, target) not in self.pairs:  # one language
+            same = best.giving_back()
+            return Direction(source, target, '', same, same)
         if best.tokenizer.languages:
             first, second = self.pairs[source, target]
             best = best.with_decoding(replace(best.decoding, source_language=first, target_language=second))
@@ -79,10 +84,7 @@ def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:
     if translator.first_id is not None:  # sources and targets name their languages
         return itertools.permutations(tags, 2)
     if not is_folder(reference):
-        data = Run(split_reference(reference)[0]).read_config().data
-        if tags and not data.language_tags:  # Marian's, imported
-            return [(data.source_language, tag) for tag in tags]
-        return dict.fromkeys(corpus.languages for corpus in data.corpora)
+        return translator.pairs
 
     source, target = (translator.tokenizer.settings.get(f'{side}_lang') for side in ('source', 'target'))
     targets = tags or [target]
@@ -108,7 +110,7 @@ class Served:
         self.targets = list(dict.fromkeys(target for _, target in self.pairs))
         # A search finds this many more than the best.
         self.num_alternatives = max(model.translator.decoding.num_candidates for model in models) - 1
-        self._identifier = identifier_of(list(self.targets_of))
+        self._identifier = identifier_of([*self.targets_of, *self.targets])
 
     def __str__(self) -> str:
         listed = ', '.join(f'{source}-{target}' for source, target in itertools.islice(self.pairs, _LISTED))
@@ -117,33 +119,63 @@ class Served:
 
     def pair(self, source: str, target: str) -> tuple[str | None, str]:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""
-        first = _known(source, self.targets_of)
-        second = _known(target, self.targets)
+        languages = {**self.targets_of, **dict.fromkeys(self.targets)}
+        first = _known(source, languages)
+        second = _known(target, languages if source else self.targets)
         if second is None:
             unknown = target
         elif source and first is None:
             unknown = source
-        elif source and (first, second) not in self.pairs:
+        elif source and first != second and (first, second) not in self.pairs:
             unknown = f'{source}-{target}'
         else:
             return first, second
-        raise Refused(400, f'{unknown[:80]} is not supported; this server translates {self}')
+        raise self._refused(unknown[:80])
+
+    def _refused(self, what: str) -> Refused:
+        return Refused(400, f'{what} is not supported; this server translates {self}')
 
     def directions(self, texts: Sequence[str], source: str, target: str) -> list[tuple[Direction, float]]:
         """The direction of each text, and the confidence that the text is in its source language, 0 to 100.
 
-        With `source` empty, by the language of the text. Raises Refused.
+        With `source` empty, by the language of the text: one that is in the target language stays. Raises Refused.
         """
         first, second = self.pair(source, target)
-        languages = [(first, 100.0) if first else self.detect(text, second)[0] for text in texts]
-        return [(self.pairs[known, second].direction(known, second), confidence) for known, confidence in languages]
+        languages = [(first, 100.0) if first else self._source_of(text, second) for text in texts]
+        return [(self._direction(known, second), confidence) for known, confidence in languages]
 
-    def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
-        """The served source languages, of a target if one is given, with confidences from 0 to 100, the best first."""
-        possible = [source for source in self.targets_of if target is None or (source, target) in self.pairs]
+    def _direction(self, source: str, target: str) -> Direction:
+        return self.pairs.get((source, target), self.models[0]).direction(source, target)
+
+    def _source_of(self, text: str, target: str) -> tuple[str, float]:
+        """The language of a text, and the confidence, 0 to 100; of a short one, what can be translated is likelier."""
+        ranked = self.detect(text)
+        language, confidence = ranked[0]
+        if (language, target) in self.pairs or (language == target and confidence > _GIVEN_BACK):
+            return ranked[0]
+        if certain_language(_prose(text)):
+            raise self._refused(f'{language}-{target} (the text is in {name_of(language)})')
+        return next(other for other in ranked if (other[0], target) in self.pairs)
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """The languages served, on either side, with confidences from 0 to 100, the best first.
+
+        Before them another language, if the text is certainly in it.
+        """
+        text = _prose(text)
         ranks = dict(self._identifier.rank(text)) if any(map(str.isalpha, text)) else {}
-        confidences = [(source, 100 * float(ranks.get(two_letters(source), 0.0))) for source in possible]
-        return sorted(confidences, key=lambda pair: -pair[1])
+        served = dict.fromkeys([*self.targets_of, *self.targets])
+        ranked = [(language, 100 * float(ranks.get(two_letters(language), 0.0))) for language in served]
+        ranked.sort(key=lambda pair: -pair[1])
+        language, confidence = certain_language(text) or ('', 0.0)
+        is_served = not language or any(is_language(language, code) for code in served)
+        return ranked if is_served else [(language, 100 * float(confidence)), *ranked]
+
+
+def _prose(text: str) -> str:
+    """The words of a text, without tags, addresses and names of accounts."""
+    words = re.sub('<[^<>]*>', ' ', text).split()
+    return ' '.join(word for word in words if not re.search('://|^www[.]|[@#]', word))
 
 
 def _known(language: str, served: Collection[str]) -> str | None:

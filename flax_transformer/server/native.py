@@ -51,7 +51,8 @@ def _record(reply: Reply) -> dict[str, Any]:
     lines = [asdict(line) for line in reply.lines]
     for line in lines:
         line['n_best'] = [{name: other[name] for name in ('text', 'score', 'log_prob')} for other in line['n_best']]
-    named = {'source': direction.source, 'target': direction.target, 'model': direction.model}
+    named = {'source': direction.source, 'confidence': round(reply.confidence)}
+    named |= {'target': direction.target, 'model': direction.model}
     return {'text': reply.text, **named, 'alternatives': reply.alternatives, 'lines': lines}
 
 

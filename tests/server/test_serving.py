@@ -28,16 +28,19 @@ from starlette.requests import Request
 
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.server.app import Server
-from flax_transformer.server.directions import Directions, Served, _pairs
+from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.fields import read_fields
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.directions import pairs_of
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 RUN = TESTS / 'golden' / 'number_words'
 SMALL = {'max_source_tokens': 32, 'batch_tokens': 128, 'buckets': (32,), 'beam_width': 2}
+FRENCH = 'Le chien dort dans le jardin, @anna https://example.org/the/english/words'
 LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', 'two', 'twelve']
 PAIR = {'source': 'en', 'target': 'de'}
 TERMS = {'name': 'a', 'source_lang': 'EN', 'target_lang': 'DE'}
@@ -134,6 +137,32 @@ def test_libretranslates_api(client: Client) -> None:
     assert client.get('/frontend/settings').body['charLimit'] == 2_000
 
 
+@pytest.mark.parametrize('language', ['en', 'de'])
+def test_a_text_in_the_target_language_comes_back_as_it_is(client: Client, language: str) -> None:
+    text = '<p>Der <b>Hund</b> schläft.\n Im Garten.</p>' if language == 'de' else 'The dog sleeps\n\n in the garden. '
+    asked = {'q': text, 'target': f'{language.upper()}-{language}', 'format': 'html' if '<' in text else 'text'}
+    reply = client('/translate', {'source': 'auto', 'alternatives': 1, **asked}).body
+    assert reply['translatedText'] == text
+    assert reply['detectedLanguage']['language'] == language
+    assert reply['detectedLanguage']['confidence'] > 90
+    assert client('/translate', {'source': language, **asked}).body == {'translatedText': text}
+
+    found = client('/v2/translate', {'text': text, 'target_lang': language, 'tag_handling': 'html'}).body
+    assert (found['translations'][0]['text'], found['translations'][0]['detected_source_language']) == (
+        text,
+        language.upper(),
+    )
+    (native,) = client('/v1/translate', {'text': text, 'target': language}).body['translations']
+    assert (native['text'], native['source'], native['confidence'] > 90) == (text, language, True)
+
+
+def test_a_short_text_is_rather_translated(client: Client) -> None:
+    for text, target, source in (('No', 'en', 'de'), ('OK', 'de', 'en'), ('12', 'en', 'de'), ('Hallo', 'en', 'de')):
+        reply = client('/translate', {'q': text, 'source': 'auto', 'target': target}).body
+        assert reply['detectedLanguage']['language'] == source
+    assert client('/detect', {'q': FRENCH}).body[0]['language'] == 'fr'
+
+
 def test_deepls_api(client: Client) -> None:
     reply = client('/v2/translate', {'text': ['six', 'two'], 'target_lang': 'DE'}).body['translations']
     assert reply[1] == {'detected_source_language': 'EN', 'text': 'zwei', 'billed_characters': 3}
@@ -168,7 +197,8 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
     [
         ('/translate', {}, 400, 'Invalid request: missing q parameter'),
         ('/translate', {'q': 'a', 'source': 'zz', 'target': 'de'}, 400, 'zz is not supported; this server translates '),
-        ('/translate', {'q': 'a', 'source': 'de', 'target': 'de'}, 400, 'de-de is not supported; '),
+        ('/translate', {'q': 'a', 'source': 'zz', 'target': 'zz'}, 400, 'zz is not supported; '),
+        ('/translate', {'q': FRENCH, 'source': 'auto', 'target': 'de'}, 400, 'fr-de (the text is in French) is not '),
         ('/translate', {'q': 7, **PAIR}, 400, 'q: expected a string'),
         ('/translate', {'q': [], **PAIR}, 400, 'q: expected a string'),
         ('/translate', {'q': 'a', **PAIR, 'alternatives': 10_000}, 400, 'alternatives=10000: '),
@@ -423,8 +453,8 @@ def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path:
             assert reply == alone('Straße').text
         error = client('/translate', {'q': 'a', 'source': 'de', 'target': 'xx'}).body['error']
         assert error.endswith(' and 40,582 more pairs, which /languages lists')
-    imported = SimpleNamespace(tokenizer=SimpleNamespace(languages={'deu': 3, 'fra': 4}), first_id=None)  # Marian's
-    assert _pairs(str(RUN), imported) == [('en', 'deu'), ('en', 'fra')]
+    marian = SimpleNamespace(languages={'deu': 3, 'fra': 4})
+    assert pairs_of(DataConfig(), marian) == [('en', 'deu'), ('en', 'fra')]
 
 
 @pytest.mark.slow

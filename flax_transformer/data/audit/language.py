@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flax_transformer.text.languages import two_letters
+from flax_transformer.text.tokenizer import count_unspaced
 
 SLOTS = 1 << 17  # size of the table into which trigrams are hashed
 MARGIN = 12.0  # nats by which the other side's model must be likelier, and at least 0.3 a character
 UNLIKELY = 3.0  # robust standard deviations of a line's mean log-probability below the median
 FEWEST_LETTERS = 20  # the library is unreliable on shorter lines
+FEWEST_UNSPACED = 9  # the same in scripts without spaces
 CERTAIN = 0.7  # the library's confidence
 ASKED = 200  # most lines given to the library for a side
 ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
@@ -114,12 +116,19 @@ def is_language(identified: str, expected: str) -> bool:
     return identified == expected or any(identified in group and expected in group for group in ALIKE)
 
 
+def certain_language(line: str) -> tuple[str, float] | None:
+    """The language of a line and the confidence; None if it is short, or not certain."""
+    is_long = sum(map(str.isalpha, line)) >= FEWEST_LETTERS and len(line.split()) >= 3
+    if not is_long and count_unspaced(line) < FEWEST_UNSPACED:
+        return None
+    language, confidence = identify(line)
+    return (language, confidence) if confidence > CERTAIN else None
+
+
 def is_foreign(line: str, expected: str) -> bool:
     """Whether a line is certainly not in the expected language."""
-    if sum(map(str.isalpha, line)) < FEWEST_LETTERS or len(line.split()) < 3:
-        return False
-    language, confidence = identify(line)
-    return confidence > CERTAIN and not is_language(language, expected)
+    certain = certain_language(line)
+    return certain is not None and not is_language(certain[0], expected)
 
 
 def is_swapped(source: str, target: str, languages: tuple[str, str]) -> bool:

@@ -99,6 +99,8 @@ class Translator(Streams):
         self.decoding = decoding
         self.source_language = source or source_language or getattr(tokenizer, 'source_language', 'en')
         self.target_language = target or target_language
+        languages = self.source_language, self.target_language
+        self.gives_back = bool(pairs) and len({*languages}) == 1 and languages not in pairs  # each line as it is
         self.tokenizer = tokenizer.reading(self.source_language)
         self.tokenizer.tag_id(self.decoding.target_language)  # refuses an unknown language now
         self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
@@ -193,6 +195,12 @@ class Translator(Streams):
         """The same models, search and programs for other languages; one that is None follows from the other."""
         languages = {'target_language': target_language, 'source_language': source_language}
         return self.with_decoding(replace(self.decoding, **languages))
+
+    def giving_back(self) -> Self:
+        """In its place: gives each line back as it is, for texts that are in the target language already."""
+        other = self.with_decoding(self.decoding)
+        other.gives_back = True
+        return other
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
@@ -295,7 +303,7 @@ class Translator(Streams):
         alignment: bool,
         progress: Callable[[int], None] | None,
     ) -> Translations:
-        if self._is_for_one_language:
+        if self.gives_back:
             return Translations(unchanged(line, alignment) for line in lines)
         demands = [
             demands_of_line(text, number, required and required[number], glossary)
@@ -316,11 +324,6 @@ class Translator(Streams):
 
         translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
-
-    @property
-    def _is_for_one_language(self) -> bool:
-        same = self.source_language, self.source_language
-        return bool(self.pairs) and self.target_language == self.source_language and same not in self.pairs
 
     def _split(self, line: str | bytes, demands: Sequence[Demand]) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
