@@ -38,4 +38,4 @@ class Document(NamedTuple):
 def plain_parts(text: str) -> list[Part]:
     """The parts of a text of lines, which may have tags."""
     tokens = markup.tokens_of(text, _PLAIN)
-    return markup.split_tokens(tokens, [token.raw.endswith('\n') for token in tokens])
+    return markup.split_tokens(tokens, [token.raw.endswith('\n') or token.name.lower() == 'br' for token in tokens])

@@ -4,6 +4,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import utf8_fault
 
 from . import markup
+from .attributes import html_attributes
 from .document import Document
 from .markdown import read_markdown
 from .po import read_po
@@ -33,7 +34,8 @@ def read_document(content: bytes, form: str, place: str) -> Document:
     if '\0' in text:
         raise UserError(f'{place}: got a zero byte, expected text')
     if form == 'html':
-        return Document([markup.split_html(text)], faults=markup.unclosed(text, place))
+        parts = markup.html_parts(markup.html_tokens(text), attributes=html_attributes)
+        return Document([parts], faults=markup.unclosed(text, place))
     if form == 'po':
         return read_po(text, place)
     if form == 'srt':

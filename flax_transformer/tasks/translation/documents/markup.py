@@ -28,10 +28,10 @@ _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'
 _MARKUP = r"""
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
     | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*+)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
-    | &\#?(?:\w[\w.-]*;|\w+)
+    | &lt;/?[A-Za-z][\w:.-]*(?:\s+[\w:-]+=(?:(?!&[lg]t;)[^<>])*+)?\s*/?&gt; | &\#?(?:\w[\w.-]*;|\w+)
 """
 _XML = re.compile(_MARKUP, re.S | re.X)
-_HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
+HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
 # Each value is looked through once, up to its own end: a tag may have thousands.
@@ -46,6 +46,7 @@ class Token(NamedTuple):
     raw: str
     name: str = ''
     value: str = ''  # what a text means
+    written: str = ''  # how a translation writes it; '': as it stands
 
 
 class Tags(NamedTuple):
@@ -66,10 +67,16 @@ def split_lines(text: str) -> list[Part]:
 
 def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
     """The parts of HTML: a sentence ends at blocks; comments, code and elements with translate="no" are kept."""
-    tokens = html_tokens(text)
+    return html_parts(html_tokens(text), tags)
+
+
+def html_parts(
+    tokens: Sequence[Token], tags: Tags = NO_TAGS, attributes: Callable[[Token], list[Part]] | None = None
+) -> list[Part]:
+    """As `split_html`, of tokens; `attributes` are the parts of a tag."""
     blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
     is_split = [token.name in blocks for token in tokens]
-    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored])
+    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored], attributes)
 
 
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
@@ -85,13 +92,19 @@ def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]
 
 
 def split_tokens(
-    tokens: Sequence[Token], is_split: Sequence[bool], escape: Callable[[str], str] = str, ignored: Collection[str] = ()
+    tokens: Sequence[Token],
+    is_split: Sequence[bool],
+    escape: Callable[[str], str] = str,
+    ignored: Collection[str] = (),
+    attributes: Callable[[Token], list[Part]] | None = None,
 ) -> list[Part]:
     """The parts of a text, which joined are the text; `is_split` says whether a sentence ends at a token."""
+    attributes = attributes or _as_it_stands
     parts: list[Part] = []
     sentence: list[Token] = []
     number = 0
     ends = ends_of(tokens)
+    closing = {end - 1 for end in ends.values()}
     have_words = (token.kind == 'text' and re.search(r'\w', token.value) is not None for token in tokens)
     words_before = list(accumulate(have_words, initial=0))
     while number < len(tokens):
@@ -107,12 +120,23 @@ def split_tokens(
                 inner = tokens[number - 1 : end]
                 token = Token('literal' if stays else 'void', ''.join(part.raw for part in inner), token.name)
                 number = end
+        elif token.name.startswith('&') and number - 1 not in closing:
+            token = token._replace(kind='literal')  # an escaped tag on its own
         if splits:
-            parts += [*_sentence(sentence, escape), token.raw]
+            parts += [*_sentence(sentence, escape, attributes), *attributes(token)]
             sentence = []
         else:
             sentence.append(token)
-    return [*parts, *_sentence(sentence, escape)]
+    return [*parts, *_sentence(sentence, escape, attributes)]
+
+
+def marked(text: str, escape: Callable[[str], str], raw: str, spans: Sequence[Span] = ()) -> Marked:
+    """A text that is translated, with its literals; `raw` is how it stands in its file."""
+    return with_literals(Marked(text, tuple(spans), escape, raw))
+
+
+def _as_it_stands(token: Token) -> list[Part]:
+    return [token.raw]
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
@@ -127,17 +151,48 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     return escape
 
 
-def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator[Part]:
+def _sentence(
+    tokens: Sequence[Token], escape: Callable[[str], str], attributes: Callable[[Token], list[Part]]
+) -> Iterator[Part]:
     """Yields a sentence and the white space around it; as it stands without letters."""
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
-        yield ''.join(token.raw for token in tokens)
+        for token in tokens:
+            yield from [token.raw] if token.kind in ('text', 'literal') else attributes(token)
         return
-    first, last = tokens[0], tokens[-1]
+    # Blanks, empty tags and elements at both edges stay there.
+    before: list[Part] = []
+    after: list[Part] = []  # from the end
+    start = 0
+    stop = len(tokens)
+    ends = ends_of(tokens)
+    while True:
+        first = tokens[start]
+        last = tokens[stop - 1]
+        if first.kind in ('void', 'other') or (first.kind == 'text' and first.value.isspace()):
+            before += attributes(first)
+            start += 1
+        elif last.kind in ('void', 'other') or (last.kind == 'text' and last.value.isspace()):
+            after += reversed(attributes(last))
+            stop -= 1
+        elif ends.get(start) == stop:
+            before += attributes(first)
+            after.append(last.raw)
+            start += 1
+            stop -= 1
+        else:
+            break
+    yield from before
+    tokens = tokens[start:stop]
     yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
     text = ''
     spans = []
-    for token in tokens:
-        if token.kind == 'text':
+    next_signs = ['']
+    for token in reversed(tokens):
+        next_signs.append({'text': token.value, 'literal': '-'}.get(token.kind, '')[:1] or next_signs[-1])
+    for token, next_sign in zip(tokens, next_signs[-2::-1], strict=True):
+        # The space at an edge of a text is no part of it.
+        is_edge = token.raw.startswith('&') and token.value.isspace() and not (text[-1:].strip() and next_sign.strip())
+        if token.kind == 'text' and not is_edge:
             value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
             value = value.lstrip() if token is first else value
             text += value.rstrip() if token is last else value
@@ -146,12 +201,15 @@ def _sentence(tokens: Sequence[Token], escape: Callable[[str], str]) -> Iterator
             text += '\ufffc'
         else:
             kind = token.kind if token.kind in ('open', 'close') else 'void'
-            spans.append(Span(len(text), len(text), kind, token.raw, token.name))
+            inner = attributes(token)
+            inner = tuple(inner) if len(inner) > 1 else ()
+            spans.append(Span(len(text), len(text), kind, token.written or token.raw, token.name, inner))
     raw = ''.join(token.raw for token in tokens)
     raw = raw.lstrip() if first.kind == 'text' else raw
     raw = raw.rstrip() if last.kind == 'text' else raw
-    yield with_literals(Marked(text, tuple(spans), escape, raw))
+    yield marked(text, escape, raw, spans)
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
+    yield from reversed(after)
 
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
@@ -164,24 +222,27 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
         done = match.end()
         value = ''
         kind = 'open'
-        if raw.startswith('&'):
+        name = match['name'] or ''
+        if raw.startswith('&lt;') and raw.endswith('&gt;'):
+            kind = 'close' if raw[4] == '/' else 'open'
+            name = '&' + re.match(r'[\w:.-]*', raw[4:].lstrip('/'))[0]
+        elif raw.startswith('&'):
             value = html.unescape(raw)
-            # Symbols such as &copy;, spaces at an edge and the document's own entities stay.
+            # Symbols such as &copy; and the document's own entities stay.
             is_symbol = unicodedata.category(value[0])[0] == 'S' and value not in '<>'
-            is_edge = value.isspace() and not text[done : done + 1].isalnum()
-            kind = 'other' if is_symbol or is_edge or (value == raw and raw.endswith(';')) else 'text'
+            kind = 'other' if is_symbol or (value == raw and raw.endswith(';')) else 'text'
         elif match['close']:
             kind = 'close'
         elif not match['name'] or raw.endswith('/>'):
             kind = 'void' if match['name'] else 'other'
-        tokens += [Token('text', before, '', before), Token(kind, raw, match['name'] or '', value)]
+        tokens += [Token('text', before, '', before), Token(kind, raw, name, value)]
     return [token for token in [*tokens, Token('text', text[done:], '', text[done:])] if token.raw]
 
 
 def html_tokens(text: str) -> list[Token]:
     """The tokens of HTML, much as browsers read it: nothing is an error."""
     tokens = []
-    for token in tokens_of(text, _HTML):
+    for token in tokens_of(text, HTML):
         name = token.name.lower()
         is_void = token.kind == 'open' and name in _VOID
         tokens.append(token._replace(name=name, kind='void' if is_void else token.kind))
@@ -197,7 +258,8 @@ def unclosed(text: str, place: str) -> list[str]:
     faults = []
     line = 1
     for number, token in enumerate(tokens):
-        if token.kind in ('open', 'close') and number not in paired and token.name not in left_open:
+        is_alone = token.kind in ('open', 'close') and number not in paired and token.raw.startswith('<')
+        if is_alone and token.name not in left_open:
             got, expected = f'<{token.name}>', f'</{token.name}> after'
             if token.kind == 'close':
                 got, expected = f'</{token.name}>', f'<{token.name}> before'

@@ -30,6 +30,7 @@ class Span(NamedTuple):
     kind: Literal['literal', 'open', 'close', 'void']
     raw: str  # what is written out
     name: str = ''  # an opening tag belongs to the next closing tag of its name
+    parts: tuple['str | Marked', ...] = ()  # what `raw` consists of, if some of it is translated, too
 
 
 class Marked(NamedTuple):
@@ -53,6 +54,12 @@ def translate_aside(
     The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
     stand-in once, the text is translated without its literals. A text with tags has its best translation only.
     """
+    inner = [part for line in lines if isinstance(line, Marked) for part in _inner(line)]
+    if inner:
+        done = iter(
+            translate_aside(translate, inner, **(options | dict.fromkeys(('prefixes', 'required', 'progress'))))
+        )
+        lines = [_with_inner(line, done) if isinstance(line, Marked) else line for line in lines]
     texts = {i: _Aside(line, _STAND_INS) for i, line in enumerate(lines) if isinstance(line, Marked)}
     if not texts:
         return translate(lines, alignment=alignment, **options)
@@ -78,6 +85,26 @@ def translate_aside(
     if not alignment:
         translations[:] = [replace(translation, alignment=None) for translation in translations]
     return translations
+
+
+def _inner(line: Marked) -> list[Marked]:
+    return [part for span in line.spans for part in span.parts if isinstance(part, Marked)]
+
+
+def _with_inner(line: Marked, done: Iterator[Translation]) -> Marked:
+    """The line with translations in place of the texts in its spans."""
+    spans = []
+    raw = line.raw
+    at = 0
+    for span in line.spans:
+        if span.parts:
+            new = ''.join(next(done).text if isinstance(part, Marked) else part for part in span.parts)
+            at = raw.index(span.raw, at)
+            raw = raw[:at] + new + raw[at + len(span.raw) :]
+            at += len(new)
+            span = span._replace(raw=new, parts=())
+        spans.append(span)
+    return line._replace(spans=tuple(spans), raw=raw)
 
 
 class _Aside:
