@@ -1,20 +1,24 @@
-"""Markdown: CommonMark with tables and strikethrough."""
+"""Markdown: CommonMark with tables and strikethrough, and what sites add to it, which is kept."""
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flax_transformer.common.installing import imported
 
 from . import markup
+from .attributes import html_attributes
 from .document import Document
-from .markup import Part
+from .markup import Part, Token
 
-_FRONT_MATTER = re.compile(r'\A(---|\+\+\+)[ \t]*\n.*?\n(?:\1|\.\.\.)[ \t]*\n', re.S)
+_FRONT_MATTER = re.compile(r'\A\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z))?', re.S)
+_LINE_END = re.compile(r'\r\n?|\n')
+_BLANKS = re.compile(r'[ \t]*')
 _PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'
 # How tokens of a line are written.
 _LINK = rf'\](?:{_PARENTHESES}|\[[^\]]*\])?'
 _WRITTEN = {
-    'image': rf'!\[(?:[^\[\]\\]|\\.)*{_LINK}',
+    'image': rf'!\[(?:[^\[\]\\]|\\.|\[[^\[\]]*\])*{_LINK}',
     'link_close': _LINK,
     'softbreak': r'[ \t]*\n[ \t]*',
     'hardbreak': r'(?: {2,}|\\)\n[ \t]*',
@@ -30,6 +34,29 @@ _KINDS = {
     'code_inline': 'literal',
     'autolink': 'literal',
 }
+# What begins a line, and is no part of its sentence: of a task, a callout, a footnote, a container, a definition.
+_LINE_START = re.compile(
+    r"""
+    (?P<own_line>\[![\w-]+\][+-]? | :{3,}[ \t]*[\w-]*(?:\{[^{}\n]*\})? | (?:!!!|\?\?\?)\+?[ \t]+[\w-]+
+        | \[[^\[\]\n]+\]:[ \t]*(?:\w+:|[./\#<])[^\n]*)
+    | \[[ xX]\](?=\s) | \[\^[^\]\s]+\]: | :[ \t]+ | \*\[[^\]\n]+\]:
+    """,
+    re.X,
+)
+# Shortcodes and tags of templates, footnotes, attributes and emoji; and formulas, placeholders and roles.
+_EXTENSION = re.compile(
+    r"""
+    (?P<void>\{\{[<%](?:(?!\{\{).)*?[%>]\}\} | \{%(?:(?!\{%).)*?%\} | \[\^[^\]\s]+\] | \[\[[^\[\]\n]*\]\]
+        | (?<!\w):[a-z][\w+-]*:(?!\w)
+        | \{:?[ ]*(?=[\#.:]|\w+=)[^{}\n]*\})
+    | \$\$.+?\$\$ | (?<![\w$])\$(?![\s$])[^$\n]*?(?<![\s\\])\$(?![\w$]) | \{\{(?:(?!\{\{).)*?\}\} | &lt;/?\w[^&\n]*&gt;
+    | \{[\w:-]+\}(`+)(?!`).*?(?<!`)\2(?!`)
+    """,
+    re.X | re.S,
+)
+_IMAGE_ALT = re.compile(r'!\[([^\[\]\\`*_&<]*)\][(\[](?!\])')
+# The code in templates' blocks looks like text.
+_TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)*?\{%-? *end\1 *-?%\}', re.S)
 
 
 def read_markdown(text: str) -> Document:
@@ -41,40 +68,149 @@ def _markdown(text: str) -> list[Part]:
     library = imported('markdown_it', 'documents', 'Markdown')
     # Texts are not joined with characters that are written in another way, such as \* and &amp;.
     reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
-    front = _FRONT_MATTER.match(text)
-    done = begin = front.end() if front else 0
-    lines = [begin, *(begin + match.end() for match in re.finditer('\n', text[begin:])), len(text)]
+    reader.inline.ruler.before('text', 'extension', _read_extension)
+    begin = _FRONT_MATTER.match(text).end()
+    done = begin
+    rows = _rows(text, begin)
+    codes = [match.span() for match in _TEMPLATE_CODE.finditer(text)]
     parts: list[Part] = [text[:begin]]
 
     for token in reader.parse(text[begin:]):
-        if token.type not in ('html_block', 'inline'):
+        if token.type not in ('html_block', 'inline') or not token.content.strip():
             continue
-        start, stop = lines[token.map[0]], lines[token.map[1]]
+        is_cell = token.type == 'inline' and '\n' not in token.content and '|' in text[slice(*rows[token.map[0]])]
+        content = token.content.rstrip('\n')
+        places = _places(text, content, rows[slice(*token.map)], done if is_cell else None)
+        if not places or any(start < places[-1] and places[0] < stop for start, stop in codes):
+            continue
         if token.type == 'html_block':
-            parts += [text[done:start], *markup.split_html(text[start:stop])]
-            done = stop
+            read = markup.html_tokens(content)
+            tokens = _placed(read, text, places)
+            if any(new.raw.split() != old.raw.split() for new, old in zip(tokens, read, strict=True)):
+                continue  # within a quote, whose sign begins each line
+            new = markup.html_parts(tokens, attributes=html_attributes)
         else:
-            first, *more = token.content.split('\n')
-            last = more[-1].strip() if more else first
-            start = text.find(first, max(done, start), stop)
-            stop = text.find(last, lines[token.map[0] + len(more)] if more else start, stop) + len(last)
-            tokens = _markdown_tokens(token.content, token.children)
-            if start >= 0 and tokens:  # a cell with an escaped | is nowhere, and stays
-                is_split = [token.kind == 'break' for token in tokens]
-                parts += [text[done:start], *markup.split_tokens(tokens, is_split, _escape_markdown)]
-                done = stop
+            tokens = _separated(_placed(_markdown_tokens(content, token.children), text, places))
+            is_split = [token.kind == 'break' or token.name == 'br' for token in tokens]
+            new = markup.split_tokens(tokens, is_split, _escape_of(tokens), attributes=_attributes)
+        if tokens:
+            parts += [text[done : places[0]], *new]
+            done = places[-1]
     return [*parts, text[done:]]
 
 
-def _escape_markdown(text: str) -> str:
-    return re.sub(r'([\\`*\[\]<])', r'\\\1', text)
+def _rows(text: str, begin: int) -> list[tuple[int, int]]:
+    """Where the lines of the text are, without their ends."""
+    rows = []
+    for match in _LINE_END.finditer(text, begin):
+        rows.append((begin, match.start()))
+        begin = match.end()
+    return [*rows, (begin, len(text))]
 
 
-def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
+def _places(text: str, content: str, rows: Sequence[tuple[int, int]], done: int | None) -> list[int]:
+    """Where each character of the content is in the text, and its end; empty if that is not known.
+
+    Its lines end rows, after signs of lists and quotes; a cell, which is after `done`, writes | as \\|.
+    """
+    places: list[int] = []
+    for line, (start, stop) in zip(content.split('\n'), rows, strict=False):
+        body = line.strip(' \t')
+        if done is None:
+            at = text.rfind(body, start, stop)
+        else:
+            match = re.compile(re.escape(body).replace(r'\|', r'\\?\|')).search(text, max(start, done), stop)
+            at = match.start() if match else -1
+        if at < 0:
+            return []
+        places += [at] * (len(line) - len(line.lstrip(' \t')))
+        for character in body:
+            places.append(at)
+            at += 2 if character == '|' and text[at] == '\\' else 1
+        places += range(at, at + len(line) - len(line.rstrip(' \t')) + 1)
+    return places
+
+
+def _placed(tokens: Sequence[Token], text: str, places: list[int]) -> list[Token]:
+    """The tokens as the text writes them, with the signs of lists and quotes at the beginning of each line."""
+    placed = []
+    at = 0
+    for token in tokens:
+        start = at
+        at += len(token.raw)
+        placed.append(token._replace(raw=text[places[start] : places[at]]))
+    return placed
+
+
+def _separated(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens; line ends next to what ends a sentence belong to it, and attributes to what they are of."""
+    separated: list[Token] = []
+    is_own = False  # whether this line is a sentence of its own
+    for number, token in enumerate(tokens):
+        neighbors = [*tokens[max(number - 1, 0) : number], *tokens[number + 1 : number + 2]]
+        is_own = is_own or token.name == 'own_line'
+        last = separated[-1] if separated else token
+        if token.value == '\n':
+            if is_own or any(other.kind == 'break' or other.name == 'br' for other in neighbors):
+                token = token._replace(kind='break')
+            is_own = False
+        elif token.name == 'attributes' and number + 1 == len(tokens):
+            token = token._replace(kind='break')
+        elif token.name == 'attributes' and separated and last.kind in ('close', 'void', 'literal'):
+            written = last.written and last.written + token.raw
+            separated[-1] = last._replace(raw=last.raw + token.raw, written=written)
+            continue
+        separated.append(token)
+    return separated
+
+
+def _read_extension(state: Any, silent: bool) -> bool:
+    """A rule of the library: reads what is not CommonMark as a token of its own."""
+    line_start = state.src.rfind('\n', 0, state.pos) + 1
+    match = _BLANKS.match(state.src, line_start).end() >= state.pos and _LINE_START.match(state.src, state.pos)
+    if match:
+        kind = 'own_line' if match['own_line'] else 'line_start'
+    else:
+        match = _EXTENSION.match(state.src, state.pos)
+        if not match:
+            return False
+        kind = 'attributes' if re.match(r'\{[^{%]', match['void'] or '') else 'extension'
+    if not silent:
+        token = state.push(kind, '', 0)
+        token.content = match[0]
+        token.hidden = kind == 'extension' and not match['void']
+    state.pos = match.end()
+    return True
+
+
+def _escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
+    """Writes text as Markdown: signs that its author writes plainly stay plain."""
+    plain = ''.join(token.raw for token in tokens if token.kind == 'text' and len(token.raw) == len(token.value))
+    signs = ''.join(sign for sign in '\\`*[]<|' if sign not in plain)
+    table = str.maketrans({sign: f'\\{sign}' for sign in signs})
+    for token in tokens:
+        if token.kind == 'text' and token.raw.startswith('&') and not token.value.isascii():
+            table[ord(token.value)] = token.raw
+
+    def escape(text: str) -> str:
+        return text.translate(table)
+
+    return escape
+
+
+def _attributes(token: Token) -> list[Part]:
+    alt = _IMAGE_ALT.match(token.raw)
+    if not alt or not any(map(str.isalpha, alt[1])):
+        return html_attributes(token)
+    return [token.raw[: alt.start(1)], markup.marked(alt[1], _escape_of([]), alt[1]), token.raw[alt.end(1) :]]
+
+
+def _markdown_tokens(content: str, children: list[Any]) -> list[Token]:
     """The tokens of a paragraph, heading or cell; none if they do not follow each other in it."""
-    tokens: list[markup.Token] = []
+    tokens: list[Token] = []
     at = 0
     rest = iter(children)
+    links: list[int] = []  # where texts of links begin
 
     for token in rest:
         start = at
@@ -84,7 +220,7 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
         if token.markup == 'autolink':
             kind = 'autolink'
             next(rest), next(rest)  # its text, and its end
-        elif kind in ('text', 'html_inline'):
+        elif kind in ('text', 'html_inline', 'extension', 'attributes', 'line_start', 'own_line'):
             opening = value
         elif kind == 'link_open':
             opening = '['
@@ -96,9 +232,20 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[markup.Token]:
 
         at = match.end()
         raw = content[start:at]
+        new = ''
+        if kind == 'link_open':
+            links.append(at)
+        elif kind == 'link_close':
+            label = content[links.pop() : start]
+            new = f'][{label}]' if raw in (']', '][]') else ''
         if kind == 'html_inline':
             tokens += markup.html_tokens(raw)
+        elif kind in ('own_line', 'line_start'):
+            tokens.append(Token('break', raw, kind))
+        elif kind in ('extension', 'attributes'):
+            tokens.append(Token('literal' if token.hidden else 'void', raw, kind))
         else:
             form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
-            tokens.append(markup.Token(form, raw, token.tag, value))
+            name = token.tag if token.nesting else ''  # of line ends it is br
+            tokens.append(Token(form, raw, name, value, new))
     return tokens if at == len(content) else []

@@ -17,7 +17,8 @@ DOCUMENTS = {
 <P class="x">‹hi› <b>‹big› <i>‹one›</i></b>‹, see› <a
 href="u">t@u.de</a>.<!-- c --><br>
   ‹next line› &lt;‹caf›&ordf; &copy; 2024
-<pre> raw <b>x</b></pre>
+<pre> raw <b>x</b></pre><p title='‹it›&#39;‹s›'>‹cost: 5›&nbsp;€ &lt;today&gt; <input type=submit value=«"»‹Send›«"»>
+<br><a href="#" aria-label="‹up›"><i></i></a> <img alt="‹dog›" data-x='alt="x"'> ‹x› <img src=x alt='‹cat›'> ‹y›<p>
 <p translate="no">keep <b>me</b></p>‹plain› &amp; <script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
     'a.xml': """<?xml version='1.0'?>
 <!DOCTYPE d [<!ENTITY e 'x'>]>
@@ -32,7 +33,7 @@ title: no
 ---
 # ‹one› *‹two›*
 
-‹some› **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![alt](s.png)\x20\x20
+‹some› **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![‹alt›](s.png)\x20\x20
 ‹hard› \\*‹break›\\* <http://a.b>
 
 > ‹a quote›
@@ -40,9 +41,22 @@ title: no
 1. ‹item›
 2. read as [one](http://u.v "x) y"), which is a title
 
-| ‹a› | b \\| c |
+| ‹a› | ‹b› \\| ‹c› |
 |---|---|
-| ‹d› | `e` |
+| ‹d› | `e\\|f` |
+
+- [ ] ‹task› [‹r›][r], [‹s›][«s»], {{< fig a_b_c >}} ‹math› $x_i$[^1]
+- [x] ‹done›<br>‹now›\\
+  ‹more›
+
+> [!NOTE]
+> ‹note›
+
+::: tip ‹title›
+‹inside›
+:::
+
+[^1]: ‹foot note›
 
 ```py
 code
@@ -53,6 +67,7 @@ code
 </div>
 
 [r]: http://r.x
+[s]: http://s.x
 """,
     'a.po': """# top
 msgid ""
