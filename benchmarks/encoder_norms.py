@@ -267,7 +267,7 @@ class BatchNormTask(InstanceNormTask):
 
     def __init__(self, config: Config, *, platform: str) -> None:
         super().__init__(config, platform=platform)
-        optimizer = config.engine.fitted_optimizer
+        optimizer = config.optimizer
         schedule = make_schedule(optimizer, d_model=self.d_model, steps=config.training.steps)
         self._optimizer = make_optimizer(optimizer, schedule)
 

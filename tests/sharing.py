@@ -32,18 +32,17 @@ def share_trainers() -> None:
         for name in marked(config.training, 'resumable'):
             parts['training'].pop(name)
         parts |= {'data': parts.get('data', {}) | {'root': ''}, 'decoding': None, 'check': None}
-        steps = config.training.steps if config.optimizer.schedule in ('linear', 'cosine') else None
         kind = type(task)  # whose parts a test may have replaced
         key = (
             *(kind, kind.loss, kind.counts, kind.slots_per_row, kind.update),
-            *(repr(parts), config.engine.fitted_optimizer, steps, tuple(chosen.devices)),
-            config.training.minutes > 0,
+            *(repr(parts), config.optimizer, config.training.is_fitted, tuple(chosen.devices)),
             *(jax.config.jax_enable_x64, jax.config.jax_numpy_dtype_promotion),
         )
         if key not in made:
             made[key] = make(recipe, config, devices)
         shared = copy.copy(made[key])
         shared.task, shared.config, shared.key = task, config.engine, key
+        shared.set_steps(config.training.steps)
         return shared
 
     def init_state(self: Trainer, params: Any = None) -> Any:

@@ -130,15 +130,14 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
 
 def _with_length_of(argv: list[str], config: Any) -> Any:
     """The config without its own length of training if an option gives one. Raises UserError if several do."""
-    lengths = ('steps', 'epochs', 'minutes')
-    given = [name for name in lengths if value_of(f'--training.{name}', argv) not in (None, '0', '0.0')]
+    options = [f'--training.{name}' for name in ('steps', 'epochs', 'minutes')]
+    given = [option for option in options if value_of(option, argv) not in (None, '0', '0.0')]
     if len(given) > 1:
-        raise UserError(f'got {" and ".join(f"--training.{name}" for name in given)}, expected one of them')
-    if not given or given == ['minutes']:
-        own = {'epochs': 0.0} if given else {}
-    else:
-        own = {'epochs': 0.0, 'minutes': 0.0, 'max_steps': 0}
-    return replace(config, training=replace(config.training, **own))
+        raise UserError(f'got {" and ".join(given)}, expected one of them')
+    if not given:
+        return config
+    most = config.training.max_steps if given == options[2:] else 0
+    return replace(config, training=replace(config.training, epochs=0.0, minutes=0.0, max_steps=most))
 
 
 _MODE = Path('/sys/kernel/mm/transparent_hugepage/enabled')

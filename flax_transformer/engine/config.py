@@ -1,7 +1,7 @@
 """The config sections of the engine: the loop, the optimizer, the devices, and what the configs of all tasks share."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.errors import UserError
@@ -54,6 +54,11 @@ class LoopConfig:
         if self.minutes and self.steps == self.max_steps:
             return 'max_steps'
         return next((name for name in ('epochs', 'minutes') if getattr(self, name)), 'steps')
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the steps are fitted to epochs or minutes."""
+        return bool(self.epochs or self.minutes)
 
 
 @dataclass(frozen=True)
@@ -184,13 +189,9 @@ class EngineConfig:
     seed: int = 0
 
     @property
-    def fitted_optimizer(self) -> OptimizerConfig:
-        """The optimizer; if steps were fitted to epochs or minutes, warm-up is at most a tenth of them."""
-        training = self.training
-        if not training.epochs and not training.minutes:
-            return self.optimizer
-        most = max(training.steps // 10, 1)
-        return replace(self.optimizer, warmup_steps=min(self.optimizer.warmup_steps, most))
+    def schedule_end(self) -> int:
+        """The step at which schedules that end do."""
+        return self.optimizer.schedule_steps or self.training.steps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,7 @@ def launch(
                 config = fit.fitted(config, batches)
                 if multihost.is_first() and trained < config.training.steps:
                     run.open(config)
-                trainer.reschedule(config.engine)
+                trainer.set_steps(config.training.steps)
 
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
@@ -187,7 +187,7 @@ def run_session(
 
         step = int(state.step)
         progress = Progress(config, position.get('progress', {}), step=step)
-        if progress.clock is not None:  # a killed run may have decided more than its checkpoint knows
+        if progress.clock:  # a killed run may have decided more than its checkpoint knows
             trainer.set_steps(progress.clock.steps)
             config = trainer.config.training
         owes = progress.owes_evaluation
@@ -291,12 +291,12 @@ def report_start(trainer: Trainer, state: TrainState, before: EngineConfig) -> N
 def report_rate_jump(trainer: Trainer, before: EngineConfig, step: int) -> None:
     """Warns if another end of the schedule, or a warm-up fitted to other steps, changes the learning rate at once."""
     optimizer = trainer.config.optimizer
-    schedule = make_schedule(before.fitted_optimizer, d_model=trainer.task.d_model, steps=before.training.steps)
+    lengths = {'steps': before.training.steps, 'is_fitted': before.training.is_fitted}
+    schedule = make_schedule(before.optimizer, d_model=trainer.task.d_model, **lengths)
     old, new = (float(rate(max(step, 1))) for rate in (schedule, trainer.learning_rate))
     if old != new:
-        old_end = before.optimizer.schedule_steps or before.training.steps
-        new_end = optimizer.schedule_steps or trainer.config.training.steps
         multihost.say(
-            f'the {optimizer.schedule} schedule is for {new_end} steps now, no longer for {old_end}: the rate '
-            f'jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps from the start lets linear and cosine go on)'
+            f'the {optimizer.schedule} schedule is for {trainer.config.schedule_end} steps now, no longer for '
+            f'{before.schedule_end}: the rate jumps from {old:.3g} to {new:.3g} (optimizer.schedule_steps from the '
+            'start lets linear and cosine go on)'
         )

@@ -81,6 +81,7 @@ class Loop:
     note_steps: Callable[[int], None]  # writes another number of steps into the run
 
     def __post_init__(self) -> None:
+        self._clock = self.progress.clock
         self._window = self.progress.window
         self._early_stopping = self.progress.early_stopping
         self._is_compiled = False
@@ -118,14 +119,12 @@ class Loop:
         return self.trainer.config.training
 
     def _look_at_clock(self, step: int) -> bool:
-        """Whether the number of steps has changed to what fits into training.minutes."""
-        clock = self.progress.clock
-        message = clock and clock.look(step)
+        """Whether the number of steps has changed, to what fits into training.minutes."""
+        message = self._clock and self._clock.look(step)
         if message is None:
             return False
-        self.trainer.set_steps(clock.steps)
-        self.reporter.set_steps(clock.steps)
-        self.note_steps(clock.steps)
+        for take in (self.trainer.set_steps, self.reporter.set_steps, self.note_steps):
+            take(self._clock.steps)
         if message:
             self.reporter.say(message)
         return True
@@ -146,8 +145,8 @@ class Loop:
         self.profiler.begin(step)
         with self._window.pause() if is_first else contextlib.nullcontext():
             state, metrics = self.trainer.step(state, batch)
-        if is_first and self.progress.clock:
-            self.progress.clock.begin(step)
+        if is_first and self._clock:
+            self._clock.begin(step)
         self.profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)
@@ -194,10 +193,7 @@ class Loop:
 
         self.reporter.phase('evaluating')
         began = time.perf_counter()
-        with (
-            self._window.pause(),
-            self.progress.clock.evaluating() if self.progress.clock else contextlib.nullcontext(),
-        ):
+        with self._window.pause():
             try:
                 # Several processes evaluate together: none may leave alone.
                 with self.stop.deferred(self.stop.shared is not None):
@@ -215,10 +211,13 @@ class Loop:
                     self._save_unevaluated(state, step)
                 raise (self._stopped(step) if isinstance(reason, Interrupted) else reason) from None
 
+        seconds = time.perf_counter() - began
+        if self._clock:
+            self._clock.add_evaluation(seconds)
         self.progress.owes_evaluation = False
         if scores:
             self._early_stopping.add(step, scores)
-            self.reporter.evaluation(step, scores, seconds=time.perf_counter() - began)
+            self.reporter.evaluation(step, scores, seconds=seconds)
             if self._early_stopping.is_over:
                 self.reporter.say(f'step {step}: {self._early_stopping}: training stops (training.patience)')
         return scores

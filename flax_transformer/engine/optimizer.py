@@ -31,14 +31,16 @@ _AFTER_WARMUP = {
 }
 
 
-def make_schedule(config: OptimizerConfig, *, d_model: int, steps: Any, warmup: Any = None) -> Schedule:
+def make_schedule(config: OptimizerConfig, *, d_model: int, steps: Any, is_fitted: bool = False) -> Schedule:
     """The learning rate by step, counted from 1. `d_model` scales noam; linear and cosine reach 0 at `steps`.
 
-    inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step `warmup` (None: warmup_steps).
-    Both numbers may be traced.
+    inverse_sqrt is noam, given by its peak; the others rise in a line to theirs, at step warmup_steps. If the steps,
+    which may be traced, are fitted to epochs or minutes, it rises for at most a tenth of them.
     """
     peak = config.learning_rate
-    warmup = config.warmup_steps if warmup is None else warmup
+    warmup = config.warmup_steps
+    if is_fitted:
+        warmup = jnp.minimum(warmup, jnp.maximum(steps // 10, 1))
     end = config.schedule_steps or steps
     if config.schedule == 'noam':
         return noam(d_model, warmup, peak)

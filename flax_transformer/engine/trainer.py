@@ -1,6 +1,6 @@
 """A task's compiled steps on its devices."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -75,7 +75,8 @@ class Trainer:
         self.devices = devices
         shapes = jax.eval_shape(task.init, jax.random.key(config.seed))
         self.is_frozen = frozen_by(config.optimizer.freeze, shapes) if config.optimizer.freeze else None
-        self._make_optimizer()
+        self.learning_rate = self._schedule(config.schedule_end)
+        self.tx = self._optimizer_for(self.learning_rate)
         self.own_rows = devices.own_rows(task.rows_per_step)  # this process's, of a batch
 
         # Shapes only: the state may be too large for one device.
@@ -98,8 +99,9 @@ class Trainer:
             'passes': self.passes,
             'sum_in': config.parallel.sum_gradients_in,
         }
-        self._compile_step()
         params = self.shardings.params
+        result = (self.shardings, devices.replicated)
+        self.compiled_step = devices.compile(self._step, state=self.shardings, result=result, donate_state=True)
         self._gradients = devices.compile(
             partial(gradients, **self._common), state=self.shardings, result=(params, devices.replicated)
         )
@@ -109,57 +111,33 @@ class Trainer:
         key = partial(jax.random.key, config.seed + 1)
         self._key = key() if multihost.count() == 1 else jax.jit(key, out_shardings=devices.replicated)()
 
-    def _make_optimizer(self) -> None:
-        self._set_learning_rate()
-        self.tx = self._optimizer_for(self.learning_rate)
-
-    def _set_learning_rate(self) -> None:
-        steps = self.config.training.steps
-        self.learning_rate = make_schedule(self.config.fitted_optimizer, d_model=self.task.d_model, steps=steps)
+    def _schedule(self, steps: Any) -> Schedule:
+        optimizer = replace(self.config.optimizer, schedule_steps=None)  # in `steps` already
+        is_fitted = self.config.training.is_fitted
+        return make_schedule(optimizer, d_model=self.task.d_model, steps=steps, is_fitted=is_fitted)
 
     def _optimizer_for(self, rate: Schedule) -> Any:
         if self.task.update is None:
-            return make_optimizer(self.config.fitted_optimizer, rate, is_frozen=self.is_frozen)
+            return make_optimizer(self.config.optimizer, rate, is_frozen=self.is_frozen)
         return OwnUpdate(self.task, self.config, rate)
 
     def set_steps(self, steps: int) -> None:
-        """Changes the steps in all of a training by the clock, whose step takes them: nothing is compiled again."""
+        """Changes the number of steps in all."""
         self.config = replace(self.config, training=replace(self.config.training, steps=steps))
-        self._set_learning_rate()
+        self.learning_rate = self._schedule(self.config.schedule_end)
 
-    def reschedule(self, config: EngineConfig) -> None:
-        """Takes a config with another number of steps; only the train step, which has the learning rate, changes."""
-        optimizer = config.optimizer
-        ends = optimizer.schedule in ('linear', 'cosine') and optimizer.schedule_steps is None
-        is_same = config.fitted_optimizer == self.config.fitted_optimizer and not ends
-        self.config = config
-        if not is_same:
-            self._make_optimizer()
-            self._compile_step()
-
-    def _compile_step(self) -> None:
-        step = self._timed_step if self.config.training.minutes else self._step_with(self.tx)
-        result = (self.shardings, self.devices.replicated)
-        self.compiled_step = self.devices.compile(step, state=self.shardings, result=result, donate_state=True)
-
-    def _step_with(self, tx: Any) -> Callable:
+    def _step(self, state: TrainState, batch: Batch, rest: Any, **axis: Any) -> tuple[TrainState, Sums]:
+        """The train step; it takes the number of steps in all, so that nothing is compiled again for another one."""
+        key, steps = rest
+        tx = self._optimizer_for(self._schedule(steps))
         if isinstance(tx, OwnUpdate):
-            return tx.step
-        ema_decay = self.config.optimizer.ema_decay
-        return partial(train_step, **self._common, tx=tx, ema_decay=ema_decay, is_frozen=self.is_frozen)
-
-    def _timed_step(self, state: TrainState, batch: Batch, key_and_steps: Any, **axis: Any) -> tuple[TrainState, Sums]:
-        """A step of a training whose length may still change."""
-        key, steps = key_and_steps
-        optimizer = self.config.optimizer
-        warmup = jnp.minimum(optimizer.warmup_steps, jnp.maximum(steps // 10, 1))  # as `fitted_optimizer` has it
-        rate = make_schedule(optimizer, d_model=self.task.d_model, steps=steps, warmup=warmup)
-        return self._step_with(self._optimizer_for(rate))(state, batch, key, **axis)
+            return tx.step(state, batch, key, **axis)
+        options = {'ema_decay': self.config.optimizer.ema_decay, 'is_frozen': self.is_frozen}
+        return train_step(state, batch, key, tx=tx, **options, **self._common, **axis)
 
     def _with_steps(self, key: Any) -> Any:
         """What the step takes besides state and batch."""
-        training = self.config.training
-        return (key, np.int32(training.steps)) if training.minutes else key
+        return key, np.int32(self.config.schedule_end)
 
     def _fresh_state(self, params: Params = None) -> TrainState:
         key = jax.random.key(self.config.seed)

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 import pytest
 from loop_doubles import CountingTrainer, Saved, run_loop
-from toy_runs import CircleRun, train_circle
+from toy_runs import CircleRun, make_trainer, train_circle
 from toy_task import CircleConfig
 
-from flax_transformer.engine import clock
+from flax_transformer.engine import clock, loop
 from flax_transformer.engine.clock import Clock
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.devices import multihost
@@ -27,7 +27,8 @@ from flax_transformer.engine.trainer import Trainer
 def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The time, which stands still unless `seconds` are added."""
     time = SimpleNamespace(seconds=100.0)
-    monkeypatch.setattr(clock, 'time', SimpleNamespace(perf_counter=lambda: time.seconds))
+    for module in (clock, loop):
+        monkeypatch.setattr(module, 'time', SimpleNamespace(perf_counter=lambda: time.seconds))
     return time
 
 
@@ -82,7 +83,7 @@ def test_no_more_than_the_most_steps_are_done_and_little_is_said(now: SimpleName
     assert not reporter.lines
     capped = SlowTrainer(now, PACES['steady'], minutes=30.0, steps=360, max_steps=400, **often)
     assert run_loop(capped, Saved(), reporter=reporter).step == 400
-    assert reporter.lines == ['step 2: 400 steps fit training.minutes=30; the schedule follows']
+    assert reporter.lines == ['step 2: 400 steps fit training.minutes; the schedule follows the clock']
     busier = SlowTrainer(now, PACES['busier'], minutes=3.0, steps=360, **often)
     assert 230 < run_loop(busier, Saved(), reporter=reporter).step < 242
     assert len(reporter.lines) == 2
@@ -132,7 +133,7 @@ def test_a_killed_run_goes_on_to_the_bit_with_the_steps_it_had_decided(
     whole = dict(after)
     assert run.read_config().training.steps == steps_of(run.checkpoints)[-1] == len(whole)
     assert len(whole) in (32, 33, 34)
-    assert run.read_config().engine.fitted_optimizer.warmup_steps == 3
+    assert make_trainer(run.read_config()).learning_rate(3) == optimizer.learning_rate  # warm-up takes a tenth
 
     killed_at = 29
     with pytest.raises(MemoryError):
