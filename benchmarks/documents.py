@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.translation.documents.formats import FORMATS, read_document
+from flax_transformer.tasks.translation.documents.formats import format_of, read_document
 from flax_transformer.tasks.translation.inference.marked import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
@@ -59,13 +59,12 @@ def difference(before: bytes, after: bytes) -> str:
 
 def outcome_of(path: Path) -> tuple[str, str, str]:
     """The format of a file, what became of it, and why."""
-    form = FORMATS.get(path.suffix)
     if not path.exists():
         return path.suffix, 'missing', 'put it there, or give --clone'
-    if form is None:
-        return path.suffix, 'refused', 'the format is not known'
     before = path.read_bytes()
+    form = path.suffix
     try:
+        form = format_of(path)
         document = read_document(before, form, path.name)
     except UserError as error:
         return form, 'refused', str(error)

@@ -16,7 +16,7 @@ from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
-from flax_transformer.tasks.translation.documents.formats import FORMATS, read_document
+from flax_transformer.tasks.translation.documents.formats import format_of, read_document
 
 from .lines import (
     CHUNK,
@@ -59,8 +59,8 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
     shard: str | None = None  # 3/64: translate the third of 64 equal shares of the input, resuming where it was killed
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
-    # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: a document by its name, else text
-    input_format: Literal['auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'srt', 'xliff'] = 'auto'
+    # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: by its name and how it begins
+    input_format: Literal['auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'srt', 'vtt', 'xliff'] = 'auto'
     protect: bool = False  # keep addresses, placeholders and numbers with units as they are; in documents it always is
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
@@ -76,8 +76,8 @@ def main(argv: list[str]) -> None:
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
     if options.input_format == 'auto':
-        name = None if options.input is None or options.shard is not None else options.input.suffix.lower()
-        options = replace(options, input_format=FORMATS.get(name, 'text'))
+        is_stream = options.input is None or options.shard is not None
+        options = replace(options, input_format='text' if is_stream else format_of(options.input))
     _check(options)
     runs = positional(argv)
     for run in runs[1:]:

@@ -1,41 +1,129 @@
 """A document: the texts to translate in a file, and the file with their translations in place."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.inference.placeholders import placeholders
 
-from . import markup
 from .markup import Part
 
-# Tags of messages and subtitles, and line ends.
-_PLAIN = re.compile(r'<(?P<close>/)?(?P<name>[A-Za-z]\w*)(?:[\s/][^<>]*)?>|\{\\[^{}]*\}|\r?\n')
+NEXT = '\0'  # a part of a unit: what follows goes to its next place
+
+
+class Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+class Place(NamedTuple):
+    """Characters of the file, and what a text becomes there; None if it cannot be written."""
+
+    start: int
+    end: int
+    finish: Callable[[str], str | None] = str
+
+
+class Unit(NamedTuple):
+    """What is translated or left as a whole: its parts, joined, take the place of characters of the file."""
+
+    parts: list[Part]
+    places: Sequence[Place]
+    source: int | None = None  # where it stays in the file, if its translation goes elsewhere
+    marks: Sequence[Edit] = ()  # what changes elsewhere with it
+    left: Sequence[Edit] = ()  # what changes if it is left as it is
+
+    def edits(self, texts: Sequence[str]) -> list[Edit] | None:
+        """What these texts of its marked parts change; None if one lacks what is to be kept."""
+        lines = [part for part in self.parts if isinstance(part, Marked)]
+        if not all(map(_keeps, lines, texts)):
+            return None
+        rest = iter(texts)
+        whole = ''.join(next(rest) if isinstance(part, Marked) else part for part in self.parts)
+        pairs = zip(self.places, whole.split(NEXT), strict=True)
+        edits = [Edit(place.start, place.end, place.finish(piece)) for place, piece in pairs]
+        return None if any(edit.text is None for edit in edits) else [*edits, *self.marks]
 
 
 class Document(NamedTuple):
-    """The units of a file, each of parts that are translated and parts that are kept."""
+    """The units of a file, in order."""
 
-    units: list[list[Part]]
-    write: Callable[[list[str]], str] = ''.join  # the file of the units' texts
+    text: str
+    units: list[Unit]
     faults: Sequence[str] = ()  # what is amiss, and could be left as it is
+    before: str = ''  # a byte order mark
 
     @property
     def lines(self) -> list[Marked]:
-        return [part for unit in self.units for part in unit if isinstance(part, Marked)]
+        return [part for unit in self.units for part in unit.parts if isinstance(part, Marked)]
 
     def identity(self) -> str:
-        """The file with every text as it was."""
-        return self.with_texts([line.raw or line.text for line in self.lines])
+        """The file with every text as it was: put back as it is written, and not translated elsewhere."""
+        own = [unit for unit in self.units if unit.source is None]
+        document = self._replace(units=own)
+        return document.with_texts([line.raw or line.text for line in document.lines])
 
     def with_texts(self, texts: Sequence[str]) -> str:
-        """The file with these texts in place of `lines`."""
-        rest = iter(texts)
-        units = [[next(rest) if isinstance(part, Marked) else part for part in unit] for unit in self.units]
-        return self.write(list(map(''.join, units)))
+        """The file with these texts in place of `lines`; a unit whose texts lack what is to be kept is left."""
+        edits = []
+        for unit, changed in self._edits(texts):
+            edits += unit.left if changed is None else changed
+        written = [self.before]
+        done = 0
+        for start, end, text in sorted(edits):
+            written += [self.text[done:start], text]
+            done = end
+        return ''.join([*written, self.text[done:]])
+
+    def left(self, texts: Sequence[str]) -> list[str]:
+        """Where `with_texts` leaves a unit, and what its text is."""
+        return [
+            f'line {self._line_of(unit)}: {" ".join(part.text for part in unit.parts if isinstance(part, Marked))!r}'
+            for unit, edits in self._edits(texts)
+            if edits is None
+        ]
+
+    def _edits(self, texts: Sequence[str]) -> Iterator[tuple[Unit, list[Edit] | None]]:
+        done = 0
+        for unit in self.units:
+            count = sum(isinstance(part, Marked) for part in unit.parts)
+            yield unit, unit.edits(texts[done : done + count])
+            done += count
+
+    def _line_of(self, unit: Unit) -> int:
+        start = unit.places[0].start if unit.source is None else unit.source
+        return self.text.count('\n', 0, start) + 1
 
 
-def plain_parts(text: str) -> list[Part]:
-    """The parts of a text of lines, which may have tags."""
-    tokens = markup.tokens_of(text, _PLAIN)
-    return markup.split_tokens(tokens, [token.raw.endswith('\n') or token.name.lower() == 'br' for token in tokens])
+def document_of(
+    parts: Sequence[Part], faults: Sequence[str] = (), finishing: Callable[[Marked], Callable[[str], str]] | None = None
+) -> Document:
+    """The document that consists of these parts; `finishing(part)` says what becomes of a translation."""
+    units = []
+    written = []
+    start = 0
+    for part in parts:
+        raw = part if isinstance(part, str) else part.raw or part.text
+        if isinstance(part, Marked):
+            finish = finishing(part) if finishing else str
+            units.append(Unit([part], [Place(start, start + len(raw), finish)]))
+        written.append(raw)
+        start += len(raw)
+    return Document(''.join(written), units, faults)
+
+
+def _keeps(line: Marked, text: str) -> bool:
+    """Whether a text has each span of a line, and each placeholder, as often as the line."""
+    if text == line.raw:
+        return True
+    kept = [span.raw for span in line.spans if not span.parts]
+    spans = ' '.join(kept)
+    if len(kept) < len(line.spans):  # their texts may be anything
+        return all(name in text for name in kept)
+    names = {raw for raw in kept if re.search(r'[^\w\s]', raw)}  # letters may be in a word, too
+    if any(text.count(name) != spans.count(name) for name in names):
+        return False
+    pattern = placeholders(line.family) if line.family else None
+    return pattern is None or sorted(pattern.findall(text)) == sorted(pattern.findall(spans))

@@ -1,31 +1,79 @@
-"""The formats of documents, by the names of files."""
+"""The formats of documents, by the names of files and by what is in them."""
+
+import codecs
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import utf8_fault
+from flax_transformer.text.languages import THREE_LETTERS
 
 from . import markup
 from .attributes import html_attributes
-from .document import Document
+from .document import Document, document_of
 from .markdown import read_markdown
 from .po import read_po
-from .subtitles import read_srt
+from .subtitles import read_subtitles
 from .xliff import read_xliff
 
+
+def _read_html(text: str, place: str) -> Document:
+    parts = markup.html_parts(markup.html_tokens(text), attributes=html_attributes)
+    return document_of(parts, markup.unclosed(text, place))
+
+
+def _read_markdown(text: str, place: str) -> Document:
+    return read_markdown(text)
+
+
+def _read_xml(text: str, place: str) -> Document:
+    return document_of(markup.split_xml(text, place=place))
+
+
+class Format(NamedTuple):
+    suffixes: str
+    read: Callable[[str, str], Document]  # of a text, and of its name in messages
+    begin: str = r'(?!)'  # a pattern of how such files begin
+
+
+_XML_BEGIN = r'(?:<\?xml[^>]*>)?(?:\s|<!--.*?-->)*'
 FORMATS = {
-    '.html': 'html',
-    '.htm': 'html',
-    '.xml': 'xml',
-    '.po': 'po',
-    '.srt': 'srt',
-    '.xlf': 'xliff',
-    '.xliff': 'xliff',
-    '.md': 'markdown',
-    '.markdown': 'markdown',
+    'html': Format('.html .htm .xhtml', _read_html, rf'{_XML_BEGIN}<(?:!doctype\s+html|html)\b'),
+    'xliff': Format('.xlf .xliff', read_xliff, rf'{_XML_BEGIN}<xliff\b'),
+    'xml': Format('.xml', _read_xml, r'<\?xml\b'),
+    'markdown': Format('.md .markdown', _read_markdown),
+    'po': Format('.po .pot', read_po, r'(?:\s|#[^\n]*\n)*msgid\s+"'),
+    'vtt': Format('.vtt', read_subtitles, r'WEBVTT\b'),
+    'srt': Format('.srt', read_subtitles, r'\d+\s*\n\s*[\d:,]+ *--> *[\d:,]+'),
 }
+_BY_SUFFIX = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes.split()}
+_OFTEN_OTHERS = ('.txt', '.text', '', '.xml', '.srt')  # names whose content may be of another format
+_HEAD = 4096
+_ENCODING = re.compile(r'<\?xml[^>]*\sencoding\s*=\s*["\']([\w.-]+)')
+
+
+def format_of(file: Path) -> str:
+    """The format of a file, which is `text` for lines. Raises UserError if its name says nothing known."""
+    suffix = file.suffix.lower()
+    name = _BY_SUFFIX.get(suffix)
+    is_text = suffix in ('', '.txt', '.text') or suffix[1:] in THREE_LETTERS
+    if (suffix in _OFTEN_OTHERS or not (name or is_text)) and file.is_file():
+        with file.open('rb') as opened:
+            head = opened.read(_HEAD).decode('utf-8-sig', 'replace').lstrip()
+        begins = (name for name, form in FORMATS.items() if re.match(form.begin, head, re.I | re.S))
+        name = next(begins, name)
+    if name or is_text:
+        return name or 'text'
+    known = ', '.join(_BY_SUFFIX)
+    raise UserError(f'{file}: got a file of an unknown format, expected {known} or .txt; or give --input-format')
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:
     """Raises UserError, which names the place, if the content is no such document."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f'{place}: got UTF-16, expected UTF-8; convert it, as by `iconv -f UTF-16 -t UTF-8`')
     try:
         text = content.decode('utf-8')
     except UnicodeDecodeError as error:
@@ -33,15 +81,13 @@ def read_document(content: bytes, form: str, place: str) -> Document:
         raise UserError(f'{place}, line {line}: {utf8_fault(error)}') from None
     if '\0' in text:
         raise UserError(f'{place}: got a zero byte, expected text')
-    if form == 'html':
-        parts = markup.html_parts(markup.html_tokens(text), attributes=html_attributes)
-        return Document([parts], faults=markup.unclosed(text, place))
-    if form == 'po':
-        return read_po(text, place)
-    if form == 'srt':
-        return read_srt(text, place)
-    if form == 'markdown':
-        return read_markdown(text)
-    if form == 'xliff':
-        return read_xliff(text, place)
-    return Document([markup.split_xml(text, place=place)])
+    encoding = _ENCODING.match(text.lstrip('\ufeff'))
+    if encoding and encoding[1].lower() not in ('utf-8', 'us-ascii'):
+        raise UserError(
+            f'{place}: got encoding={encoding[1]}, expected UTF-8; convert it and what it says, as by iconv'
+        )
+    mark = text[: text.startswith('\ufeff')]
+    document = FORMATS[form].read(text[len(mark) :], place)._replace(before=mark)
+    if document.identity() != text:
+        raise UserError(f'{place}: this {form} could not be written as it was; nothing was')
+    return document

@@ -8,7 +8,7 @@ from flax_transformer.common.installing import imported
 
 from . import markup
 from .attributes import html_attributes
-from .document import Document
+from .document import Document, document_of
 from .markup import Part, Token
 
 _FRONT_MATTER = re.compile(r'\A\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z))?', re.S)
@@ -60,7 +60,7 @@ _TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)
 
 
 def read_markdown(text: str) -> Document:
-    return Document([_markdown(text)])
+    return document_of(_markdown(text))
 
 
 def _markdown(text: str) -> list[Part]:

@@ -36,13 +36,14 @@ HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARK
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
 # Each value is looked through once, up to its own end: a tag may have thousands.
 KEPT = re.compile(
-    r"""\stranslate=["']?no\b|\sclass=(?:"[^">]*?|'[^'>]*?|[^\s"'>]*?)\bnotranslate\b""",
-    re.I,
+    r"""\stranslate=["']?no\b|\sclass=(?:"[^">]*?|'[^'>]*?|[^\s"'>]*?)\bnotranslate\b
+    |\smtype=["']protected\b""",
+    re.I | re.X,
 )
 
 
 class Token(NamedTuple):
-    kind: str  # open, close, void, text, literal, or other: comments, declarations, instructions
+    kind: str  # open, close, void, text, literal, choice (of texts), or other: comments, declarations, instructions
     raw: str
     name: str = ''
     value: str = ''  # what a text means
@@ -97,8 +98,12 @@ def split_tokens(
     escape: Callable[[str], str] = str,
     ignored: Collection[str] = (),
     attributes: Callable[[Token], list[Part]] | None = None,
+    family: str = '',
 ) -> list[Part]:
-    """The parts of a text, which joined are the text; `is_split` says whether a sentence ends at a token."""
+    """The parts of a text, which joined are the text; `is_split` says whether a sentence ends at a token.
+
+    `family` is that of its placeholders, if it is a message of a program.
+    """
     attributes = attributes or _as_it_stands
     parts: list[Part] = []
     sentence: list[Token] = []
@@ -123,16 +128,16 @@ def split_tokens(
         elif token.name.startswith('&') and number - 1 not in closing:
             token = token._replace(kind='literal')  # an escaped tag on its own
         if splits:
-            parts += [*_sentence(sentence, escape, attributes), *attributes(token)]
+            parts += [*_sentence(sentence, escape, attributes, family), *attributes(token)]
             sentence = []
         else:
             sentence.append(token)
-    return [*parts, *_sentence(sentence, escape, attributes)]
+    return [*parts, *_sentence(sentence, escape, attributes, family)]
 
 
-def marked(text: str, escape: Callable[[str], str], raw: str, spans: Sequence[Span] = ()) -> Marked:
+def marked(text: str, escape: Callable[[str], str], raw: str, spans: Sequence[Span] = (), family: str = '') -> Marked:
     """A text that is translated, with its literals; `raw` is how it stands in its file."""
-    return with_literals(Marked(text, tuple(spans), escape, raw))
+    return with_literals(Marked(text, tuple(spans), escape, raw, family))
 
 
 def _as_it_stands(token: Token) -> list[Part]:
@@ -152,7 +157,7 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
 
 
 def _sentence(
-    tokens: Sequence[Token], escape: Callable[[str], str], attributes: Callable[[Token], list[Part]]
+    tokens: Sequence[Token], escape: Callable[[str], str], attributes: Callable[[Token], list[Part]], family: str
 ) -> Iterator[Part]:
     """Yields a sentence and the white space around it; as it stands without letters."""
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
@@ -196,8 +201,9 @@ def _sentence(
             value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
             value = value.lstrip() if token is first else value
             text += value.rstrip() if token is last else value
-        elif token.kind == 'literal':
-            spans.append(Span(len(text), len(text) + 1, 'literal', token.raw))
+        elif token.kind in ('literal', 'choice'):
+            inner = attributes(token) if token.kind == 'choice' else ()
+            spans.append(Span(len(text), len(text) + 1, 'literal', token.raw, '', tuple(inner)))
             text += '\ufffc'
         else:
             kind = token.kind if token.kind in ('open', 'close') else 'void'
@@ -207,7 +213,7 @@ def _sentence(
     raw = ''.join(token.raw for token in tokens)
     raw = raw.lstrip() if first.kind == 'text' else raw
     raw = raw.rstrip() if last.kind == 'text' else raw
-    yield marked(text, escape, raw, spans)
+    yield marked(text, escape, raw, spans, family)
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
     yield from reversed(after)
 

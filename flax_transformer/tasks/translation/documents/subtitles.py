@@ -1,57 +1,78 @@
-"""Subtitles of SubRip."""
+"""Subtitles: SubRip and WebVTT."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.installing import imported
+from flax_transformer.tasks.translation.inference.marked import Marked
 
-from .document import Document, plain_parts
+from .document import Document, document_of
+from .markup import Part
+from .messages import message_parts
 
-_TIMES = 'a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
+_TIME = r'(?:\d+:)?\d\d:\d\d[,.]\d{1,3}'
+_TIMING = re.compile(rf'^[ \t]*({_TIME})[ \t]*-->[ \t]*({_TIME})[^\n]*(?:\n|\Z)', re.M)
+_ARROW = re.compile(r'^.*-->.*', re.M)
+_NUMBER = re.compile(r'(?:\A|\n)\s*\d+[ \t]*\r?\n\s*\Z')  # of the next subtitle
+_BLANK_LINE = re.compile(r'\n\r?\n')
+_EXPECTED = 'expected a number, a line with 00:00:01,000 --> 00:00:02,000, and text'
 
 
-def read_srt(text: str, place: str) -> Document:
-    srt = imported('srt', 'documents', 'SRT')
-
-    def line_of(start: int) -> int:
-        return text.count('\n', 0, start) + 1
-
-    wrong = re.search(rf'^\d+[ \t\r]*\n(?!\s*{srt.RGX_TIMESTAMP}.*{srt.RGX_TIMESTAMP})(.*-->.*)', text, re.M)
-    if wrong:
-        raise UserError(f'{place}, line {line_of(wrong.start(1))}: got {wrong[1].strip()!r}; expected {_TIMES}')
-    try:
-        subtitles = list(srt.parse(text))
-    except (srt.SRTParseError, ValueError) as error:
-        line = line_of(getattr(error, 'expected_start', 0))
-        got = getattr(error, 'unmatched_content', text).strip()
-        raise UserError(f'{place}, line {line}: got {got[:60]!r}; expected {_TIMES}') from None
-    times = [number for number, line in enumerate(text.splitlines(), start=1) if '-->' in line]
+def read_subtitles(text: str, place: str) -> Document:
+    is_vtt = text.startswith('WEBVTT')
+    timings = list(_TIMING.finditer(text))
+    starts = {timing.start() for timing in timings}
     faults = []
-    last = srt.timedelta(0)
-    for line, subtitle in zip(times, subtitles, strict=False):
-        if not last <= subtitle.start <= subtitle.end:
-            begin, end = map(srt.timedelta_to_srt_timestamp, (subtitle.start, subtitle.end))
-            faults.append(f'{place}, line {line}: got {begin} --> {end}, expected times that do not run back')
-        last = subtitle.start
+    last = (0.0,)
 
-    def write(texts: list[str]) -> str:
-        for subtitle, translation in zip(subtitles, texts, strict=True):
-            subtitle.content = _wrapped(translation, subtitle.content.count('\n') + 1)
-        composed = srt.compose(subtitles, reindex=False, strict=False, eol='\r\n' if '\r\n' in text else '\n')
-        return composed.rstrip() + text[len(text.rstrip()) :]
+    def at_line(start: int) -> str:
+        return f'{place}, line {text.count(chr(10), 0, start) + 1}'
 
-    # A sentence goes on in the next line, unless somebody else speaks.
-    units = [plain_parts(re.sub(r'\s*\n(?!\s*[-–—])\s*', ' ', subtitle.content)) for subtitle in subtitles]
-    return Document(units, write, faults)
+    before = text[: timings[0].start()] if timings else text
+    if not is_vtt and not re.fullmatch(r'\s*(?:\d+\s*)?', before):
+        raise UserError(f'{at_line(len(before) - len(before.lstrip()))}: got {before.strip()[:60]!r}; {_EXPECTED}')
+    wrong = next((line for line in _ARROW.finditer(text) if line.start() not in starts), None)
+    if wrong:
+        raise UserError(f'{at_line(wrong.start())}: got {wrong[0].strip()!r}; {_EXPECTED}')
+
+    parts: list[Part] = []
+    done = 0
+    for timing, stop in zip(timings, [*(timing.start() for timing in timings[1:]), len(text)], strict=False):
+        begin, end = _seconds(timing[1]), _seconds(timing[2])
+        if not last <= begin <= end:
+            got = f'{timing[1]} --> {timing[2]}'
+            faults.append(f'{at_line(timing.start())}: got {got}, expected times that do not run back')
+        last = begin
+        blank = _BLANK_LINE.search(text, timing.end() - 1, stop) if is_vtt else None
+        number = None if is_vtt or stop == len(text) else _NUMBER.search(text[timing.end() : stop])
+        if blank:
+            stop = max(blank.start(), timing.end())
+        elif number:
+            stop = timing.end() + number.start()
+        parts += [text[done : timing.end()], *message_parts(text[timing.end() : stop], encode=None if is_vtt else str)]
+        done = stop
+    return document_of([*parts, text[done:]], faults, _wrapping)
 
 
-def _wrapped(text: str, count: int) -> str:
+def _seconds(time: str) -> tuple[float, ...]:
+    """Hours, minutes and seconds."""
+    *hours, minutes, seconds = time.replace(',', '.').split(':')
+    return float(hours[0] if hours else 0), float(minutes), float(seconds)
+
+
+def _wrapping(line: Marked) -> Callable[[str], str]:
+    """What gives a text much the lines that it had."""
+    return partial(_wrapped, count=line.raw.count('\n') + 1, newline='\r\n' if '\r\n' in line.raw else '\n')
+
+
+def _wrapped(text: str, count: int, newline: str) -> str:
     """The text in at most `count` lines of much the same length; none ends within a tag."""
-    if '\n' in text:
+    if count == 1 or '\n' in text:
         return text
     lines = [''] * count
     at = 0
     for word in re.split(r' +(?![^<>]*>)', text):
         lines[min(int(count * (at + len(word) / 2) / max(len(text), 1)), count - 1)] += f' {word}'
         at += len(word) + 1
-    return '\n'.join(line.strip() for line in lines if line)
+    return newline.join(line.strip() for line in lines if line)

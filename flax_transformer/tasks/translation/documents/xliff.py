@@ -1,40 +1,127 @@
-"""XLIFF 1.2 and 2.0."""
+"""XLIFF 1.2 and 2.x."""
 
 import re
+from collections.abc import Iterator
+from itertools import accumulate
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.inference.marked import ends_of
 
-from .document import Document
-from .markup import KEPT, Part, escape_of, split_tokens, xml_tokens
+from .document import Document, Edit, Place, Unit
+from .markup import KEPT, Token, xml_tokens
+from .messages import message
 
-# What has sources, a source and its target, and the tags around markup of another format.
-_UNIT = re.compile(r'(?P<opening><(trans-unit|unit)\b[^>]*>).*?</\2\s*>', re.S)
-_SOURCE = re.compile(
-    r'<source\b[^>]*>(?P<text>.*?)</source\s*>(?:\s*<seg-source\b.*?</seg-source\s*>)?'
-    r'(?P<after>(?:(?P<space>\s*)<target(?P<attributes>[^>]*?)(?:/>|>(?P<target>.*?)</target\s*>))?)',
-    re.S,
-)
-_CODES = ('bpt', 'ept', 'it', 'ph')
+_CODES = ('it', 'ph', 'bpt', 'ept')  # around markup of another format
+# Tags that are one half of a pair, in the standards and in Angular's files.
+_OPENING = re.compile(r'<(?:\w+:)?(?:bx|sc|sm)\b|<[^>]*\sid="START_')
+_CLOSING = re.compile(r'<(?:\w+:)?(?:ex|ec|em)\b|<[^>]*\sid="CLOSE_')
+_PAIR = re.compile(r'\s(?:rid|startRef)="([^"]*)"')
+_ID = re.compile(r'\sid="(?:START_|CLOSE_)?([^"]*)"')
+_IN_ORDER = re.compile(r'<[^<>]*\scanReorder="(?:no|firstNo)"[^<>]*>')
+_LANGUAGE = re.compile(r'\s(?:target-language|trgLang)\s*=\s*["\']([^"\']*)')
+_STATE = re.compile(r'\s(?:state|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
+
+
+class _Xliff:
+    """The tags of a file, and where they and the elements are."""
+
+    def __init__(self, text: str, place: str) -> None:
+        tokens = xml_tokens(text, place)
+        self.text = text
+        self.root = next((number for number, token in enumerate(tokens) if token.kind == 'open'), 0)
+        self.prefix, colon, name = tokens[self.root].name.rpartition(':')
+        if name != 'xliff':
+            raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
+        self.prefix += colon
+        self.tokens = [token._replace(name=token.name.removeprefix(self.prefix)) for token in tokens]
+        self.starts = list(accumulate((len(token.raw) for token in tokens), initial=0))
+        self.ends = ends_of(tokens)
+        self.is_2 = re.search(r'\sversion=["\']2', tokens[self.root].raw) is not None
+
+    def children(self, number: int) -> dict[str, tuple[int, int]]:
+        """The first and last tag, and the next, of each element in one, by name."""
+        children = {}
+        child = number + 1
+        while child < self.ends[number] - 1:
+            end = self.ends.get(child, child + 1)
+            if self.tokens[child].name:
+                children.setdefault(self.tokens[child].name, (child, end))
+            child = end
+        return children
+
+    def units(self) -> Iterator[Unit]:
+        """Yields those of sources that are to be translated and have no target, or an empty one."""
+        around = [(len(self.tokens), True)]  # where elements end, and whether what is in them is translated
+        for number, token in enumerate(self.tokens):
+            if number not in self.ends:
+                continue
+            while around[-1][0] <= number:
+                around.pop()
+            around.append((self.ends[number], around[-1][1] and not KEPT.search(token.raw)))
+            if around[-1][1] and token.name == ('segment' if self.is_2 else 'trans-unit'):
+                children = self.children(number)
+                source = children.get('source', (0, 0))
+                target = children.get('target')
+                if self.inner(source).strip() and not (target and self.inner(target).strip()):
+                    yield self._unit(number, children)
+
+    def inner(self, element: tuple[int, int]) -> str:
+        first, end = element
+        return self.text[self.starts[first + 1] : self.starts[end - 1]]
+
+    def outer(self, element: tuple[int, int]) -> tuple[int, int]:
+        first, end = element
+        return self.starts[first], self.starts[end]
+
+    def _unit(self, number: int, children: dict[str, tuple[int, int]]) -> Unit:
+        source = self.inner(children['source'])
+        start = self.outer(children['source'])[0]
+        opening = f'<{self.prefix}target'
+        if 'target' in children:
+            place = self.outer(children['target'])
+            opening = self.tokens[children['target'][0]].raw.rstrip('/> \t\r\n')
+            before = ''
+        else:
+            end = self.outer(children.get('seg-source', children['source']))[1]
+            place = (end, end)
+            before = re.search(r'\s*\Z', self.text[:start])[0]
+        if not self.is_2:
+            opening = _STATE.sub('', opening)
+            left = [Edit(*place, f'{before}{opening} state="needs-review-translation"/>')]
+            marks = []
+            opening = f'{opening} state="translated"'
+        else:
+            marks = [self._state(number, 'translated')]
+            left = [self._state(number, 'initial', ' subState="mt:needs-review"')]
+        parts, finish = message(source, None, retag=_as_pair, ignored=_CODES)
+
+        def finish_target(text: str) -> str | None:
+            text = finish(text)
+            if text is None or _IN_ORDER.findall(text) != _IN_ORDER.findall(source):
+                return None
+            return f'{before}{opening}>{text}</{self.prefix}target>'
+
+        return Unit(parts, [Place(*place, finish_target)], start, marks, left)
+
+    def _state(self, number: int, state: str, more: str = '') -> Edit:
+        """Sets the state of a segment of 2.x."""
+        opening = _STATE.sub('', self.tokens[number].raw).removesuffix('>')
+        return Edit(self.starts[number], self.starts[number + 1], f'{opening} state="{state}"{more}>')
 
 
 def read_xliff(text: str, place: str) -> Document:
-    return Document([_split_xliff(text, place)])
+    """A source without a target, or with an empty one, gets its translation there."""
+    xliff = _Xliff(text, place)
+    return Document(text, list(xliff.units()))
 
 
-def _split_xliff(text: str, place: str) -> list[Part]:
-    """The parts of XLIFF 1.2 or 2.0: a source without a target, or with an empty one, gets its translation there."""
-    if next((token.name for token in xml_tokens(text, place) if token.kind == 'open'), '') != 'xliff':
-        raise UserError(f'{place}: got XML of another kind, expected <xliff> around everything')
-    parts: list[Part] = []
-    done = 0
-    for unit in _UNIT.finditer(text):
-        sources = [] if KEPT.search(unit['opening']) else _SOURCE.finditer(text, *unit.span())
-        for source in sources:
-            if (source['target'] or '').strip():
-                continue
-            tokens = xml_tokens(source['text'], place)
-            opening = f'{source["space"] or ""}<target{source["attributes"] or ""}>'
-            new = split_tokens(tokens, [False] * len(tokens), escape_of(tokens), _CODES)
-            parts += [text[done : source.start('after')], opening, *new, '</target>']
-            done = source.end()
-    return [*parts, text[done:]]
+def _as_pair(token: Token) -> Token:
+    """Tags that are halves of a pair as such, others that stand for something as literals."""
+    match = _PAIR.search(token.raw) or _ID.search(token.raw)
+    if token.kind == 'void' and match and _OPENING.match(token.raw):
+        return token._replace(kind='open', name=f'half {match[1]}')
+    if token.kind == 'void' and match and _CLOSING.match(token.raw):
+        return token._replace(kind='close', name=f'half {match[1]}')
+    if token.kind == 'void' and token.name in ('x', 'ph'):
+        return token._replace(kind='break' if 'ctype="lb"' in token.raw else 'literal')
+    return token

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from .marked import Marked, Span
+from .placeholders import placeholders
 
 _NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
 _UNITS = (
@@ -31,6 +32,8 @@ def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True
         return line
     longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
     patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
+    if line.family:
+        patterns.append(placeholders(line.family))
     spans = list(line.spans)
     for pattern in [*patterns, *[_LITERAL] * known]:
         ends = [span.end for span in spans]

@@ -40,6 +40,7 @@ class Marked(NamedTuple):
     spans: tuple[Span, ...] = ()
     escape: Callable[[str], str] = str  # how translated text is written out
     raw: str = ''  # how the text is written in its file, with its tags; '' for `text` itself
+    family: str = ''  # of its placeholders, if it is a message of a program
 
 
 def translate_aside(

@@ -101,8 +101,10 @@ msgstr "fertig"
 - ‹yes›
 """,
     'a.xlf': """<xliff>
-<unit><source>a <g id="1">b</g><x id="2"/></source>«<target>A <g id="1">B</g><x id="2"/></target>»<note>n</note></unit>
-<unit><source>c &amp; <ph>&lt;c&gt;</ph></source><target>«C &amp; <ph>&lt;c&gt;</ph>»</target></unit>
+<unit><source>a <g id="1">b</g><x id="2"/></source>\
+«<target state="translated">A <g id="1">B</g><x id="2"/></target>»<note>n</note></unit>
+<unit><source>c &amp; <ph>&lt;c&gt;</ph></source>\
+<target« state="translated"»>«C &amp; <ph>&lt;c&gt;</ph>»</target></unit>
 <unit><source>d</source><target>D!</target></unit>
 <unit translate="no"><source>e</source></unit>
 </xliff>""".replace('unit', 'trans-unit'),
@@ -156,8 +158,8 @@ def test_a_document_resumes_after_the_texts_that_are_there(
 @pytest.mark.parametrize(
     ('name', 'content', 'message'),
     [
-        ('a.po', b'hello\n', 'line 1: got no line of a PO file; expected msgid'),
-        ('a.po', b'msgid "a"b"\nmsgstr ""\n', 'line 1: got unescaped double quote found'),
+        ('a.po', b'hello\n', "line 1: got 'hello'; expected msgid"),
+        ('a.po', b'msgid "a"b"\nmsgstr ""\n', "line 1: got 'msgid"),
         ('a.srt', b'hello\n', "line 1: got 'hello'; expected a number, a line with 00:00:01,000 -->"),
         ('a.srt', b'1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:0x --> 1\nb\n', "line 6: got '00:0x --> 1'"),
         ('a.xlf', b'<a/>', 'got XML of another kind, expected <xliff>'),

@@ -9,8 +9,8 @@ import pytest
 from translators import Shuffling
 
 from flax_transformer import Translator
-from flax_transformer.tasks.translation.documents.document import plain_parts
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
+from flax_transformer.tasks.translation.documents.messages import message_parts
 from flax_transformer.tasks.translation.inference.literals import with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -105,7 +105,7 @@ def test_literals_are_what_is_no_language() -> None:
 def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=4)
     texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
-    lines = [part for text in texts for part in plain_parts(text) if isinstance(part, Marked)]
+    lines = [part for text in texts for part in message_parts(text) if isinstance(part, Marked)]
     found = translator(lines)
     assert found[1].tokens == translator('d e').tokens
     assert [found[0].text.count(literal) for literal in ('{x}', '{y}')] == [1, 1]

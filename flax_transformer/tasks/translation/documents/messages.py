@@ -1,0 +1,148 @@
+"""Messages of programs, as PO, JSON and the like have them: with tags, escapes and placeholders."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from flax_transformer.tasks.translation.inference.placeholders import family_of, numbered, unnumbered
+
+from .markup import Part, Token, escape_of, split_tokens, tokens_of
+
+# Comments and sections, tags, commands of subtitles, entities, escapes, line ends, a speaker's dash, and tabs.
+_TOKEN = re.compile(
+    r"""
+    <!--.*?--> | <!\[CDATA\[.*?\]\]> | <\?.*?\?>
+    | <(?P<close>/)?(?P<name>[A-Za-z0-9][\w.:-]*)(?:[\s/](?:"[^"<]*"|'[^'<]*'|[^<>])*+)?> | \{\\[^{}]*\}
+    | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
+    | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|\r?\n[ \t]*|.)
+    | (?:\A|(?<![^\S\n])[^\S\n]*\n\s*)[-–—](?![\d-])\s* | (?<![^\S\n])[^\S\n]*\n\s* | \t
+    """,
+    re.S | re.X,
+)
+_SPLITTING = ('br', 'v')  # a line break, a voice of WebVTT
+_NO_LANGUAGE = ('code', 'kbd', 'pre', 'samp')
+
+# Choices of ICU's MessageFormat: {count, plural, one {# file} other {# files}}.
+_CHOICE = re.compile(r'\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,')
+_BRANCH = re.compile(r'\s*(?:offset:\s*\d+\s+)?(?:=\d+|[\w-]+)\s*\{')
+_CHOICE_END = re.compile(r'\s*\}')
+
+
+def message_parts(
+    raw: str,
+    family: str = '',
+    encode: Callable[[str], str] | None = None,
+    retag: Callable[[Token], Token] | None = None,
+    ignored: Sequence[str] = _NO_LANGUAGE,
+) -> list[Part]:
+    """The parts of a message with placeholders of a family, or none.
+
+    `encode` writes text as it stands in the file; without it, the message is markup. `retag` may change its tags, and
+    elements with the names `ignored` are kept.
+    """
+
+    def parts_of(branch: str) -> list[Part]:
+        return message_parts(branch, 'plural', encode, retag, ignored)
+
+    choices = _choices(raw, parts_of) if family in ('message', 'plural') else []
+    parts_by_choice = {raw[start:end]: parts for start, end, parts in choices}
+    tokens: list[Token] = []
+    is_split: list[bool] = []
+    done = 0
+    for start, end in [*(choice[:2] for choice in choices), (len(raw), len(raw))]:
+        for token in tokens_of(raw[done:start], _TOKEN):
+            new = _with_value(token, is_markup=not encode)
+            new = retag(new) if retag and new.name else new
+            tokens.append(new)
+            is_split.append(new.kind == 'break' or new.name in _SPLITTING)
+        tokens.append(Token('choice', raw[start:end]))
+        is_split.append(False)
+        done = end
+    tokens.pop()
+    is_split.pop()
+
+    entities = [token for token in tokens if token.kind == 'text' and token.raw[0] == '&' and token.value != token.raw]
+    as_markup = escape_of(entities) if entities or not encode else str
+    as_string = encode or str
+
+    def escape(text: str) -> str:
+        return as_string(as_markup(text))
+
+    def inner(token: Token) -> list[Part]:
+        return parts_by_choice.get(token.raw, [token.raw])
+
+    return split_tokens(tokens, is_split, escape, ignored, inner, family)
+
+
+def _with_value(token: Token, *, is_markup: bool) -> Token:
+    """A token of `_TOKEN` with what it means here, and of the kind `break` if a sentence ends at it."""
+    raw = token.raw
+    if token.kind != 'other':
+        return token
+    if raw[0].isspace() or raw[0] in '-–—':
+        # A sentence goes on in the next line, unless somebody else speaks.
+        goes_on = raw.isspace() and raw.count('\n') == 1
+        return Token('text', raw, '', ' ') if goes_on else Token('break', raw)
+    if raw[0] == '\\':
+        value = raw if is_markup and raw != '\\n' else _decoded(raw)
+        return Token('break' if value.isspace() else 'text', raw, '', value)
+    return Token('break', raw) if raw.startswith('{\\a') else token  # where a subtitle stands
+
+
+def message(
+    raw: str, encode: Callable[[str], str] | None, flags: Sequence[str] = (), **reading: Any
+) -> tuple[list[Part], Callable[[str], str | None]]:
+    """The parts of a message, and what gives the texts of these parts, joined, the form that they have in the file.
+
+    `flags` are those of PO; the others are as in `message_parts`.
+    """
+    family = family_of(flags)
+    parts = message_parts(numbered(raw, family), family, encode, **reading)
+    return parts, partial(unnumbered, source=raw, flags=flags)
+
+
+def as_json(text: str) -> str:
+    """The text within quotes of JSON, or of PO."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _decoded(escape: str) -> str:
+    """What an escape means; a line end is none, and an unknown one the character itself."""
+    if escape[1:].isspace():
+        return ''
+    try:
+        return json.loads(f'"{escape}"')
+    except ValueError:
+        return escape[1:]
+
+
+def _choices(raw: str, parts_of: Callable[[str], list[Part]]) -> list[tuple[int, int, list[Part]]]:
+    """The choices in a message: their start and end, and their parts, of which the texts are those of the branches."""
+    choices = []
+    done = 0
+    for match in _CHOICE.finditer(raw):
+        if match.start() < done:
+            continue
+        parts: list[Part] = [match[0]]
+        at = match.end()
+        while branch := _BRANCH.match(raw, at):
+            at = _closing(raw, branch.end())
+            parts += [branch[0], *parts_of(raw[branch.end() : at]), '}']
+            at += 1
+        end = _CHOICE_END.match(raw, at)
+        if end:
+            done = end.end()
+            choices.append((match.start(), done, [*parts, end[0]]))
+    return choices
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace that was opened before `at` is closed; the text's end if nowhere."""
+    depth = 1
+    for match in re.compile('[{}]').finditer(text, at):
+        depth += 1 if match[0] == '{' else -1
+        if not depth:
+            return match.start()
+    return len(text)
