@@ -73,7 +73,7 @@ def wildcards(pattern: str, file: Path, root: Path) -> tuple[str, ...]:
 def columns_of(name: str) -> tuple[str, tuple[int, int]]:
     """`pairs.tsv#3,1` as its path and its columns."""
     path, sign, columns = name.rpartition('#')
-    if not sign or content_suffix(Path(path)) != '.tsv':
+    if not sign or content_suffix(Path(path)) not in ('.tsv', '.csv'):
         return name, (1, 2)
     match = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', columns)
     if not match:

@@ -78,6 +78,7 @@ class ClassificationDataConfig:
     """Labeled texts. They are named in one of these forms:
 
     `folder/train.tsv`  label<TAB>text on each line; `train.tsv#3,1` names the columns of label and text
+    `folder/train.csv`  the same, separated by commas or semicolons
     `folder/train.jsonl`  on each line {"label": ..., "text": ...}
     `folder/train`  a folder for each label, with a .txt file for each text
     `tfds:imdb_reviews:train`  TensorFlow Datasets, prepared as array_record

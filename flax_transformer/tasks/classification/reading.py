@@ -12,11 +12,18 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import say
 from flax_transformer.data.lines import content_suffix, lines_of, utf8_fault
 from flax_transformer.data.named_files import columns_of, data_root, matching_files, named_paths, path_below
+from flax_transformer.data.tables import csv_rows, named_columns
 
 from .config import ClassificationDataConfig
 
+# What a header line may call the two columns.
+LABEL_NAMES = {'label', 'labels', 'class', 'category', 'sentiment', 'topic', 'intent', 'emotion', 'tag', 'target'}
+LABEL_NAMES |= {'rating', 'kategorie', 'klasse'}
+TEXT_NAMES = {'text', 'sentence', 'content', 'review', 'message', 'comment', 'tweet', 'question', 'utterance', 'body'}
+TEXT_NAMES |= {'document', 'satz'}
 _PLACES = 5  # how many more of the faulty examples a message names
 
 
@@ -100,9 +107,11 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
         return _tfds_examples(source, root)
     path, columns = columns_of(source)
     suffix = content_suffix(Path(path))
-    if suffix == '.tsv':
-        parse = _row if path == source else partial(_row_with_columns, columns=columns)
-        return _lines(matching_files(path, root), parse)
+    if suffix in ('.tsv', '.csv'):
+        files = matching_files(path, root)
+        return itertools.chain.from_iterable(
+            _table(file, suffix, None if path == source else columns) for file in files
+        )
     if suffix == '.jsonl':
         return _lines(matching_files(path, root), _json_row)
     if path_below(source, root).is_dir():
@@ -110,16 +119,45 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
     if not suffix:
         matching_files(source, root)  # if nothing is there, says where it was looked for
     raise UserError(
-        f'{source!r}: expected a .tsv file with label<TAB>text on each line, a .jsonl file with {{"label": ..., '
-        '"text": ...} on each line, a folder FOLDER/LABEL/*.txt, tfds:NAME:SPLIT, or opinions:train'
+        f'{source!r}: expected a .tsv or .csv file with label and text in its columns, a .jsonl file with '
+        '{"label": ..., "text": ...} on each line, a folder FOLDER/LABEL/*.txt, tfds:NAME:SPLIT, or opinions:train'
     )
 
 
 def _lines(files: Iterable[Path], parse: Callable[[bytes], Example]) -> Iterator[tuple[str, Read]]:
     for file in files:
-        for number, line in enumerate(itertools.chain.from_iterable(lines_of(file)), start=1):
-            if line.strip():
-                yield f'{file}:{number}', partial(parse, line)
+        for number, line in _lines_with_text(file):
+            yield f'{file}:{number}', partial(parse, line)
+
+
+def _table(file: Path, suffix: str, columns: tuple[int, int] | None) -> Iterator[tuple[str, Read]]:
+    """The rows of a table; a header line, if it has one, is left out, and said.
+
+    `columns` are of label and text; None: those that the header names, else the first two, and of a line with tabs all
+    that follows the first is the text.
+    """
+    rows = csv_rows(file) if suffix == '.csv' else _lines_with_text(file)
+    for is_first, (number, row) in zip(itertools.chain([True], itertools.repeat(False)), rows, strict=False):
+        if is_first:
+            cells = row if suffix == '.csv' else row.decode('utf-8', 'replace').split('\t')
+            named = named_columns(cells, LABEL_NAMES, TEXT_NAMES)
+            if named and columns in (None, named):
+                say(f'{file}: its first line is a header: the label is in column {named[0]}, the text in {named[1]}')
+                columns = None if named == (1, 2) and len(cells) == 2 else named
+                continue
+        if suffix == '.csv':
+            yield f'{file}:{number}', partial(_cells, row, columns or (1, 2))
+        elif columns:
+            yield f'{file}:{number}', partial(_row_with_columns, row, columns)
+        else:
+            yield f'{file}:{number}', partial(_row, row)
+
+
+def _lines_with_text(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank."""
+    for number, line in enumerate(itertools.chain.from_iterable(lines_of(file)), start=1):
+        if line.strip():
+            yield number, line
 
 
 def _row(line: bytes) -> Example:
@@ -130,12 +168,15 @@ def _row(line: bytes) -> Example:
 
 
 def _row_with_columns(line: bytes, columns: tuple[int, int]) -> Example:
-    cells = _decoded(line).split('\t')
+    return _cells(_decoded(line).split('\t'), columns)
+
+
+def _cells(cells: list[str], columns: tuple[int, int]) -> Example:
     if len(cells) < max(columns):
         label, text = columns
         raise _Fault(f'got {len(cells)} columns; expected the label in column {label} and the text in column {text}')
     label, text = (cells[column - 1] for column in columns)
-    return Example(text, _label(label))
+    return Example(text.replace('\r\n', ' ').replace('\n', ' '), _label(label))
 
 
 def _json_row(line: bytes) -> Example:

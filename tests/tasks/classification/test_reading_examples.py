@@ -46,6 +46,8 @@ def fault(folder: Path, source: str, content: bytes | None = None) -> str:
         ('a.tsv.gz', gzip.compress(TABLE, mtime=0)),
         ('a.tsv.zst', zstandard.compress(TABLE)),
         ('a.jsonl', JSON),
+        ('a.csv', TABLE.replace(b'\t', b',')),
+        ('a.csv#3,1', b''.join(b';7;'.join(line.split(b'\t')[::-1]) + b'\r\n' for line in TABLE.split(b'\n')[:-1])),
     ],
 )
 def test_the_same_examples_come_from_every_kind_of_file(tmp_path: Path, source: str, content: bytes) -> None:
@@ -76,6 +78,22 @@ def test_tabs_after_the_first_and_empty_texts_are_kept_and_blank_lines_are_not(t
     found = read(tmp_path, 'a.tsv', b'\nx\ta\tb\n\r\n y \t\n\n')
     assert (found.texts, found.labels) == (['a\tb', ''], ['x', 'y'])
     assert [place.rpartition(':')[2] for place in found.places] == ['2', '4']
+
+
+@pytest.mark.parametrize(
+    ('source', 'content'),
+    [
+        ('a.csv', b'\xef\xbb\xbfid,Review,"Sentiment"\r\n1,"Good, ""hot""\nfood",pos\r\n\r\n2,bad,neg\r\n'),
+        ('a.csv', b'Kategorie;Text\npos;"Good, ""hot""\nfood"\n\nneg;bad\n'),
+        ('a.tsv', b'text\tlabel\nGood, "hot" food\tpos\n\n\nbad\tneg\n'),
+        ('a.tsv#1,2', b'label\ttext\npos\tGood, "hot" food\n\n\nneg\tbad\n'),
+    ],
+)
+def test_a_header_line_names_the_columns_and_is_said(tmp_path: Path, source: str, content: bytes, capsys) -> None:
+    found = read(tmp_path, source, content)
+    assert (found.labels, found.texts) == (['pos', 'neg'], ['Good, "hot" food', 'bad'])
+    assert [place.rpartition(':')[2] for place in found.places] == ['2', '5']
+    assert 'header' in capsys.readouterr().err
 
 
 def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Path) -> None:
@@ -112,7 +130,9 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
             b'{"label": "x", "text": "\\ud83d"}\n',
             'a.jsonl:1: half a surrogate pair, which',
         ),
-        ('a.csv', b'x,a\n', "'a.csv': expected a .tsv file with label<TAB>text on each line, a .jsonl file with"),
+        ('a.csv', b'x,a\ny,"b\n', 'a.csv, line 2: unexpected end of data; expected CSV'),
+        ('a.csv', b'x,a\ny\n', 'a.csv:2: got 1 columns; expected the label in column 1'),
+        ('a.ods', b'x,a\n', "'a.ods': expected a .tsv or .csv file with label and text in its columns, a .jsonl"),
         ('a.tsv.gz', gzip.compress(TABLE, mtime=0)[:30], 'a.tsv.gz could not be read: Compressed file ended before'),
         ('nothing.tsv', None, 'nothing.tsv does not exist; relative paths start at --data.root'),
         ('a.tsv#1', b'x\ta\n', "corpus 'a.tsv#1': got the columns '1', expected two numbers"),

@@ -1,0 +1,66 @@
+"""Tables of cells: CSV (RFC 4180), and which columns a header line names."""
+
+import csv
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError
+
+from .lines import check_plain, raw_lines_of, utf8_fault
+
+SIGNS = ',;\t'  # that separate cells; spreadsheets in many languages write the second
+MOST_CELL = 1 << 24  # characters
+
+
+def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number of each row's first line, and its cells, without rows that are blank.
+
+    A cell in quotes may have separators and line breaks; two quotes stand for one. The separator is the one of SIGNS
+    that the first row has most of. Raises UserError, with the line, for what is not UTF-8 or not CSV.
+    """
+    lines = _decoded_lines(file)
+    first = next(lines, '')
+    outside = ''.join(first.split('"')[::2])
+    reader = csv.reader(chain([first], lines), delimiter=max(SIGNS, key=outside.count), strict=True)
+    before = csv.field_size_limit(MOST_CELL)
+    try:
+        number = 1
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield number, cells
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f'{file}, line {number}: {error}; expected CSV, with each quote within quotes doubled'
+        ) from None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _decoded_lines(file: Path) -> Iterator[str]:
+    """The lines of a file with their ends."""
+    number = 0
+    for chunk in raw_lines_of(file):
+        if not number:
+            check_plain(file, '', chunk)
+        for line in chunk:
+            number += 1
+            try:
+                text = line.decode('utf-8')
+            except UnicodeDecodeError as error:
+                raise UserError(f'{file}, line {number}: {utf8_fault(error)}') from None
+            yield text.removeprefix('\ufeff') if number == 1 else text
+
+
+def named_columns(cells: Sequence[str], *names: Collection[str]) -> tuple[int, ...] | None:
+    """For each set of names the column, from 1, that has one of them; None unless each has exactly one.
+
+    >>> named_columns(['ID', 'Review', 'Sentiment'], {'label', 'sentiment'}, {'text', 'review'})
+    (3, 2)
+    """
+    headings = [cell.strip().strip('"').casefold() for cell in cells]
+    columns = [[i for i, heading in enumerate(headings, start=1) if heading in own] for own in names]
+    if any(len(own) != 1 for own in columns):
+        return None
+    return tuple(column for own in columns for column in own)
