@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -18,6 +19,7 @@ from tqdm import tqdm
 
 from flax_transformer.common.chunks import CHUNK
 from flax_transformer.common.errors import BadInput, UserError
+from flax_transformer.common.files import lock, read_limited
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.text.tokenizer import as_text
 
@@ -48,6 +50,7 @@ def chunks(
     """
     chunk: list[str | bytes] = []
     num_bytes = 0
+    number = first - 1
     for number, raw in enumerate(stream, start=first):
         if number <= skip:
             continue
@@ -70,15 +73,24 @@ def chunks(
             num_bytes = 0
     if chunk:
         yield chunk
+    if number < skip:
+        raise UserError(f'--output has {skip} lines, the input {number}; give the input that it was begun with')
 
 
 class LineWriter:
-    """Writes whole lines to a new file or to standard output; with `resume`, after those already in the file."""
+    """Writes whole lines to a new file or to standard output; with `resume`, after those already in the file.
 
-    def __init__(self, path: Path | None, *, resume: bool | None = None) -> None:
-        """Continues after the lines in the file with `resume`; None: the command has no such option."""
+    No other process can write the file until then. Nothing is left of it if it raises before the first line.
+    """
+
+    def __init__(self, path: Path | None, *, resume: bool | None = None, source: bytes | None = None) -> None:
+        """Continues after the lines in the file with `resume`; None: the command has no such option.
+
+        `source` is what the lines are made from, or its begin: only lines made from the same are continued.
+        """
         self.num_before = 0  # lines already in the file
         self._file: BinaryIO = sys.stdout.buffer
+        self._mark: Path | None = None  # a file with what was hashed of the source, until the lines are whole
         if path is None:
             if getattr(sys.stdout, 'name', None) == os.devnull:  # `main` has found it closed
                 raise UserError('standard output is closed; give --output')
@@ -90,17 +102,43 @@ class LineWriter:
         if not resume and path.exists() and path.stat().st_size:
             to_resume = '' if resume is None else '--resume to continue after its last line, or '
             raise UserError(f'{path} is not empty; give {to_resume}another --output')
+        self._path = path
+        self._is_new = not path.exists()
         self._file = path.open('a+b')
+        try:
+            lock(self._file.fileno())
+        except BlockingIOError:
+            self._file.close()
+            raise UserError(f'{path} is being written by another process; give another --output') from None
+        except OSError:  # no locks here
+            pass
         if resume:
             self.num_before, end = _whole_lines(self._file)
             self._file.truncate(end)
+        if source is not None and path.is_file():
+            self._mark = path.with_name(f'{path.name}.source')
+            self._check_source(source)
+
+    def _check_source(self, source: bytes) -> None:
+        if self.num_before and self._mark.exists():
+            size, _, digest = read_limited(self._mark).decode().partition(' ')
+            if digest != sha256(source[: int(size)]).hexdigest():
+                self._file.close()
+                raise UserError(f'{self._path} was begun from another input; give that, or another --output')
+        self._mark.write_text(f'{len(source)} {sha256(source).hexdigest()}')
 
     def __enter__(self) -> 'LineWriter':
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not sys.stdout.buffer:
-            self._file.close()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._file is sys.stdout.buffer:
+            return
+        is_empty = self._file.seek(0, os.SEEK_END) == 0
+        if error and is_empty and self._is_new:
+            self._path.unlink()
+        if self._mark and (is_empty or not error):
+            self._mark.unlink(missing_ok=True)
+        self._file.close()
 
     def write(self, lines: list[str]) -> None:
         # A file's name may have bytes that are not UTF-8.

@@ -17,6 +17,7 @@ from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
+from flax_transformer.text.languages import two_letters
 
 from .lines import (
     CHUNK,
@@ -46,6 +47,11 @@ FLAGS = {
 }
 
 
+InputFormat = Literal[
+    'auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'xliff', 'json', 'properties', 'fluent', 'srt', 'vtt'
+]
+
+
 @dataclass(frozen=True)
 class TranslateOptions(OfCheckpoint, ToTranslate):
     """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
@@ -60,7 +66,7 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
     resume: bool = False  # continue after the last whole line of --output
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: by its name and how it begins
-    input_format: Literal['auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'srt', 'vtt', 'xliff'] = 'auto'
+    input_format: InputFormat = 'auto'
     protect: bool = False  # keep addresses, placeholders and numbers with units as they are; in documents it always is
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
@@ -131,12 +137,20 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
         if options.show_attention and not (options.input is None and stream.isatty()):
             raise UserError('--show-attention draws under each answer as you type; got input that is not a terminal')
         translator = _load(runs, options)
-        writer = stack.enter_context(LineWriter(options.output, resume=options.resume))
+        source = _first_bytes(options.input)
+        writer = stack.enter_context(LineWriter(options.output, resume=options.resume, source=source))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
         lines = lines_from(stream, options, done, translator, 'translate')
         records = read_records(lines, options.input_format, done)
         return _translate(translator, options, records, writer.write, done=done, links=links)
+
+
+def _first_bytes(file: Path | None) -> bytes | None:
+    if file is None or not file.is_file():
+        return None
+    with file.open('rb') as opened:
+        return opened.read(1 << 20)
 
 
 def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
@@ -170,29 +184,46 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     output = options.output
     content = options.input.read_bytes() if options.input else sys.stdin.buffer.read()
     document = read_document(content, options.input_format, place)
+    partial = None if output is None else output.with_name(f'{output.name}.lines')
+    if output and output.exists():
+        if options.resume and not partial.exists():
+            note(f'{output} is whole')
+            return Counter()
+        raise UserError(f'{output} is there already; give another --output')
     for fault in document.faults:
         note(fault)
     records = [Record(line.text, marked=line) for line in document.lines]
+    translator = _load(runs, options)
+    language = two_letters(translator.target_language or '')
+    others = [other for other in document.languages if language and two_letters(other) != language]
+    if others:
+        raise UserError(
+            f'{place}: got a file for translations into {others[0]}, expected {language}; change it there, or give '
+            'another run'
+        )
 
     def translate(done: int, write: Callable[[list[str]], None]) -> Counter[str]:
         chunks = chunks_of(records[done:], CHUNK)
-        return _translate(_load(runs, options), options, chunks, write, done=done, place=f'{place}: text')
+        return _translate(translator, options, chunks, write, done=done, place=f'{place}: text')
 
-    if output is None:
-        lines: list[str] = []
+    lines: list[str] = []
+    if partial is None:
         counts = translate(0, lines.extend)
-        sys.stdout.write(document.with_texts(list(map(json.loads, lines))))
-        return counts
-    if output.exists():
-        raise UserError(f'{output} is there already; give another --output')
-    partial = output.with_name(f'{output.name}.lines')
-    with LineWriter(partial, resume=options.resume) as writer:
-        counts = translate(writer.num_before, writer.write)
-    lines = read_lines(partial)
-    if len(lines) != len(records):
-        raise UserError(f'{partial} has {len(lines)} lines, {place} {len(records)} texts; delete {partial}')
-    write_whole(output, document.with_texts(list(map(json.loads, lines))))
-    partial.unlink()
+    else:
+        with LineWriter(partial, resume=options.resume, source=content) as writer:
+            counts = translate(writer.num_before, writer.write)
+        lines = read_lines(partial)
+        if len(lines) != len(records):
+            raise UserError(f'{partial} has {len(lines)} lines, {place} {len(records)} texts; delete {partial}')
+    texts = list(map(json.loads, lines))
+    whole = document.with_texts(texts, language)
+    if output is None:
+        sys.stdout.write(whole)
+    else:
+        write_whole(output, whole)
+        partial.unlink()
+    for unit in document.left(texts):
+        note(f'{place}, {unit} is left untranslated: its placeholders could not be kept')
     return counts
 
 

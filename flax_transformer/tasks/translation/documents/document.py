@@ -54,6 +54,8 @@ class Document(NamedTuple):
     units: list[Unit]
     faults: Sequence[str] = ()  # what is amiss, and could be left as it is
     before: str = ''  # a byte order mark
+    languages: Sequence[str] = ()  # that it is to be translated into
+    naming: Sequence[Edit] = ()  # where a translation names its language, with {} for the code
 
     @property
     def lines(self) -> list[Marked]:
@@ -65,9 +67,9 @@ class Document(NamedTuple):
         document = self._replace(units=own)
         return document.with_texts([line.raw or line.text for line in document.lines])
 
-    def with_texts(self, texts: Sequence[str]) -> str:
-        """The file with these texts in place of `lines`; a unit whose texts lack what is to be kept is left."""
-        edits = []
+    def with_texts(self, texts: Sequence[str], language: str | None = None) -> str:
+        """The file with these texts, in a language, in place of `lines`; see `left` for those that it does not take."""
+        edits = [edit._replace(text=edit.text.format(language)) for edit in self.naming if language]
         for unit, changed in self._edits(texts):
             edits += unit.left if changed is None else changed
         written = [self.before]
@@ -78,7 +80,7 @@ class Document(NamedTuple):
         return ''.join([*written, self.text[done:]])
 
     def left(self, texts: Sequence[str]) -> list[str]:
-        """Where `with_texts` leaves a unit, and what its text is."""
+        """Where units are and what they say that stay as they are, since these texts lack what is to be kept."""
         return [
             f'line {self._line_of(unit)}: {" ".join(part.text for part in unit.parts if isinstance(part, Marked))!r}'
             for unit, edits in self._edits(texts)

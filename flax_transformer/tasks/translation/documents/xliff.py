@@ -112,7 +112,12 @@ class _Xliff:
 def read_xliff(text: str, place: str) -> Document:
     """A source without a target, or with an empty one, gets its translation there."""
     xliff = _Xliff(text, place)
-    return Document(text, list(xliff.units()))
+    units = list(xliff.units())
+    heads = [token.raw for token in xliff.tokens if token.kind == 'open' and token.name in ('xliff', 'file')]
+    named = _LANGUAGE.findall(' '.join(heads))
+    end = xliff.starts[xliff.root + 1] - 1
+    is_unnamed = xliff.is_2 and units and not named
+    return Document(text, units, languages=named, naming=[Edit(end, end, ' trgLang="{}"')] if is_unnamed else [])
 
 
 def _as_pair(token: Token) -> Token:
