@@ -1,6 +1,8 @@
 """The formats of documents, by the names of files and by what is in them."""
 
 import codecs
+import contextlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from .attributes import html_attributes
 from .document import Document, document_of
 from .markdown import read_markdown
 from .po import read_po
+from .resources import read_fluent, read_json, read_properties
 from .subtitles import read_subtitles
 from .xliff import read_xliff
 
@@ -45,10 +48,14 @@ FORMATS = {
     'xml': Format('.xml', _read_xml, r'<\?xml\b'),
     'markdown': Format('.md .markdown', _read_markdown),
     'po': Format('.po .pot', read_po, r'(?:\s|#[^\n]*\n)*msgid\s+"'),
+    'json': Format('.json .arb', read_json),
+    'properties': Format('.properties', read_properties),
+    'fluent': Format('.ftl', read_fluent),
     'vtt': Format('.vtt', read_subtitles, r'WEBVTT\b'),
     'srt': Format('.srt', read_subtitles, r'\d+\s*\n\s*[\d:,]+ *--> *[\d:,]+'),
 }
 _BY_SUFFIX = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes.split()}
+_BY_SUFFIX['.jsonl'] = 'jsonl'
 _OFTEN_OTHERS = ('.txt', '.text', '', '.xml', '.srt')  # names whose content may be of another format
 _HEAD = 4096
 _ENCODING = re.compile(r'<\?xml[^>]*\sencoding\s*=\s*["\']([\w.-]+)')
@@ -63,11 +70,17 @@ def format_of(file: Path) -> str:
         with file.open('rb') as opened:
             head = opened.read(_HEAD).decode('utf-8-sig', 'replace').lstrip()
         begins = (name for name, form in FORMATS.items() if re.match(form.begin, head, re.I | re.S))
-        name = next(begins, name)
+        name = next(begins, name) or ('json' if _is_json(head, file) else None)
     if name or is_text:
         return name or 'text'
     known = ', '.join(_BY_SUFFIX)
     raise UserError(f'{file}: got a file of an unknown format, expected {known} or .txt; or give --input-format')
+
+
+def _is_json(head: str, file: Path) -> bool:
+    with contextlib.suppress(ValueError, RecursionError):
+        return head[:1] in ('{', '[') and json.loads(file.read_bytes()) is not None
+    return False
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"""
     <!--.*?--> | <!\[CDATA\[.*?\]\]> | <\?.*?\?>
     | <(?P<close>/)?(?P<name>[A-Za-z0-9][\w.:-]*)(?:[\s/](?:"[^"<]*"|'[^'<]*'|[^<>])*+)?> | \{\\[^{}]*\}
-    | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
+    | '' | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
     | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|\r?\n[ \t]*|.)
     | (?:\A|(?<![^\S\n])[^\S\n]*\n\s*)[-–—](?![\d-])\s* | (?<![^\S\n])[^\S\n]*\n\s* | \t
     """,
@@ -39,7 +39,7 @@ def message_parts(
 ) -> list[Part]:
     """The parts of a message with placeholders of a family, or none.
 
-    `encode` writes text as it stands in the file; without it, the message is markup. `retag` may change its tags, and
+    `encode` writes text as it stands in the file; without it, the message is markup. `retag` may change its tokens, and
     elements with the names `ignored` are kept.
     """
 
@@ -54,7 +54,7 @@ def message_parts(
     for start, end in [*(choice[:2] for choice in choices), (len(raw), len(raw))]:
         for token in tokens_of(raw[done:start], _TOKEN):
             new = _with_value(token, is_markup=not encode)
-            new = retag(new) if retag and new.name else new
+            new = retag(new) if retag else new
             tokens.append(new)
             is_split.append(new.kind == 'break' or new.name in _SPLITTING)
         tokens.append(Token('choice', raw[start:end]))
@@ -88,6 +88,8 @@ def _with_value(token: Token, *, is_markup: bool) -> Token:
     if raw[0] == '\\':
         value = raw if is_markup and raw != '\\n' else _decoded(raw)
         return Token('break' if value.isspace() else 'text', raw, '', value)
+    if raw == "''":
+        return Token('text', raw, '', raw)
     return Token('break', raw) if raw.startswith('{\\a') else token  # where a subtitle stands
 
 

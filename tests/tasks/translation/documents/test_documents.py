@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from conftest import TESTS
 from translators import Shuffling
 
 from flax_transformer.cli import translate
+from flax_transformer.tasks.translation.documents.formats import format_of, read_document
+from flax_transformer.tasks.translation.inference.marked import translate_aside
+from flax_transformer.tasks.translation.inference.result import Translation
 
 RUN = TESTS / 'golden' / 'number_words'
 # The translator writes what is in ‹› in capitals, and adds what is in «».
@@ -108,6 +112,44 @@ msgstr "fertig"
 <unit><source>d</source><target>D!</target></unit>
 <unit translate="no"><source>e</source></unit>
 </xliff>""".replace('unit', 'trans-unit'),
+    'b.xlf': """<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
+<x:file id="f"><x:unit id="u"><x:segment« state="translated"»><x:source>a <x:sc id="1"/>b<x:ec startRef="1"/> \
+<x:ph id="2"/></x:source>«<x:target>A <x:sc id="1"/>B<x:ec startRef="1"/> <x:ph id="2"/></x:target>»</x:segment>
+<x:ignorable><x:source>c</x:source></x:ignorable></x:unit></x:file>
+<x:file id="g" translate="no"><x:unit id="v"><x:segment><x:source>d</x:source></x:segment></x:unit></x:file>
+</x:xliff>""",
+    'a.vtt': """WEBVTT - a film
+
+STYLE
+::cue { color: red }
+
+NOTE nothing
+to translate
+
+first
+00:01.000 --> 00:02.500 align:start
+<v Bob>‹well, now› &amp; <i>‹then›</i>
+‹and so on until the end›
+
+00:03.000 --> 00:04.000
+– ‹yes›
+– ‹no›
+""",
+    'a.json': """{"a": {"b": "‹hello› {name}, \\"‹you›\\" \\u00d7",  "@b": {"c": "d"}}, "n": [1, "‹one›", "2"],
+ "i": "‹it has› {n, plural, =0 {‹none›} one {# ‹file›} other {{x} ‹of› #}}", "t": "<0>‹read›</0>\\n\\t‹this›"}
+""",
+    'a.properties': """# no
+a.b = ‹hello›, {0}! ‹It''s› \\u00d7
+c : ‹one two three›\\t‹four›
+""",
+    'a.ftl': """# no
+a-b = ‹hello›, { $name }!
+    .title = ‹a title›
+c = { $n ->
+    [one] ‹one mail›
+   *[other] { $n } ‹mails›
+}
+""",
 }
 Call = Callable[..., tuple[int, str, str]]
 
@@ -136,8 +178,27 @@ def test_a_document_keeps_what_is_no_language(
     assert (tmp_path / 'out').read_bytes().decode() == after
     code, _, error = call_command('translate', RUN, *files)
     assert (code, 'out is there already; give another --output' in error) == (2, True)
-    kind = {'a.xlf': 'xliff', 'a.md': 'markdown'}.get(name, name[2:])
+    kind = {'xlf': 'xliff', 'md': 'markdown', 'ftl': 'fluent'}.get(name[2:], name[2:])
     assert call_command('translate', RUN, '--input-format', kind, text=before) == (0, after, '')
+
+
+@pytest.mark.parametrize('name', DOCUMENTS)
+def test_what_returns_its_input_gives_back_the_bytes(name: str, tmp_path: Path) -> None:
+    before, _ = both(DOCUMENTS[name])
+    (tmp_path / name).write_text(before)
+    form = format_of(tmp_path / name)
+    for text in (before, '\ufeff' + before, before.replace('\n', '\r\n'), before.rstrip(), f'{before} \t\n\n'):
+        document = read_document(text.encode(), form, name)
+        assert document.identity() == text
+        texts = [translation.text for translation in translate_aside(Same(changes=0), document.lines)]
+        assert document.left(texts) == []
+        if not any(unit.source for unit in document.units):  # else translations go elsewhere
+            assert document.with_texts(texts) == text
+
+
+class Same(Shuffling):
+    def _translate(self, line: str, alignment: bool) -> Translation:
+        return replace(super()._translate(line, alignment), text=line)
 
 
 def test_a_document_resumes_after_the_texts_that_are_there(

@@ -1,0 +1,84 @@
+"""Messages by key: JSON, Java's properties, and Fluent. Their values are translated."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from flax_transformer.common.errors import UserError
+
+from .document import Document, Place, Unit
+from .markup import Token
+from .messages import message
+
+_JSON = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]', re.S)
+_PROPERTY = re.compile(
+    r'^[ \t\f]*(?![#!\s])(?:[^\\\s=:]|\\(?:\r\n|.))+[ \t\f]*[=:]?[ \t\f]*((?:[^\\\r\n]|\\(?:\r\n|.))*)', re.M | re.S
+)
+# A value goes on in lines that begin with a space, up to an attribute or a variant.
+_FLUENT = re.compile(
+    r'^(?:-?[A-Za-z][\w-]*[ ]*=|[ ]+\.[A-Za-z][\w-]*[ ]*=|[ ]*\*?\[[^\]\n]*\])[ ]*'
+    r'((?:[^\n{]|\{[^{}\n]*\}|\{\{[^{}\n]*\}\})*(?:\n(?:[ ]*\n)*[ ]+(?![.\[*}\s])(?:[^\n{]|\{[^{}\n]*\})+(?=\n|\Z))*)',
+    re.M,
+)
+_ARGUMENT = re.compile(r'\{\d')
+
+
+def _unit(match: re.Match[str], encode: Callable[[str], str], **reading: Any) -> Unit:
+    parts, finish = message(match[1], encode, **reading)
+    return Unit(parts, [Place(*match.span(1), finish)])
+
+
+def read_json(text: str, place: str) -> Document:
+    """Strings that are values; what belongs to a key with @, as in ARB, or $ is kept."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f'{place}: got no JSON ({error}); expected keys and texts, or lines by --input-format'
+        ) from None
+
+    def encode(new: str) -> str:
+        return json.dumps(new, ensure_ascii='\\u' in text and text.isascii())[1:-1]
+
+    units = []
+    depth = 0
+    kept = None  # the depth at which a key is kept
+    for match in _JSON.finditer(text):
+        if match[0] in '{[':
+            depth += 1
+        elif match[0] in '}]':
+            depth -= 1
+        elif match[2]:
+            if kept is None or depth <= kept:
+                kept = depth if match[1][:1] in ('@', '$') else None
+        elif kept is None:
+            units.append(_unit(match, encode))
+    return Document(text, units)
+
+
+def read_properties(text: str, place: str) -> Document:
+    """Java reads them as UTF-8 or Latin-1, so that a file in ASCII remains one."""
+
+    def encode_all(new: str) -> str:
+        return json.dumps(new, ensure_ascii=text.isascii())[1:-1].replace('\\"', '"')
+
+    def encode_format(new: str) -> str:
+        return encode_all(new).replace("'", "''")
+
+    units = []
+    for match in _PROPERTY.finditer(text):
+        if _ARGUMENT.search(match[1]):
+            units.append(_unit(match, encode_format, retag=_with_apostrophe))
+        else:
+            units.append(_unit(match, encode_all))
+    return Document(text, units)
+
+
+def _with_apostrophe(token: Token) -> Token:
+    """MessageFormat, which has arguments, reads two apostrophes as one."""
+    return token._replace(value="'") if token.raw == "''" else token
+
+
+def read_fluent(text: str, place: str) -> Document:
+    return Document(text, [_unit(match, str) for match in _FLUENT.finditer(text) if match[1].strip()])
