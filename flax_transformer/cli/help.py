@@ -163,10 +163,13 @@ def _lines(option: Option, width: int) -> list[str]:
         text += f' ({option.value})'
 
     name = f'  {option.flag} {option.metavar}'.rstrip()
+    while len(name) - name.rfind('\n') > width:  # many choices
+        at = name.rindex('|', 0, name.rfind('\n') + width) + 1
+        name = f'{name[:at]}\n    {name[at:]}'
     lines = textwrap.wrap(text, width - _NAME) or ['']
     if len(name) >= _NAME:
         lines = ['', *lines]
-    return [f'{name:{_NAME}}{lines[0]}'.rstrip(), *(' ' * _NAME + line for line in lines[1:])]
+    return [*f'{name:{_NAME}}{lines[0]}'.rstrip().split('\n'), *(' ' * _NAME + line for line in lines[1:])]
 
 
 def _positionals(options: Any) -> Iterator[tuple[str, str]]:
