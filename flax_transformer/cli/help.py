@@ -19,13 +19,14 @@ THEMES = {
     'data': 'train validation held_out test source_language target_language root',
     'model': 'vocab_size d_model num_heads d_ff num_encoder_layers num_decoder_layers dropout_rate cell hidden_size',
     'training': 'steps tokens_per_step evaluate_every patience optimizer.learning_rate',
-    'decoding': 'beam_width alpha max_extra_tokens batch_tokens weights target_language',
+    'decoding': 'beam_width alpha max_extra_tokens batch_tokens weights target_language source_language',
     'limits': 'max_requests max_texts max_characters max_alternatives max_wait drain',
     'devices': 'parallel.num_devices parallel.strategy model.dtype',
 }
 THEMES = {
     theme: [name if '.' in name else f'{theme}.{name}' for name in names.split()] for theme, names in THEMES.items()
 }
+SHORT = {'--to': 'decoding.target-language', '--from': 'decoding.source-language'}  # short forms of fields
 _ONLY_TO_TRANSLATE = set(THEMES['decoding']) - {'decoding.beam_width'}  # left out where a whole config is taken
 _ONLY_DATA = ('check', 'clean')  # commands that the other themes do not concern
 _ONLY_TO_TRAIN = {'data.train', 'data.validation', 'data.held_out'}  # left out elsewhere
@@ -162,7 +163,8 @@ def _lines(option: Option, width: int) -> list[str]:
     elif option.value not in (dataclasses.MISSING, None, ()):
         text += f' ({option.value})'
 
-    name = f'  {option.flag} {option.metavar}'.rstrip()
+    short = (form for form, name in SHORT.items() if option.flag == f'--{name}')
+    name = f'  {next(short, option.flag)} {option.metavar}'.rstrip()
     while len(name) - name.rfind('\n') > width:  # many choices
         at = name.rindex('|', 0, name.rfind('\n') + width) + 1
         name = f'{name[:at]}\n    {name[at:]}'

@@ -19,7 +19,7 @@ from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.api import load_config, make_trainer, read_run_config
 from flax_transformer.tasks.recipes import FIRST_TASK, recipe_named, recipe_of
 
-from .help import short_help, wants_help
+from .help import SHORT, short_help, wants_help
 
 if TYPE_CHECKING:
     from flax_transformer.engine.trainer import Trainer
@@ -72,7 +72,7 @@ def parse(
     values = None
     rest = []
     if given:
-        rest = argv[len(given[:most]) :]
+        rest = _in_full(argv[len(given[:most]) :], options)
         values = default(given[0]) if default else _defaults(options, given[0], task)
     elif not asked:
         got = f'got {argv[0]!r}' if argv else 'got nothing'
@@ -88,6 +88,17 @@ def parse(
     settings = {} if values is None else {'default': values}
     conf = (tyro.conf.AvoidSubcommands,)
     return tyro.cli(options, prog=prog, description=description, args=rest, config=conf, **settings)
+
+
+def _in_full(argv: list[str], options: type) -> list[str]:
+    """The arguments with the names of fields for short forms, in commands that have these fields."""
+    if 'decoding' not in {field.name for field in dataclasses.fields(options)}:
+        return argv
+    full = []
+    for arg in argv:
+        name, *value = arg.partition('=')
+        full.append(''.join([f'--{SHORT[name]}', *value]) if name in SHORT else arg)
+    return full
 
 
 def _defaults(options: type[T], first: str, task: str | None) -> T:

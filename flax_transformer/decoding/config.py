@@ -20,8 +20,8 @@ class DecodingConfig:
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
     buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
     weights: Literal['float32', 'int8'] = 'float32'  # the matrices; int8 is faster on CPUs and slightly different
-    target_language: str | None = None  # read by models with language tags; None: data.target_language of training
-    source_language: str | None = None  # what sources name, in some models; None: data.source_language
+    target_language: str | None = None  # to translate into, if the model knows several; None: as it was trained
+    source_language: str | None = None  # to translate from, likewise; of a pair, one follows from the other
     max_tokens: int | None = None  # instead of source + max_extra_tokens: one limit for every line, EOS included
     min_tokens: int = 1  # the least, EOS included
     force_eos: bool = False  # make the last token within the limit EOS, at no cost, as in Hugging Face

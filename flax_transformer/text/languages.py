@@ -52,7 +52,7 @@ def usual_name(code: str, codes: Collection[str]) -> str:
         return code
 
 
-def is_language(code: str) -> bool:
+def is_named(code: str) -> bool:
     """Whether a code has an English name here; rare languages have none."""
     return two_letters(code) in _NAMES
 

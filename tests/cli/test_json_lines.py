@@ -22,6 +22,8 @@ Call = Callable[..., tuple[int, list[bytes], str]]
 class UpperCase:
     """In place of a Translator; it takes prefixes of up to 9 characters."""
 
+    source_language = 'in'
+
     def __call__(self, lines: list[str], prefixes: list[str] | None = None, **_: object) -> list[Translation]:
         for index, prefix in enumerate(prefixes or []):
             if len(prefix) > 9:

@@ -45,6 +45,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class UpperCase:
     """In place of a Translator."""
 
+    source_language = 'in'
+
     def __init__(self) -> None:
         self.params = {'kernel': np.zeros(2, np.float32)}
         self.calls = 0

@@ -160,7 +160,10 @@ def read_config_text(path: Path) -> str:
         what = f'has no {CONFIG_FILE}'
         if not path.is_dir():
             what = 'is a file' if path.is_file() else 'does not exist'
-        raise UserError(f'{path} {what}; expected a run directory, as `flax-transformer train` writes it')
+        raise UserError(
+            f'{path} {what}; expected a run directory, as `flax-transformer train` writes it, or one of '
+            f'`flax-transformer models`.{nearest(str(path), shipped_models())}'
+        )
     with naming_damage(file):
         return read_limited(file).decode('utf-8')
 

@@ -1,5 +1,6 @@
 """What `flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...]` does for translation."""
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.task_value import Command, EvaluateOptions
 from flax_transformer.tasks.evaluation import check_examples, print_scores, scored_set
+
+from .inference.directions import direction
 
 if TYPE_CHECKING:
     from flax_transformer.data.bitext.corpus import Pairs
@@ -51,9 +54,14 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 
     settings = asdict(options.decoding)
     if options.data.language_tags:  # the set is in the language translated into
-        language = settings['target_language'] or options.data.target_language
-        settings['target_language'] = language
-        options = replace(options, data=replace(options.data, target_language=language))
+        data = options.data
+        asked = settings['source_language'], settings['target_language']
+        with contextlib.suppress(UserError):  # the model may know more languages
+            asked = direction([corpus.languages for corpus in data.corpora], *asked)
+        source, target = asked
+        data = replace(data, source_language=source or data.source_language)
+        options = replace(options, data=replace(data, target_language=target or data.target_language))
+        settings['target_language'] = options.data.target_language
     tokens = tokens_of(options.data, settings['target_language'])
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)

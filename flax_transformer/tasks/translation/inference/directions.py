@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.text.languages import is_language, known_language
+from flax_transformer.text.languages import is_named, known_language
 from flax_transformer.text.tokenizer import Tokenizer
 
 Pairs = Sequence[tuple[str, str]]
@@ -29,7 +29,7 @@ def direction(pairs: Pairs, source: str | None, target: str | None) -> tuple[str
         return source, target
     sources, targets = map(dict.fromkeys, zip(*pairs, strict=True))
     # Corpora may name their sides otherwise, such as `src`; then any language may say what the sources are in.
-    if source is not None and any(is_language(code) for code in sources):
+    if source is not None and any(is_named(code) for code in sources):
         source = known_language('source_language', source, sources)
     if target is not None:
         target = known_language('target_language', target, targets)

@@ -211,14 +211,18 @@ class Translator(Streams):
             other.weights = self.weights  # once in memory
         return other
 
+    @property
+    def languages(self) -> str:
+        """Source and target as a phrase."""
+        return f'{self.source_language} to {self.target_language or "the language that a line names"}'
+
     def __repr__(self) -> str:
         """The model, its languages, the number of its parameters, and the devices."""
         leaves = jax.tree.leaves(self.weights, is_leaf=is_quantized)
         count = sum(leaf.values.size if is_quantized(leaf) else leaf.size for leaf in leaves)
         devices = self.runner.devices.devices
         models = ' and '.join(type(model).__name__ for model in self.models)
-        languages = f'{self.source_language} to {self.target_language or "the language that a line names"}'
-        return f'<Translator: {models}, {languages}, {count:,} parameters, {len(devices)} x {devices[0].platform}>'
+        return f'<Translator: {models}, {self.languages}, {count:,} parameters, {len(devices)} x {devices[0].platform}>'
 
     @property
     def params(self) -> Any:
