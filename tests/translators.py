@@ -12,6 +12,7 @@ from flax_transformer.tasks.translation.inference.result import Translation
 class Shuffling:
     """Writes words in capitals and in another order, and aligns them; some are lost, said twice or not aligned."""
 
+    source_language = 'in'
     target_language: str | None = None
 
     def __init__(self, seed: int = 0, changes: float = 0.2) -> None:
