@@ -307,13 +307,13 @@ def make_words(folder: Path) -> None:
 
 
 def read_words(folder: Path) -> None:
-    from flax_transformer.data.bitext.text_files import TsvFiles
+    from flax_transformer.data.bitext.text_files import TableFiles
     from flax_transformer.data.vector_files import read_vectors
     from flax_transformer.tasks.embeddings.corpus import Vocabulary, load_corpus
 
     each_of(
         *(lambda file=file: read_vectors(file) for file in sorted(folder.glob('v.*')) if is_plain(file)),
-        TsvFiles('text', [folder / 'text.tsv']).read,
+        lambda: TableFiles('text', [folder / 'text.tsv'], ('en', 'de')).read(),
         lambda: Vocabulary.load(folder / 'vocabulary.txt'),
         lambda: load_corpus(folder, [folder / 'text.tsv'], 9),
     )

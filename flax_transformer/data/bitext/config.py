@@ -57,7 +57,8 @@ class DataConfig:
     `folder/train.{lang}.gz`  two aligned text files, one sentence a line; `{lang}` stands for each language
     `a/train.src,b/train.tgt`  the same as two paths; in evaluation, more paths are more references,
         and so are further columns of `test.tsv`, where a line may have any number
-    `folder/pairs.tsv`  one file, source and target in columns 1 and 2; `pairs.tsv#3,1` names other columns
+    `folder/pairs.tsv`  one file, source and target in columns 1 and 2; `pairs.tsv#3,1` names other columns;
+        a header line may name them: source and target, or the languages; `pairs.csv` likewise
     `folder/pairs.jsonl`  on each line {"en": ..., "de": ...}, or those under "translation", or "source", "target"
     `tfds:wmt14_translate/de-en:train`  TensorFlow Datasets, prepared as array_record
     `sacrebleu:wmt14/en-de`  a test set that sacrebleu has downloaded

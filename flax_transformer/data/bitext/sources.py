@@ -22,7 +22,7 @@ from flax_transformer.data.tfds_builders import TfdsSplit, builder_path
 
 from .config import CorpusConfig, DataConfig
 from .corpus import Corpus, Pairs, Records, split
-from .text_files import AlignedFiles, JsonLines, TsvFiles, read_references
+from .text_files import AlignedFiles, JsonLines, TableFiles, read_references
 
 Languages = tuple[str, str]  # source and target
 SPLITS = ('train', 'validation', 'test')
@@ -65,14 +65,15 @@ def open_corpus(name: str, config: DataConfig, languages: Languages | None = Non
         return AlignedFiles(name, _aligned(patterns, root), {'languages': languages})
     if form == 'two paths' and len(patterns) == 2:
         return AlignedFiles(name, _aligned(patterns, root))
-    if form == '.tsv':
-        return TsvFiles(name, matching_files(*patterns, root), columns_of(name)[1])
+    if form in ('.tsv', '.csv'):
+        path, columns = columns_of(name)
+        return TableFiles(name, matching_files(*patterns, root), languages, None if path == name else columns)
     if form == '.jsonl':
         return JsonLines(name, matching_files(*patterns, root), languages)
     raise UserError(
-        f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between, a .tsv or .jsonl file, '
-        'tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and paths '
-        'of several references)'
+        f'corpus {name!r}: expected a path with {{lang}} in it, two paths with a comma between, a .tsv, .csv or .jsonl '
+        'file, tfds:NAME/CONFIG:SPLIT, or number_words:train (for evaluation also sacrebleu:TESTSET/SOURCE-TARGET, and '
+        'paths of several references)'
     )
 
 
@@ -90,13 +91,13 @@ def read_validation(corpus: CorpusConfig, config: DataConfig, held_out: Corpus |
 
 
 def form_of(name: str, root: Path) -> str:
-    """The form of the name of a corpus in files: {lang}, .tsv, .jsonl, two paths, or ''."""
+    """The form of the name of a corpus in files: {lang}, .tsv, .csv, .jsonl, two paths, or ''."""
     path, _ = columns_of(name)
     kind = content_suffix(Path(path))
     if '{lang}' in name:
         return '{lang}'
     # A comma may be part of the one path.
-    if kind in ('.tsv', '.jsonl') and (',' not in path or existing_file(path_below(path, root))):
+    if kind in ('.tsv', '.csv', '.jsonl') and (',' not in path or existing_file(path_below(path, root))):
         return kind
     return 'two paths' if ',' in name else ''
 

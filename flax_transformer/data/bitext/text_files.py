@@ -1,12 +1,16 @@
 """Parallel text in files: two aligned files with a sentence on each line, or both sides in columns or JSON."""
 
+import functools
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.data.lines import content_suffix, lines_of, read_lines
+from flax_transformer.common.quiet import say
+from flax_transformer.data.lines import CHUNK, content_suffix, lines_of, read_lines
+from flax_transformer.data.tables import csv_rows, named_columns
+from flax_transformer.text.languages import name_of
 
 from .corpus import Corpus, Pairs, Records, References
 
@@ -108,21 +112,62 @@ def _references(line: bytes) -> list[bytes]:
     return [column for column in line.split(b'\t') if column.strip()] or [b'']
 
 
-class TsvFiles(TextFiles):
-    """Columns separated by tabs; nothing is quoted."""
+class TableFiles(TextFiles):
+    """Columns of .tsv, where nothing is quoted, or of .csv; a header line that names both is left out, and said."""
 
-    def __init__(self, name: str, files: list[Path], columns: tuple[int, int] = (1, 2)) -> None:
-        """The columns of source and target count from 1."""
-        super().__init__(name, [(file,) for file in files], {'columns': columns})
-        self._columns = columns
+    def __init__(
+        self, name: str, files: list[Path], languages: tuple[str, str], columns: tuple[int, int] | None = None
+    ) -> None:
+        """The columns of source and target count from 1; None: those that the header names, else the first two."""
+        self._given = columns
+        sides = zip(({'source', 'src'}, {'target', 'trg', 'tgt', 'translation'}), languages, strict=True)
+        self._names = [names | {language.casefold(), name_of(language).casefold()} for names, language in sides]
+        self._with_header: set[Path] = set()
+        self._columns = self._begun(files[0], next(_rows(files[0]), []))[0]
+        super().__init__(name, [(file,) for file in files], {'columns': self._columns})
 
-    def parse(self, line: bytes) -> Pair:
-        cells = line.split(b'\t')
-        return tuple(cells[column - 1] if column <= len(cells) else None for column in self._columns)
+    def records_of(self, *files: Path) -> Iterator[Records]:
+        for number, rows in enumerate(_rows(*files)):
+            if not number:
+                self._columns, rows = self._begun(*files, rows)
+            sides = ([row[column - 1] if column <= len(row) else None for row in rows] for column in self._columns)
+            yield Records(*sides)
+
+    def _begun(self, file: Path, rows: list[list[bytes]]) -> tuple[tuple[int, int], list[list[bytes]]]:
+        """The columns of a file, and its first rows without a header."""
+        named = named_columns([cell.decode('utf-8', 'replace') for cell in rows[0]], *self._names) if rows else None
+        if named is None or self._given not in (None, named):
+            return self._given or (1, 2), rows
+        self._with_header.add(file)
+        _say_header(file, *named)
+        return named, rows[1:]
+
+    def place(self, index: int, side: int) -> str:
+        (file,), line = self.located(index)
+        return f'{file}, {"row" if _is_csv(file) else "line"} {line + 1 + (file in self._with_header)}'
 
     def expected(self) -> str:
         source, target = self._columns
-        return f'the source in column {source} and the target in column {target}, with tabs between columns'
+        return f'the source in column {source} and the target in column {target}'
+
+
+def _rows(file: Path) -> Iterator[list[list[bytes]]]:
+    """The cells of the rows, in chunks; line breaks in cells become spaces."""
+    if not _is_csv(file):
+        yield from ([line.split(b'\t') for line in lines] for lines in lines_of(file))
+        return
+    rows = ([' '.join(cell.splitlines()).encode() for cell in cells] for _, cells in csv_rows(file))
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
+
+
+def _is_csv(file: Path) -> bool:
+    return content_suffix(file) == '.csv'
+
+
+@functools.cache  # a corpus is read several times
+def _say_header(file: Path, source: int, target: int) -> None:
+    say(f'{file}: its first line is a header: the source is in column {source}, the target in {target}')
 
 
 class JsonLines(TextFiles):

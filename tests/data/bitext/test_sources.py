@@ -77,6 +77,28 @@ def test_parts_on_one_side_alone_are_named(lay, config, tmp_path):
     assert str(caught.value).endswith(f'on one alone: {folder / "news.3.en"}, {folder / "news.4.de"}')
 
 
+def test_a_header_names_the_columns_of_a_table_and_is_said_once(lay, config, capsys) -> None:
+    """In TSV and CSV, by side or by language; without one, the first line is a pair like the others."""
+    lay({
+        'head.tsv': ['id\tGerman\tEnglish', '1\teins\tone', '2\tzwei'],
+        'head.csv': ['"source";target', '"one; ""1""";eins', '', '"two', 'lines";zwei', 'three'],
+        'none.csv': ['one,eins', 'source,Quelle'],
+    })  # fmt: skip
+    corpus = open_corpus('head.csv', config)
+    with pytest.raises(UserError, match=r'head\.csv, row 4: there is no target; expected the source in column 1'):
+        corpus.read()
+    records = next(corpus.records())
+    assert records.sources == [b'one; "1"', b'two lines', b'three']
+    assert records.targets == [b'eins', b'zwei', None]
+    with pytest.raises(UserError, match=r'head\.tsv, line 3: there is no source'):
+        read_corpus('head.tsv', config)
+    assert both(read_corpus('none.csv', config)) == [('one', 'eins'), ('source', 'Quelle')]
+    assert next(open_corpus('head.tsv', config, ('de', 'en')).records()).sources == [b'eins', b'zwei']
+    assert next(open_corpus('head.tsv#2,1', config).records()).sources == [b'German', b'eins', b'zwei']
+    said = capsys.readouterr().err
+    assert said.count('head.csv: its first line is a header: the source is in column 1, the target in 2') == 1
+
+
 @pytest.mark.parametrize('name', ['nothing.*.{lang}', 'nothing.*.tsv', 'nothing/*.jsonl.gz'])
 def test_a_wildcard_without_a_match_is_told_with_where_paths_start(lay, config, name):
     lay(PARTS)
