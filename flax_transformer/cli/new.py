@@ -47,7 +47,8 @@ def main(argv: list[str]) -> None:
     fitted, *in_a_day = _measured(candidates, options) if options.measure else candidates[-1:]
 
     run = Path('runs') / file.stem
-    train = f'train {shlex.quote(str(file))} --workdir {shlex.quote(str(run))}'
+    start = getattr(options, 'init_from', '')
+    train = f'train {shlex.quote(str(file))} {f"--init-from {shlex.quote(start)} " * bool(start)}--workdir {run}'
     docstring = (
         f'{facts[0]}.\n\n    flax-transformer {train}\n\nNobody has trained this config yet: when you have, write '
         'down here what it scored, on what machine, and in what\ntime.\n'
@@ -127,8 +128,10 @@ def config_text(config: TaskConfig, docstring: str, comments: dict[str, str]) ->
     public = importlib.import_module('flax_transformer.config')  # users import it; no module of ours does
     comments = {'data.root': 'this folder, which can be moved'} | comments
     body = list(_section(config, '', comments, 8))
-    sections = {type(section) for section in vars(config).values() if dataclasses.is_dataclass(section)}
-    written = {kind for kind in sections if any(f'={kind.__name__}(' in line for line in body)}
+    sections = [section for section in vars(config).values() if dataclasses.is_dataclass(section)]
+    items = [item for section in sections for value in vars(section).values() for item in _sections_in(value)]
+    opened = {line.rpartition('=')[2].strip() for line in body}
+    written = {kind for kind in map(type, [*sections, *items]) if f'{kind.__name__}(' in opened}
     names: dict[str, list[str]] = {}
     for kind in sorted({type(config), *written}, key=lambda kind: kind.__name__):
         is_public = getattr(public, kind.__name__, None) is kind
@@ -162,7 +165,20 @@ def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -
             yield from _section(value, f'{name}.', comments, indent + 4)
             yield f'{" " * indent}),'
             continue
+        if items := _sections_in(value):
+            yield f'{start}('
+            for item in items:
+                yield f'{" " * (indent + 4)}{type(item).__name__}('
+                yield from _section(item, f'{name}.', comments, indent + 8)
+                yield f'{" " * (indent + 4)}),'
+            yield f'{" " * indent}),'
+            continue
         line = f'{start}{_THIS_FOLDER if name == "data.root" else repr(value)},'
         comment = comments.get(name) or texts[field.name].partition('; ')[0]
         fits = comment and len(line) + len(comment) + 4 <= _WIDTH
         yield f'{line}  # {comment}' if fits else line
+
+
+def _sections_in(value: Any) -> list[Any]:
+    """The sections in a tuple, such as the corpora of a mixture."""
+    return [item for item in value if dataclasses.is_dataclass(item)] if isinstance(value, tuple) else []

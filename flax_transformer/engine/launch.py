@@ -94,6 +94,7 @@ def launch(
             peak_flops=peak_flops,
             before=before.engine,
             note_steps=partial(_note_steps, run, config),
+            is_scored_first=start is not None,
         )
         if multihost.count() == 1:
             training.finish(run, config, prepared)
@@ -160,6 +161,7 @@ def run_session(
     peak_flops: Callable[[str, str], float | None],
     before: EngineConfig,
     note_steps: Callable[[int], None],
+    is_scored_first: bool,
 ) -> None:
     """Trains from the newest checkpoint, or from the beginning, to the last step; `before` is the config so far.
 
@@ -190,6 +192,7 @@ def run_session(
         if progress.clock:  # a killed run may have decided more than its checkpoint knows
             trainer.set_steps(progress.clock.steps)
             config = trainer.config.training
+        progress.owes_evaluation |= is_scored_first and not step
         owes = progress.owes_evaluation
         if message := nothing_left(run, config, step, progress.early_stopping, owes_evaluation=owes):
             multihost.say(message)

@@ -18,6 +18,7 @@ from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.engine.recipe import declare
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
+from flax_transformer.tasks.api import read_run_config as load_run_config
 from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.new_config import Facts, Pieces, candidates_for, language_of, row_for
 
@@ -89,6 +90,28 @@ def test_given_sets_are_named_and_nothing_is_held_out(files: Path, capsys: pytes
     assert data.train == data.test == 'train.en,train.de'
     assert data.held_out == 0
     assert capsys.readouterr().out.endswith('flax-transformer evaluate runs/mine\n')
+
+
+def test_a_config_goes_on_from_a_run_with_some_of_what_it_learned_from(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from one whose text is not at hand, which is said; both can be checked, and so be read."""
+    learned = files / 'data' / 'tatoeba_en_de'
+    learned.mkdir(parents=True)
+    for language in WORDS:
+        (learned / f'train.{language}.gz').write_bytes((files / f'train.{language}.gz').read_bytes())
+    argv = ('--source', 'train.en', '--target', 'train.de', '--init-from', 'everyday')
+    for root, corpora in (('data', ['mine', 'en-de', 'de-en']), ('nothing', ['other'])):
+        monkeypatch.setenv('FLAX_TRANSFORMER_DATA', root)
+        assert main(['new', f'{corpora[0]}.py', '--no-measure', *argv]) == 0
+        out = capsys.readouterr().out
+        assert f'train {corpora[0]}.py --init-from everyday --workdir runs/{corpora[0]}' in out
+        assert ('train.{lang}.gz, which it has learned from, is not here' in out) == (root == 'nothing')
+        config = load_config(f'{corpora[0]}.py')
+        assert [corpus.name for corpus in config.data.mixture] == corpora
+        assert config.model == load_run_config('everyday').model
+        assert main(['check', f'{corpora[0]}.py']) == 0
+    assert len((files / 'mine.de-en.tsv').read_text().splitlines()) == 2000
 
 
 def made(pairs: int) -> list[shared.Candidate]:

@@ -34,4 +34,4 @@ def test_the_other_runs_parameters_are_gone_once_training_has_begun_and_once_it_
         config = CircleConfig(training=replace(SHORT, steps=steps, evaluate_every=1))
         train_circle(tmp_path / 'run', config, validate, run=Watched, init_from=tmp_path / 'other')
     assert len(loaded) == 2  # a run that goes on does not read the other
-    assert alive == [0, 0, 0, 0]
+    assert alive == [0, 0, 0, 0, 0]

@@ -23,6 +23,12 @@ def advice(records: list[dict[str, Any]], config: TaskConfig) -> list[str]:
     train_losses = [record['loss'] for record in records if record['kind'] == 'train' and 'loss' in record]
 
     lines = []
+    if len(validations) > 1 and not validations[0]['step']:  # training went on from another run
+        before = validations[0]
+        best = max(validations, key=lambda record: rank(record[best_by], best_by))
+        names = [name for name in before if name.partition('/')[0] == best_by]
+        changes = (f'{name} {before[name]:.4g} -> {best[name]:.4g}' for name in names)
+        lines.append(f'before and after (step {best["step"]}): {", ".join(changes)}')
     if len(losses) > 1 and train_losses:
         last_train = train_losses[-1]
         step, best = min(losses, key=itemgetter(1))

@@ -1,20 +1,24 @@
 """A config of a fitting size for two aligned files: how large a model, and for how long, by pairs and time."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.config import CheckConfig
-from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, DataConfig
+from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, CorpusConfig, DataConfig
 from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.sources import open_corpus, open_training
 from flax_transformer.data.lines import content_suffix
+from flax_transformer.engine.runs.run_directory import find_run
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
+from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
@@ -28,6 +32,11 @@ ROWS = (64, 128, 256)  # slots of a row
 LEFT_OUT = 0.002  # share of pairs that may be too long for a row
 LEAST_WIDTH = 128  # the narrowest model that was measured
 LEAST_STEPS = 1500  # a wider one should have so many
+# Fine-tuning.
+REPLAYED = 4000  # pairs of each corpus that the run has learned from, at most
+TUNED_TOKENS = 1024  # a step
+TUNED_RATE = 5e-4
+TUNED_PASSES = (300, 20), (4_000, 6)  # by pairs
 MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
 
 
@@ -67,6 +76,7 @@ class NewOptions(shared.NewOptions):
     test_target: Path | None = None  # its translations
     source_language: str | None = None  # such as en; None: from the end of the file's name, else from the text
     target_language: str | None = None  # such as de; None: as above
+    init_from: str = ''  # a run, or a model of the package, to fine-tune: its text is mixed in where it is at hand
 
 
 def row_for(pairs: int) -> Row:
@@ -174,8 +184,6 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
 
 def propose(file: Path, options: NewOptions) -> Proposal:
     """The candidates for two files; holds out validation pairs if none are given."""
-    from flax_transformer.data.bitext.sources import open_training
-
     _check(file, options)
     facts = read_facts(options.source, options.target)
     source, source_note = language_of(options.source, facts.sample.sources, 'source', options.source_language)
@@ -194,6 +202,8 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     row = row_for(facts.pairs - held_out)
     pieces = fit_vocabulary(facts, row.pieces, CheckConfig().characters_per_piece, held_out=held_out)
     data = _data(file, options, (source, target), held_out)
+    if options.init_from:
+        return _fine_tuning(file, options.init_from, facts, data)
     if held_out:
         section = DataConfig(**{name.removeprefix('data.'): value for name, value in data.items()})
         open_training(section.corpora[0], section)  # raises if the text repeats itself too much
@@ -209,6 +219,59 @@ def propose(file: Path, options: NewOptions) -> Proposal:
     left_out = (pieces.lengths.max(0) > slots).mean()
     lines.append(f'  {left_out:.1%} of the pairs are longer than a row of {slots} slots, and left out')
     return lines, candidates_for(facts, pieces, row, data, held_out=held_out)
+
+
+def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> Proposal:
+    """The candidate that goes on from a run, half of it with pairs that the run has learned from: it forgets less.
+
+    Those pairs are written next to the config: a few are enough, and to tokenize all would take longer than training.
+    """
+    from .preparation import EvenSample  # imports JAX
+    from .run import Run
+
+    config = read_run_config(start, 'translation')
+    lines = [f'{facts.pairs:,} pairs, to go on from {start}']
+    replayed = []
+    for corpus in config.data.corpora:
+        sample = EvenSample(REPLAYED)
+        try:
+            for pairs in open_corpus(corpus.train, config.data, corpus.languages).pairs():
+                sample.add(pairs)
+        except UserError:
+            lines.append(f'  {corpus.train}, which it has learned from, is not here: without it, it forgets more')
+            continue
+        known = file.with_name(f'{file.stem}.{corpus.name}.tsv')
+        write_whole(known, ''.join(f'{source}\t{target}\n' for source, target in zip(*sample.sides, strict=True)))
+        count = len(sample.sides[0])
+        replayed.append(replace(corpus, train=known.name, validation='', held_out=count // 10, weight=1.0))
+        lines.append(f'  {count:,} pairs of {corpus.train}, which it has learned from: {known.name}')
+
+    languages = {side: data[f'data.{side}'] for side in ('source_language', 'target_language')}
+    held_out = data['data.held_out']
+    validation = '' if held_out else data['data.validation']
+    weight = float(max(len(replayed), 1))
+    own = CorpusConfig(file.stem, data['data.train'], validation, held_out, weight, **languages)
+    kept = {name: getattr(config.data, name) for name in ('language_tags', 'source_length', 'target_length')}
+    section = DataConfig(**languages, **kept, mixture=(own, *replayed), test=data['data.test'], root=data['data.root'])
+
+    encoded = Run(find_run(Path(start))).read_tokenizer().encode(facts.sample.targets)
+    own_tokens = TUNED_TOKENS * FILL / (2 if replayed else 1)
+    passes_of_a_step = own_tokens / (np.mean([len(line) for line in encoded]) * facts.pairs)
+    steps = max(round(between(facts.pairs, *TUNED_PASSES) / passes_of_a_step), 20)
+    fields = {
+        'optimizer.learning_rate': TUNED_RATE,
+        'optimizer.schedule': 'linear',
+        'training.tokens_per_step': TUNED_TOKENS,
+        'training.evaluate_bleu': 200,
+        'training.best_by': 'bleu',
+        'training.sample_translations': 0,
+    }
+
+    def evaluated_twice(passes: float) -> dict[str, int]:
+        return {'training.evaluate_every': max(round(passes / passes_of_a_step / 2), 1)}
+
+    base = shared.changed(replace(config, data=section), fields)
+    return lines, [Candidate(base, steps, passes_of_a_step, evaluation=1.5, adapted=evaluated_twice)]
 
 
 def data_slots(pieces: Pieces) -> int:
