@@ -12,7 +12,13 @@ from flax_transformer.tasks.translation.inference.placeholders import family_of,
 from .document import NEXT, Document, Edit, Place, Unit
 from .messages import as_json, message
 
-_STRING = re.compile(r'(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_STRINGS = r'(?P<strings>STRING(?:[ \t\r]*\n[ \t]*STRING)*)'.replace('STRING', r'"(?:[^"\\\n]|\\.)*+"')
+_LINE = re.compile(
+    rf'^[ \t]*(?:(?P<comment>\#[^\n]*)|(?P<keyword>msg(?:ctxt|id_plural|id|str(?:\[\d+\])?))[ \t]*{_STRINGS}'
+    r'|(?P<wrong>\S[^\n]*?))[ \t\r]*$',
+    re.M,
+)
 _CHARSET = re.compile(r'charset=([\w.-]+)')
 _PLURAL_FORMS = re.compile(r'nplurals\s*=\s*(\d+)\s*;\s*plural\s*=\s*([^;\\]+)')
 _WIDTH = 77  # characters of a line, without its quotes
@@ -20,31 +26,24 @@ _WIDTH = 77  # characters of a line, without its quotes
 
 class _String(NamedTuple):
     raw: str  # its characters, escaped
+    lines: int
     start: int  # of its first quote in the file
     end: int
-    lines: int
 
 
 class _Entry:
     def __init__(self) -> None:
         self.strings: dict[str, _String] = {}  # by keyword
         self.flags: list[str] = []
-        self.flag_line: tuple[int, int] | None = None
+        self.flags_at = (0, 0)
         self.start = -1  # of what follows the flags
-        self.line = 0
+
+    def raw(self, keyword: str) -> str:
+        return self.strings[keyword].raw if keyword in self.strings else ''
 
     @property
     def is_header(self) -> bool:
-        return 'msgctxt' not in self.strings and 'msgid' in self.strings and not self.strings['msgid'].raw
-
-    def add(self, keyword: str, raw: str, start: int, end: int) -> None:
-        if keyword in self.strings:
-            before = self.strings[keyword]
-            raw = before.raw + raw
-            start = before.start
-            self.strings[keyword] = _String(raw, start, end, before.lines + 1)
-        else:
-            self.strings[keyword] = _String(raw, start, end, 1)
+        return 'msgid' in self.strings and not self.raw('msgid') and 'msgctxt' not in self.strings
 
 
 class _Plurals(NamedTuple):
@@ -62,10 +61,11 @@ class _Plurals(NamedTuple):
         except (TypeError, ValueError):
             return cls(2, gettext.c2py('n != 1'), is_known=False)
 
-    def source(self, form: int, one: str, many: str, flags: list[str]) -> str:
+    def source(self, form: int, entry: _Entry) -> str:
         """The singular for a form that is for 1 alone, or for numbers like 1 if it shows them; else the plural."""
+        one, many = entry.raw('msgid'), entry.raw('msgid_plural')
         numbers = [number for number in range(200) if self.form_of(number) == form]
-        pattern = placeholders(family_of(flags))
+        pattern = placeholders(family_of(entry.flags))
         shows_number = sorted(pattern.findall(one)) == sorted(pattern.findall(many))
         is_singular = numbers == [1] or (1 in numbers and 2 not in numbers and shows_number)
         return one if is_singular else many
@@ -73,7 +73,7 @@ class _Plurals(NamedTuple):
 
 def read_po(text: str, place: str) -> Document:
     entries = _entries(text, place)
-    header = ''.join(entry.strings['msgstr'].raw for entry in entries if entry.is_header and 'msgstr' in entry.strings)
+    header = ''.join(entry.raw('msgstr') for entry in entries if entry.is_header)
     charset = _CHARSET.search(header)
     if charset and charset[1].lower() not in ('utf-8', 'utf8', 'us-ascii', 'ascii', 'charset'):
         raise UserError(f'{place}: got charset={charset[1]}, expected UTF-8; convert it, as by `msgconv -t UTF-8`')
@@ -91,10 +91,11 @@ def read_po(text: str, place: str) -> Document:
             if not plurals.is_known or there != wanted:
                 why = '' if plurals.is_known else '; the header has no Plural-Forms, as by `msginit`'
                 got = ', '.join(there) or 'no msgstr[0]'
-                faults.append(f'{place}, line {entry.line}: got {got}, expected {plurals.count} plural forms{why}')
+                line = text.count('\n', 0, entry.start) + 1
+                faults.append(f'{place}, line {line}: got {got}, expected {plurals.count} plural forms{why}')
             if header and not plurals.is_known:
                 continue  # no number of forms would be right
-        if any(keyword not in entry.strings or not entry.strings[keyword].raw for keyword in wanted):
+        if not all(map(entry.raw, wanted)):
             units.append(_unit(text, entry, wanted, plurals))
     return Document(text, units, faults)
 
@@ -102,69 +103,60 @@ def read_po(text: str, place: str) -> Document:
 def _entries(text: str, place: str) -> list[_Entry]:
     entry = _Entry()
     entries = [entry]
-    keyword = ''
-    start = 0
-    for number, line in enumerate(text.split('\n'), start=1):
-        content = line.strip()
-        match = _STRING.fullmatch(content)
-        is_comment = content.startswith('#')
-        if is_comment or (match and match[1] in ('msgctxt', 'msgid')):
-            if any(name.startswith('msgstr') for name in entry.strings):
-                entry = _Entry()
-                entries.append(entry)
-            keyword = '' if is_comment else keyword
-        if content.startswith('#,'):
-            entry.flags += [flag.strip() for flag in content[2:].split(',')]
-            entry.flag_line = (start, start + len(line.rstrip()))
-        elif (match or content.startswith('#|')) and entry.start < 0:
-            entry.start = start
-            entry.line = number
-        if match:
-            keyword = match[1] or keyword
-            entry.add(keyword, match[2], start + line.index('"'), start + len(line.rstrip()))
-        if content and not is_comment and not (match and keyword):
-            raise UserError(f'{place}, line {number}: got {content!r}; expected msgid, msgstr, "text" or a comment')
-        start += len(line) + 1
+    for match in _LINE.finditer(text):
+        comment = match['comment']
+        if match['wrong']:
+            line = text.count('\n', 0, match.start('wrong')) + 1
+            raise UserError(
+                f'{place}, line {line}: got {match["wrong"]!r}; expected msgid, msgstr, "text" or a comment'
+            )
+        is_whole = any(keyword.startswith('msgstr') for keyword in entry.strings)
+        if is_whole and (comment or match['keyword'] in ('msgctxt', 'msgid')):
+            entry = _Entry()
+            entries.append(entry)
+        if match['keyword']:
+            found = _STRING.findall(match['strings'])
+            entry.strings[match['keyword']] = _String(''.join(found), len(found), *match.span('strings'))
+        elif comment.startswith('#,'):
+            entry.flags += [flag.strip() for flag in comment[2:].split(',')]
+            entry.flags_at = (match.start('comment'), match.end('comment') - (comment[-1] == '\r'))
+        if entry.start < 0 and not (comment and comment[1:2] != '|'):
+            entry.start = match.start()
     return entries
 
 
 def _unit(text: str, entry: _Entry, wanted: list[str], plurals: _Plurals) -> Unit:
     """What fills the strings that are wanted and empty."""
-    one = entry.strings['msgid']
-    many = entry.strings.get('msgid_plural', one)
+    source = entry.strings['msgid']
     newline = '\r\n' if '\r\n' in text else '\n'
-    is_wrapped = one.lines - 1 > one.raw.count('\\n') + (not one.raw.endswith('\\n'))
+    is_wrapped = source.lines - 1 > source.raw.count('\\n') + (not source.raw.endswith('\\n'))
+    end = max(string.end for string in entry.strings.values())
     parts = []
     places = []
-    end = max(string.end for string in entry.strings.values())
     for form, keyword in enumerate(wanted):
-        string = entry.strings.get(keyword)
-        if string and string.raw:
+        if entry.raw(keyword):
             continue
-        before = '' if string else f'{newline}{keyword} '
-        source = one.raw
-        if many is not one:
-            source = plurals.source(form, one.raw, many.raw, entry.flags)
-        string = string or _String('', end, end, 0)
-        more, finish = message(source, as_json, entry.flags)
+        raw = plurals.source(form, entry) if 'msgid_plural' in entry.strings else source.raw
+        more, finish = message(raw, as_json, entry.flags)
+        before = '' if keyword in entry.strings else f'{newline}{keyword} '
         quoted = partial(_quoted, finish=finish, before=before, newline=newline, is_wrapped=is_wrapped)
+        string = entry.strings.get(keyword, _String('', 0, end, end))
         parts += [*([NEXT] if places else []), *more]
         places.append(Place(string.start, string.end, quoted))
 
+    # A message without a translation is marked only because it could not be translated before.
     marks = []
-    left = []
-    if 'fuzzy' in entry.flags:
-        start, stop = entry.flag_line
-        others = [flag for flag in entry.flags if flag != 'fuzzy']
-        if others:
-            marks.append(Edit(start, stop, f'#, {", ".join(others)}'))
-        else:
-            marks.append(Edit(start, text.index('\n', stop) + 1, ''))
+    left = [Edit(entry.start, entry.start, f'#, fuzzy{newline}')]
+    others = [flag for flag in entry.flags if flag != 'fuzzy']
+    if others:
+        written = f'#, {", ".join(others)}'
+        marks = [Edit(*entry.flags_at, written)] if len(others) < len(entry.flags) else []
+        left = [] if marks else [Edit(*entry.flags_at, f'{written}, fuzzy')]
     elif entry.flags:
-        left.append(Edit(entry.flag_line[1], entry.flag_line[1], ', fuzzy'))
-    else:
-        left.append(Edit(entry.start, entry.start, f'#, fuzzy{newline}'))
-    return Unit(parts, places, one.start, marks, left)
+        start, stop = entry.flags_at
+        marks = [Edit(start, text.index('\n', stop) + 1, '')]
+        left = []
+    return Unit(parts, places, source.start, marks, left)
 
 
 def _quoted(

@@ -33,7 +33,10 @@ _WRITTEN = {
     'message': _MESSAGE,
     'plural': rf'\# | {_MESSAGE}',
 }
-_PATTERNS = {family: re.compile(written, re.X) for family, written in _WRITTEN.items()}
+# A unit or an ending that is glued to one goes with it: %dms, {n}th.
+_PATTERNS = {
+    family: re.compile(rf'(?:{written})(?:(?<=[\w}}])\w{{1,2}}(?!\w))?', re.X) for family, written in _WRITTEN.items()
+}
 
 # The begin of those whose place in the text says which argument they show, and of those with its number.
 _POSITIONAL = re.compile(r'%(?!%|[({m]|<(?!PRI)|\d+\$|\w{3,}%)|\{(?=[:!}])')
@@ -55,7 +58,7 @@ def numbered(text: str, family: str) -> str:
     is_few = sum(map(bool, map(_POSITIONAL.match, found))) < 2
     if is_few or family not in ('printf', 'braces', 'message') or any(map(_NUMBERED.match, found)):
         return text
-    count = itertools.count(1)
+    count = itertools.count(0 if family == 'braces' else 1)
 
     def with_number(match: re.Match[str]) -> str:
         if not _POSITIONAL.match(match[0]):
