@@ -119,36 +119,34 @@ class TableFiles(TextFiles):
         self, name: str, files: list[Path], languages: tuple[str, str], columns: tuple[int, int] | None = None
     ) -> None:
         """The columns of source and target count from 1; None: those that the header names, else the first two."""
-        self._given = columns
         sides = zip(({'source', 'src'}, {'target', 'trg', 'tgt', 'translation'}), languages, strict=True)
-        self._names = [names | {language.casefold(), name_of(language).casefold()} for names, language in sides]
-        self._with_header: set[Path] = set()
-        self._columns = self._begun(files[0], next(_rows(files[0]), []))[0]
+        names = [own | {language.casefold(), name_of(language).casefold()} for own, language in sides]
+        first = next(_rows(files[0]), [[]])[0]
+        named = named_columns([cell.decode('utf-8', 'replace') for cell in first], *names)
+        self._has_header = named is not None and columns in (None, named)
+        self._columns = columns or (1, 2)
+        if self._has_header:
+            self._columns = named
+            _say_header(files[0], *named)
         super().__init__(name, [(file,) for file in files], {'columns': self._columns})
 
     def records_of(self, *files: Path) -> Iterator[Records]:
-        for number, rows in enumerate(_rows(*files)):
-            if not number:
-                self._columns, rows = self._begun(*files, rows)
-            sides = ([row[column - 1] if column <= len(row) else None for row in rows] for column in self._columns)
-            yield Records(*sides)
-
-    def _begun(self, file: Path, rows: list[list[bytes]]) -> tuple[tuple[int, int], list[list[bytes]]]:
-        """The columns of a file, and its first rows without a header."""
-        named = named_columns([cell.decode('utf-8', 'replace') for cell in rows[0]], *self._names) if rows else None
-        if named is None or self._given not in (None, named):
-            return self._given or (1, 2), rows
-        self._with_header.add(file)
-        _say_header(file, *named)
-        return named, rows[1:]
+        first = int(self._has_header)
+        for rows in _rows(*files):
+            yield Records(*([_cell(row, column) for row in rows[first:]] for column in self._columns))
+            first = 0
 
     def place(self, index: int, side: int) -> str:
-        (file,), line = self.located(index)
-        return f'{file}, {"row" if _is_csv(file) else "line"} {line + 1 + (file in self._with_header)}'
+        (file,), row = self.located(index)
+        return f'{file}, {"row" if _is_csv(file) else "line"} {row + 1 + self._has_header}'
 
     def expected(self) -> str:
         source, target = self._columns
         return f'the source in column {source} and the target in column {target}'
+
+
+def _cell(row: list[bytes], column: int) -> bytes | None:
+    return row[column - 1] if column <= len(row) else None
 
 
 def _rows(file: Path) -> Iterator[list[list[bytes]]]:
