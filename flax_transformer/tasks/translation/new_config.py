@@ -15,7 +15,6 @@ from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, CorpusConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import open_corpus, open_training
 from flax_transformer.data.lines import content_suffix
-from flax_transformer.engine.runs.run_directory import find_run
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
 from flax_transformer.tasks.api import read_run_config
@@ -36,6 +35,7 @@ LEAST_STEPS = 1500  # a wider one should have so many
 REPLAYED = 4000  # pairs of each corpus that the run has learned from, at most
 TUNED_TOKENS = 1024  # a step
 TUNED_RATE = 5e-4
+CHARACTERS = 3.5  # of a token, about: of the interfaces and sentences that were tried
 TUNED_PASSES = (300, 20), (4_000, 6)  # by pairs
 MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
 
@@ -227,7 +227,6 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     Those pairs are written next to the config: a few are enough, and to tokenize all would take longer than training.
     """
     from .preparation import EvenSample  # imports JAX
-    from .run import Run
 
     config = read_run_config(start, 'translation')
     lines = [f'{facts.pairs:,} pairs, to go on from {start}']
@@ -254,9 +253,8 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     kept = {name: getattr(config.data, name) for name in ('language_tags', 'source_length', 'target_length')}
     section = DataConfig(**languages, **kept, mixture=(own, *replayed), test=data['data.test'], root=data['data.root'])
 
-    encoded = Run(find_run(Path(start))).read_tokenizer().encode(facts.sample.targets)
     own_tokens = TUNED_TOKENS * FILL / (2 if replayed else 1)
-    passes_of_a_step = own_tokens / (np.mean([len(line) for line in encoded]) * facts.pairs)
+    passes_of_a_step = own_tokens / (facts.characters / 2 / CHARACTERS)
     steps = max(round(between(facts.pairs, *TUNED_PASSES) / passes_of_a_step), 20)
     fields = {
         'optimizer.learning_rate': TUNED_RATE,
