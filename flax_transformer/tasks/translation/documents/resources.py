@@ -17,7 +17,7 @@ _PROPERTY = re.compile(
 )
 # A value goes on in lines that begin with a space, up to an attribute or a variant.
 _FLUENT = re.compile(
-    r'^(?:-?[A-Za-z][\w-]*[ ]*=|[ ]+\.[A-Za-z][\w-]*[ ]*=|[ ]*\*?\[[^\]\n]*\])[ ]*'
+    r'^(?:-?[A-Za-z][\w-]*[ ]*=|[ ]+\.(?!accesskey\b)[A-Za-z][\w-]*[ ]*=|[ ]*\*?\[[^\]\n]*\])[ ]*'
     r'((?:[^\n{]|\{[^{}\n]*\}|\{\{[^{}\n]*\}\})*(?:\n(?:[ ]*\n)*[ ]+(?![.\[*}\s])(?:[^\n{]|\{[^{}\n]*\})+(?=\n|\Z))*)',
     re.M,
 )
