@@ -185,6 +185,7 @@ def run_session(
                 state, position = checkpoints.restore(trainer.shapes)
                 if position['data'] != fingerprint:
                     raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
+                _check_random(run, position.get('random', {}))
                 batches.set_state(position['batches'])
 
         step = int(state.step)
@@ -224,6 +225,24 @@ def run_session(
         checkpoints.close()
 
 
+def _random_settings() -> dict[str, Any]:
+    """What decides which random numbers JAX draws from a seed, by the names in the environment."""
+    names = ('jax_default_prng_impl', 'jax_threefry_partitionable')
+    return {name.upper(): getattr(jax.config, name, None) for name in names}
+
+
+def _check_random(run: RunDirectory, before: dict[str, Any]) -> None:
+    """Raises UserError if settings of JAX that decide its random numbers differ from those `before`."""
+    now = _random_settings()
+    if changed := [name for name, value in before.items() if now.get(name) != value]:
+        expected = ' '.join(f'{name}={before[name]}' for name in changed)
+        got = ' '.join(f'{name}={now.get(name)}' for name in changed)
+        raise UserError(
+            f'{run.path} was trained with {expected}, got {got}, which draws other random numbers; set {expected} in '
+            'the environment, or give another --workdir'
+        )
+
+
 def _note_steps(run: RunDirectory, config: TaskConfig, steps: int) -> None:
     """Writes the steps that fit into training.minutes into the run, where process 0 does."""
     if multihost.is_first():
@@ -243,6 +262,7 @@ def _saver(
 
     def save(state: TrainState, metrics: dict[str, float], progress: dict[str, Any], *, is_last: bool) -> None:
         position = {'batches': batches.get_state(), 'data': fingerprint, 'progress': progress}
+        position['random'] = _random_settings()
         with tolerate_full_disk(is_tolerant, multihost.say):
             checkpoints.wait()  # raises if the previous save failed
         with tolerate_full_disk(is_tolerant and not is_last, multihost.say):

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from conftest import TESTS
 from toy_runs import CircleRun, make_trainer, train_circle
 from toy_task import CircleConfig, CircleTask, draw
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, Reporter, read_metrics
 from flax_transformer.engine.runs.reading import CheckpointReader
@@ -157,6 +159,20 @@ def test_what_a_task_gets_wrong_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     trainer = make_trainer(CircleConfig())
     with pytest.raises(ValueError, match=r"the loss returned the sums right, weight; expected 'tokens'"):
         trainer.step(trainer.init_state(), draw(1))
+
+
+@pytest.mark.parametrize(('name', 'value'), [('JAX_DEFAULT_PRNG_IMPL', 'rbg'), ('JAX_THREEFRY_PARTITIONABLE', False)])
+def test_a_run_does_not_go_on_with_other_random_numbers(
+    name: str, value: Any, circle_run: CircleRun, tmp_path: Path
+) -> None:
+    shutil.copytree(circle_run.path, tmp_path / 'run')
+    before = getattr(jax.config, name.lower())
+    jax.config.update(name.lower(), value)
+    try:
+        with pytest.raises(UserError, match=f'was trained with {name}={before}, got {name}={value}, .*; set '):
+            train_circle(tmp_path / 'run', of_training(steps=80))
+    finally:
+        jax.config.update(name.lower(), before)
 
 
 def test_scores_may_be_arrays_and_devices_may_change_on_resume(tmp_path: Path) -> None:
