@@ -18,6 +18,7 @@ class Data(grain.IterDataset):
     """Endless batches whose iterators know their position."""
 
     name: str  # shown in messages
+    is_made = False  # whether examples are made as they are needed, not read
 
     def describe(self, position: Any) -> dict[str, Any]:
         """Names the examples of the batch at a position; JSON, logged with a loss spike."""

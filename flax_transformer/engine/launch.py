@@ -201,7 +201,7 @@ def run_session(
 
         report_start(trainer, state, before)
         with (
-            _open_reporter(trainer, run, step, progress, peak_flops) as reporter,
+            _open_reporter(trainer, run, data, step, progress, peak_flops) as reporter,
             contextlib.closing(Profiler(run.path, config.profile_from, config.profile_steps, reporter.say)) as profiler,
             stop.deferred(),
         ):
@@ -274,6 +274,7 @@ def _saver(
 def _open_reporter(
     trainer: Trainer,
     run: RunDirectory,
+    data: Data,
     first_step: int,
     progress: Progress,
     peak_flops: Callable[[str, str], float | None],
@@ -289,6 +290,7 @@ def _open_reporter(
         steps=config.steps,
         first_step=first_step,
         is_evaluated=not progress.owes_evaluation,
+        reads_data=not getattr(data, 'is_made', False),
         report_to=config.report_to,
         amounts={task.slot_name: task.rows_per_step * task.slots_per_row} if task.slots_per_row > 1 else {},
         flops_per_step=task.flops_per_step,

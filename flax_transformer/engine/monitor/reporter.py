@@ -34,6 +34,7 @@ class Reporter:
         steps: int,
         first_step: int,
         is_evaluated: bool = True,
+        reads_data: bool = True,
         report_to: str = 'none',
         amounts: Mapping[str, float] | None = None,
         flops_per_step: float = 0.0,
@@ -42,12 +43,13 @@ class Reporter:
         """Given a step's FLOPs and the devices' peak, reports utilization; `amounts` of a step become rates.
 
         Removes records of steps that an earlier start reported and then lost, and of the first step's evaluation unless
-        it `is_evaluated`.
+        it `is_evaluated`. `reads_data`: examples are read, not made.
         """
         _remove_lost_records(folder / METRICS_FILE, first_step, is_evaluated)
         self._file = AppendFile(folder / METRICS_FILE, self.say)
         self._board = TensorBoardFile(folder / 'tensorboard', first_step=first_step, say=self.say)
         self._tracker = Tracker(report_to, folder, self.say)
+        self._remedy = 'put it, or its cache, on a faster disk, or ' if reads_data else ''
         self._waits = False  # whether the last report exceeded DATA_WAIT_WARNING
         self._started = time.perf_counter()
         self._steps = steps
@@ -97,8 +99,8 @@ class Reporter:
         wait = metrics['data_wait']
         if wait > DATA_WAIT_WARNING and not self._waits:
             self.say(
-                f'step {step}: {wait:.0%} of the time went into waiting for data; put it, or its cache, on a faster '
-                'disk, or leave this run more of the CPU'
+                f'step {step}: {wait:.0%} of the time went into waiting for data; {self._remedy}leave this run more '
+                'of the CPU'
             )
         self._waits = wait > DATA_WAIT_WARNING
         begin = f'step {step}/{self._steps}'

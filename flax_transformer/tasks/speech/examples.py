@@ -205,9 +205,10 @@ class TrainingBatches(NumberedBatches):
         self._most_samples = config.most_samples
         self._seed = config.seed
 
+        self.is_made = isinstance(self._examples, Strings)
         self._order = None
         self._block_size = BLOCK * self._rows
-        if not isinstance(self._examples, Strings):
+        if not self.is_made:
             count = self._examples.count
             self._order = Order([count], [Fraction(1)], block_size=self._block_size, seed=self._seed)
             self._block_size = min(self._block_size, count)

@@ -10,6 +10,7 @@ import jax
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch, PackedBatches, loss_batches
+from flax_transformer.data.bitext.config import is_made
 from flax_transformer.data.bitext.packing import PackingPlan, Sampling
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
@@ -55,6 +56,7 @@ class TrainingData(PackedBatches):
         workers = default_workers(sum(sizes), is_drawn=bool(alpha)) if data.workers is None else data.workers
         super().__init__(plan, num_rows=rows, **slots, pad_id=config.model.pad_id, own_rows=own, workers=workers)
         self.name = ', '.join(corpus.train for corpus in data.corpora)
+        self.is_made = all(is_made(corpus.train) for corpus in data.corpora)
         self._size = sum(sizes)
         self._corpora = [corpus.name for corpus in data.corpora]
 

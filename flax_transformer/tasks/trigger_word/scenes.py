@@ -253,6 +253,8 @@ def batch_of(scenes: Sequence[Scene], rows: int) -> Batch:
 class TrainingBatches(NumberedBatches):
     """Batches without end, of scenes that never come again."""
 
+    is_made = True
+
     def __init__(self, config: TriggerWordConfig, scenes: Scenes, own_rows: np.ndarray) -> None:
         super().__init__()
         self.name = ', '.join(config.data.train + config.data.train_background)

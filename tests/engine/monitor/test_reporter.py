@@ -67,6 +67,10 @@ def test_much_waiting_for_data_is_said_when_it_begins(tmp_path: Path, capsys: py
             reporter.train(step, TRAIN | {'data_wait': wait})
     warnings = [line for line in capsys.readouterr().err.splitlines() if 'waiting for data' in line]
     assert [line.split(' of')[0] for line in warnings] == ['step 20: 6%', 'step 50: 31%']
+    with Reporter(tmp_path, steps=60, first_step=0, reads_data=False) as reporter:
+        reporter.train(10, TRAIN | {'data_wait': 0.5})
+    made = capsys.readouterr().err.splitlines()[0]
+    assert ('disk' in warnings[0], 'waiting for data' in made, 'disk' in made) == (True, True, False)
 
 
 def test_steps_that_were_done_twice_are_read_once_and_a_line_cut_by_a_kill_not_at_all(tmp_path: Path) -> None:
