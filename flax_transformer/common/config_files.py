@@ -31,6 +31,11 @@ def load_config(name: str) -> Any:
     except UserError as error:
         raise UserError(f'{path}: {error}') from None
     except Exception as error:
+        if path.suffix != '.py':
+            raise UserError(
+                f'{path} is no config, as Python ({type(error).__name__}); expected a file named .py, '
+                f'{", ".join(SUFFIXES)}, or a shipped config: `flax-transformer new` writes one for your data'
+            ) from None
         raise _located(path, error) from None
 
     if not (dataclasses.is_dataclass(config) and isinstance(getattr(config, 'task', None), str)):

@@ -63,6 +63,13 @@ def test_a_typo_in_a_field_names_file_line_and_nearest_field(refusal):
     assert 'Did you mean num_heads' in message
 
 
+@pytest.mark.parametrize('text', ['Hello there.\n', 'Hello\n', 'a\tb\n', '\0'])
+def test_a_file_of_text_is_named_as_no_config(text: str, tmp_path) -> None:
+    (tmp_path / 'x.en').write_text(text)
+    with pytest.raises(UserError, match=r'x\.en is no config.*`flax-transformer new`'):
+        load_config(str(tmp_path / 'x.en'))
+
+
 @pytest.mark.parametrize(
     ('text', 'parts'),
     [
