@@ -9,7 +9,7 @@ FROM python:3.11-slim-bookworm AS build
 ARG EXTRA=""
 WORKDIR /src
 RUN python -m venv --without-pip /opt/venv
-COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY pyproject.toml hatch_build.py README.md LICENSE requirements.lock ./
 COPY configs configs
 COPY flax_transformer flax_transformer
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint requirements.lock ".${EXTRA:+[$EXTRA]}"
