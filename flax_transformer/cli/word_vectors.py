@@ -16,7 +16,12 @@ T = TypeVar('T')
 
 
 @dataclass(frozen=True)
-class NeighborsOptions(OfCheckpoint):
+class OfVectors(OfCheckpoint):
+    invalid: Literal['refuse', 'replace'] = 'refuse'  # a word in a file that is not UTF-8: refuse it, or use U+FFFD
+
+
+@dataclass(frozen=True)
+class NeighborsOptions(OfVectors):
     """The words nearest to each word by the cosine of their vectors: `cosine<TAB>word`, nearest first.
 
     RUN is a run of word vectors, one of its checkpoints (RUN@12000, RUN@best), or a file: word2vec's binary format if
@@ -28,7 +33,7 @@ class NeighborsOptions(OfCheckpoint):
 
 
 @dataclass(frozen=True)
-class AnalogyOptions(OfCheckpoint):
+class AnalogyOptions(OfVectors):
     """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is well.
 
     Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbors`.
@@ -41,7 +46,7 @@ class AnalogyOptions(OfCheckpoint):
 
 
 @dataclass(frozen=True)
-class SimilarityOptions(OfCheckpoint):
+class SimilarityOptions(OfVectors):
     """The cosine of two words' vectors, from -1 to 1. RUN is a run or a file, as for `neighbors`."""
 
 
@@ -76,7 +81,7 @@ def _open(
 
     from flax_transformer.tasks.embeddings.vectors import WordVectors
 
-    return parsed, WordVectors.open(name, step=parsed.step), given
+    return parsed, WordVectors.open(name, step=parsed.step, invalid=parsed.invalid), given
 
 
 def _lines(neighbors: 'Sequence[Neighbor]') -> str:

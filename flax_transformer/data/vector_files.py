@@ -25,6 +25,7 @@ from .lines import broken_file, compressing, content_suffix, lines_of, no_such_f
 from .named_files import PATHS_START, data_root, existing_file, path_below
 
 Format = Literal['binary', 'text', 'glove']
+Invalid = Literal['refuse', 'replace']  # words that are not UTF-8: raise, or read with U+FFFD
 _HEADER = re.compile(rb'\s*(\d{1,12})\s+([1-9]\d{0,5})\s*')
 _INTEGERS = re.compile(rb'\s*[+-]?\d+(\s+[+-]?\d+)*\s*')  # a header gone wrong: vectors have fractions
 _FLOAT = np.dtype('<f4')
@@ -35,6 +36,7 @@ _NUMBER = re.compile(r'[-+.\deE]*\d[-+.\deE]*')
 _FIELD = 'model.embedding_from'
 _WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
 _NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
+_REPLACE = "read words that are cut within a character with --invalid replace, or load(..., invalid='replace')"
 _SHOWN = 5  # tokens without a vector that a message names
 _Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 
@@ -46,17 +48,21 @@ class VectorFile(NamedTuple):
     matrix: np.ndarray  # [V, D] float32
 
 
-def read_vectors(file: Path, form: Format | None = None, *, only: Container[str] | None = None) -> VectorFile:
+def read_vectors(
+    file: Path, form: Format | None = None, *, only: Container[str] | None = None, invalid: Invalid = 'refuse'
+) -> VectorFile:
     """The words and vectors of a file, in its order; of the words in `only` if that is given.
 
-    Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without.
+    Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without. Some
+    programs cut words within a character: `invalid` says what to do. Of words that then are the same, the first counts.
     Raises UserError, with line or word, for whatever is not as the form says, a word that occurs twice, and numbers
     that are not finite.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise=None)
     try:
-        return _gathered(file, _read_binary(file) if form == 'binary' else _read_text(file, form), only)
+        entries = _read_binary(file, invalid) if form == 'binary' else _read_text(file, form, invalid)
+        return _gathered(file, entries, only)
     except broken_file() as error:
         raise UserError(f'{file} could not be read: {error}') from None
 
@@ -73,6 +79,8 @@ def _gathered(file: Path, entries: Iterator[_Entry], only: Container[str] | None
     rows: list[np.ndarray] = []
     width = 0
     for place, word, row in entries:
+        if word in seen and '\ufffd' in word:
+            continue
         if word in seen:
             raise UserError(f'{file}, {place}: {word!r} is also {seen[word]}; expected each word once')
         if not np.isfinite(row).all():
@@ -88,7 +96,7 @@ def _gathered(file: Path, entries: Iterator[_Entry], only: Container[str] | None
     return VectorFile(words, np.stack(rows) if rows else np.zeros((0, width), np.float32))
 
 
-def _read_text(file: Path, form: Format | None) -> Iterator[_Entry]:
+def _read_text(file: Path, form: Format | None, invalid: Invalid) -> Iterator[_Entry]:
     lines = chain.from_iterable(lines_of(file))
     first = next(lines, b'')
     header = None if form == 'glove' else _HEADER.fullmatch(first)
@@ -104,6 +112,8 @@ def _read_text(file: Path, form: Format | None) -> Iterator[_Entry]:
     for number, line in enumerate(lines, start=1):
         if number > count:
             raise _longer(file, count)
+        if invalid == 'replace':
+            line = line.decode('utf-8', 'replace').encode()
         yield _line(file, number + (header is not None), line, width)
     if header is not None and number < count:
         raise _shorter(file, number, count)
@@ -129,7 +139,8 @@ def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
     try:
         word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
     except UnicodeDecodeError as error:
-        raise UserError(f"{file}, {place}: {utf8_fault(error)}, or name word2vec's binary format .bin") from None
+        fault = f"{utf8_fault(error)}, name word2vec's binary format .bin, or {_REPLACE}"
+        raise UserError(f'{file}, {place}: {fault}') from None
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
         word = ' '.join([word, *numbers[:more]])
@@ -148,7 +159,7 @@ def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
         raise UserError(f'{file}, {place}: the vector of {word!r}: {error}') from None
 
 
-def _read_binary(file: Path) -> Iterator[_Entry]:
+def _read_binary(file: Path, invalid: Invalid) -> Iterator[_Entry]:
     with open_binary(file) as unbuffered, io.BufferedReader(unbuffered, _CHUNK) as opened:
         first = opened.readline(100)
         header = _HEADER.fullmatch(first)
@@ -169,8 +180,10 @@ def _read_binary(file: Path) -> Iterator[_Entry]:
                 raise _shorter(file, number - 1, count)
 
             word = name.decode('utf-8', 'replace')
-            if not word or _NO_WORD.search(word) or word.encode() != name:
-                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}')
+            is_cut = word.encode() != name and invalid == 'refuse'
+            if not word or _NO_WORD.search(word) or is_cut:
+                replace = f' If so, {_REPLACE}' if is_cut else ''
+                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}{replace}')
             if len(values) < width * _FLOAT.itemsize:
                 raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
             yield place, word, np.frombuffer(values, _FLOAT).astype(np.float32)

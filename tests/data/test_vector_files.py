@@ -98,6 +98,23 @@ def test_a_bad_file_is_refused_in_one_sentence(name: str, content: bytes, messag
     assert '\n' not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ('name', 'content'),
+    [
+        ('a.bin', b'3 2\nh\xc3 ' + ROW + b'a ' + ROW + b'h\xc3 ' + ROW),
+        ('a.txt', b'3 2\nh\xc3 1 2\na 1 2\nh\xc3 3 4\n'),
+    ],
+)
+def test_words_cut_within_a_character_are_read_if_asked(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match='--invalid replace'):
+        read_vectors(tmp_path / name)
+    assert read_vectors(tmp_path / name, invalid='replace').words == ['h\ufffd', 'a']
+    (tmp_path / f'z{name}').write_bytes(content.replace(b'3 2', b'3 1'))
+    with pytest.raises(UserError):  # what is no file of words stays none
+        read_vectors(tmp_path / f'z{name}', invalid='replace')
+
+
 def test_a_first_line_of_integers_is_a_vector_if_the_format_says_so(tmp_path: Path) -> None:
     (tmp_path / 'a.txt').write_bytes(b'2 2 2\na 1 2\n')
     assert read_vectors(tmp_path / 'a.txt', 'glove').words == ['2', 'a']

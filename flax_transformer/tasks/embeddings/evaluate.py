@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -149,6 +149,7 @@ class Options:
     pairs: tuple[Path, ...] = ()  # files of word<TAB>word<TAB>judgment
     among: int = AMONG  # analogies: only about the first so many words of the vocabulary
     step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    invalid: Literal['refuse', 'replace'] = 'refuse'  # a word in a file that is not UTF-8: refuse it, or use U+FFFD
     json: bool = False  # print one JSON object instead
 
 
@@ -164,7 +165,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 
     from .vectors import WordVectors
 
-    vectors = WordVectors.open(run, step=options.step)
+    vectors = WordVectors.open(run, step=options.step, invalid=options.invalid)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)
     shown = [*sections, total_of(sections)] if sections else []
     result = {

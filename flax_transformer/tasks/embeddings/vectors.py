@@ -16,7 +16,7 @@ import numpy as np
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.data.vector_files import Format, read_vectors, write_vectors
+from flax_transformer.data.vector_files import Format, Invalid, read_vectors, write_vectors
 
 Method = Literal['add', 'mul']
 EPSILON = 1e-6  # added to 3CosMul's denominator (Levy and Goldberg 2014, section 5)
@@ -103,17 +103,19 @@ class WordVectors:
     Every word is compared with the whole vocabulary by a compiled function, on JAX's default device.
     """
 
-    def __init__(self, words: Iterable[str], matrix: np.ndarray) -> None:
+    def __init__(self, words: Iterable[str], matrix: np.ndarray, *, lower_case: bool = False) -> None:
         """Words and their vectors.
 
         Args:
           words: the vocabulary, most frequent first if that is known.
           matrix: [V, D], a row for each word.
+          lower_case: whether the text was lowered: a word that is asked for is, too.
 
         Raises UserError if a word occurs twice, or if a number is not finite.
         """
         self.words = tuple(words)
         self.matrix = np.asarray(matrix, np.float32)
+        self.lower_case = lower_case
         if self.matrix.ndim != 2 or len(self.words) != len(self.matrix) or not self.matrix.size:
             raise UserError(f'got {len(self.words)} words and a matrix {self.matrix.shape}; expected [words, width]')
         self._ids = {word: number for number, word in enumerate(self.words)}
@@ -137,21 +139,21 @@ class WordVectors:
         if Path(path).is_file():
             raise UserError(f'{path} is a file, expected a run directory; WordVectors.load reads files of vectors')
         run = load_run(Run, path, step=step)
-        return cls(run.vocabulary.words, run.matrix)
+        return cls(run.vocabulary.words, run.matrix, lower_case=run.config.tokenizer.lower_case)
 
     @classmethod
-    def load(cls, file: Path | str, form: Format | None = None) -> Self:
+    def load(cls, file: Path | str, form: Format | None = None, *, invalid: Invalid = 'refuse') -> Self:
         """The vectors of a file in word2vec's binary or text format, or in GloVe's; see `data.vector_files`."""
-        return cls(*read_vectors(Path(file), form))
+        return cls(*read_vectors(Path(file), form, invalid=invalid))
 
     @classmethod
-    def open(cls, name: Path | str, *, step: int | None = None) -> Self:
+    def open(cls, name: Path | str, *, step: int | None = None, invalid: Invalid = 'refuse') -> Self:
         """The vectors of a file, as `load` reads them, or else of a run, as `from_run` does."""
         if not Path(name).is_file():
             return cls.from_run(name, step=step)
         if step is not None:
             raise UserError(f'step={step}: {name} is a file of vectors, not a run with checkpoints')
-        return cls.load(name)
+        return cls.load(name, invalid=invalid)
 
     def save(self, file: Path | str, form: Format | None = None) -> None:
         """Writes the vectors: binary if the file is named .bin, else as text; 'glove' is text without a header."""
@@ -178,13 +180,17 @@ class WordVectors:
         return len(self.words)
 
     def __contains__(self, word: str) -> bool:
-        return word in self._ids
+        return self._spelled(word) in self._ids
+
+    def _spelled(self, word: str) -> str:
+        return word.lower() if self.lower_case else word
 
     def __getitem__(self, word: str) -> np.ndarray:
         return self.matrix[self.id_of(word)]
 
     def id_of(self, word: str) -> int:
         """The row of a word. Raises UserError, which names the nearest by spelling, for an unknown one."""
+        word = self._spelled(word)
         if word not in self._ids:
             raise UserError(f'{word!r} is not in the vocabulary of {len(self):,} words.{nearest(word, self.words)}')
         return self._ids[word]

@@ -52,6 +52,13 @@ def test_an_unknown_word_is_answered_with_the_nearest_by_spelling(vectors: WordV
     assert 'womam' not in vectors
 
 
+def test_words_are_lowered_as_the_text_was(vectors: WordVectors) -> None:
+    lowered = WordVectors(vectors.words, vectors.matrix, lower_case=True)
+    assert lowered.neighbors('King') == vectors.neighbors('king')
+    assert lowered.analogy('MAN', 'woman', 'King') == vectors.analogy('man', 'woman', 'king')
+    assert ('QUEEN' in lowered, 'QUEEN' in vectors) == (True, False)
+
+
 def test_many_analogies_at_once_have_the_answers_of_each(vectors: WordVectors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('flax_transformer.tasks.embeddings.vectors._CHUNK', 4)
     questions = np.array([[1, 2, 3], [3, 1, 2], [5, 6, 1], [2, 3, 8], [4, 4, 1]], np.int32)
