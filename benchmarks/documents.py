@@ -68,6 +68,8 @@ def outcome_of(path: Path) -> tuple[str, str, str]:
         document = read_document(before, form, path.name)
     except UserError as error:
         return form, 'refused', str(error)
+    # What is translated elsewhere in the file, as in PO, is not: there it is new.
+    document = document._replace(units=[unit for unit in document.units if unit.source is None])
     texts = [translation.text for translation in translate_aside(identity, document.lines)]
     why = difference(before, document.with_texts(texts).encode())
     return form, 'changed' if why else 'identical', why
