@@ -14,17 +14,26 @@ from flax_transformer.text.languages import THREE_LETTERS
 
 from . import markup
 from .attributes import html_attributes
-from .document import Document, document_of
+from .document import Document, Edit, document_of
 from .markdown import read_markdown
 from .po import read_po
 from .resources import read_fluent, read_json, read_properties
 from .subtitles import read_subtitles
 from .xliff import read_xliff
 
+_LANG = re.compile(r'\s(?:xml:)?lang\s*=\s*["\']?([\w-]+)', re.I)
+
 
 def _read_html(text: str, place: str) -> Document:
-    parts = markup.html_parts(markup.html_tokens(text), attributes=html_attributes)
-    return document_of(parts, markup.unclosed(text, place))
+    tokens = markup.html_tokens(text)
+    document = document_of(markup.html_parts(tokens, attributes=html_attributes), markup.unclosed(text, place))
+    naming = []
+    start = 0
+    for token in tokens:
+        if token.name == 'html' and token.kind == 'open':
+            naming += [Edit(start + match.start(1), start + match.end(1), '{}') for match in _LANG.finditer(token.raw)]
+        start += len(token.raw)
+    return document._replace(naming=naming)
 
 
 def _read_markdown(text: str, place: str) -> Document:
