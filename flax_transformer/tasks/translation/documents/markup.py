@@ -33,6 +33,8 @@ _MARKUP = r"""
 _XML = re.compile(_MARKUP, re.S | re.X)
 HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
+_FORMULA = re.compile(r'\d+|[^\W_]|\w+[A-Z\d]\w*')  # before an index
+_PART = 5  # tokens at most within a word
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
 # Each value is looked through once, up to its own end: a tag may have thousands.
 KEPT = re.compile(
@@ -164,6 +166,7 @@ def _sentence(
         for token in tokens:
             yield from [token.raw] if token.kind in ('text', 'literal') else attributes(token)
         return
+    tokens = _with_parts_of_words(tokens)
     # Blanks, empty tags and elements at both edges stay there.
     before: list[Part] = []
     after: list[Part] = []  # from the end
@@ -216,6 +219,44 @@ def _sentence(
     yield marked(text, escape, raw, spans, family)
     yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
     yield from reversed(after)
+
+
+def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens; an index, and what has no letters, after a word is one with its tags, within a word all of it."""
+    tokens = list(tokens)
+    ends = ends_of(tokens)
+    joined: list[Token] = []
+    number = 0
+    while number < len(tokens):
+        token = tokens[number]
+        end = ends.get(number, 0) if joined else 0
+        inner = tokens[number:end] if end <= number + _PART else []
+        text = ''.join(part.value for part in inner if part.kind == 'text').strip()
+        is_part = token.name in ('sub', 'sup') or not any(map(str.isalpha, text))
+        last = joined[-1] if joined else token
+        head = re.search(r'(\w*)[.,:;!?"”’)\]]*$', last.value[-99:])
+        if not (text and is_part and (head[0] or last.name == 'word')):
+            joined.append(token)
+            number += 1
+            continue
+        raw = ''.join(part.raw for part in inner)
+        number = end
+        tail = re.match(r'[^\W\d_]\w*', tokens[end].value) if end < len(tokens) and tokens[end].kind == 'text' else None
+        is_formula = head[1] == head[0] and (tail or (_FORMULA.fullmatch(head[1]) and token.name in ('sub', 'sup')))
+        if last.name == 'word':
+            joined[-1] = last._replace(raw=last.raw + raw + (tail[0] if tail else ''))
+        elif is_formula:
+            cut = len(last.raw) - len(head[0])
+            joined[-1] = last._replace(raw=last.raw[:cut], value=last.value[: len(last.value) - len(head[0])])
+            joined.append(Token('literal', head[0] + raw + (tail[0] if tail else ''), 'word'))
+        else:
+            joined.append(Token('void', raw, token.name))
+            continue
+        if tail:
+            rest = tokens[end]
+            tokens[end] = rest._replace(raw=rest.raw[len(tail[0]) :], value=rest.value[len(tail[0]) :])
+            number += not tokens[end].raw
+    return [token for token in joined if token.raw]
 
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:

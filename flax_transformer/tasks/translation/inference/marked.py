@@ -19,6 +19,8 @@ _STAND_INS = [times * letter for times in (1, 2) for letter in 'XYZQWVKJBCDFGHLM
 _LATIN = 'A-Za-z0-9À-ɏ'
 _GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
+_ENDING = 4  # letters of a word are fewer
+_MOST_GLUED = 99  # letters
 _DEEPEST = 100  # elements within each other; a tag further in is placed on its own
 
 
@@ -48,20 +50,21 @@ def translate_aside(
     lines: Sequence[str | bytes | Marked],
     *,
     alignment: bool = False,
+    adds_stop: bool = False,
     **options: Any,
 ) -> list[Translation]:
     """What `translate(lines, **options)` makes of the lines; `text` of a marked one has every span once, well nested.
 
     The model sees a text without its tags, and with a stand-in for each literal. If the translation does not have each
     stand-in once, the text is translated without its literals. A text with tags has its best translation only.
+    With `adds_stop`, a text of a document that is no sentence, as a heading, is translated as one.
     """
     inner = [part for line in lines if isinstance(line, Marked) for part in _inner(line)]
     if inner:
-        done = iter(
-            translate_aside(translate, inner, **(options | dict.fromkeys(('prefixes', 'required', 'progress'))))
-        )
+        own = dict.fromkeys(('prefixes', 'required', 'progress'))  # the lines' own
+        done = iter(translate_aside(translate, inner, adds_stop=adds_stop, **(options | own)))
         lines = [_with_inner(line, done) if isinstance(line, Marked) else line for line in lines]
-    texts = {i: _Aside(line, _STAND_INS) for i, line in enumerate(lines) if isinstance(line, Marked)}
+    texts = {i: _Aside(line, _STAND_INS, adds_stop) for i, line in enumerate(lines) if isinstance(line, Marked)}
     if not texts:
         return translate(lines, alignment=alignment, **options)
     options['alignment'] = alignment or any(lines[i].spans for i in texts)
@@ -70,7 +73,7 @@ def translate_aside(
     failed = [i for i, text in texts.items() if not text.is_in(translations[i])]
     if failed:
         for i in failed:
-            texts[i] = _Aside(lines[i], ())
+            texts[i] = _Aside(lines[i], (), adds_stop)
         for name in ('prefixes', 'required'):
             if options.get(name):
                 options[name] = [options[name][i] for i in failed]
@@ -108,10 +111,33 @@ def _with_inner(line: Marked, done: Iterator[Translation]) -> Marked:
     return line._replace(spans=tuple(spans), raw=raw)
 
 
+def _joined(line: Marked) -> Marked:
+    """The line with one literal for several without a blank between, and for the letters that touch it."""
+    spans: list[Span] = []
+    for number, span in enumerate(line.spans):
+        if span.kind != 'literal' or span.name == 'sign':
+            spans.append(span)
+            continue
+        last = spans[-1] if spans else Span(0, 0, 'void', '')
+        following = line.spans[number + 1].start if number + 1 < len(line.spans) else len(line.text)
+        before = line.text[last.end : span.start]
+        letters = re.search(f'[{_LATIN}]*$', before[-_MOST_GLUED:])[0]
+        after = re.match(f'[{_LATIN}]*', line.text[span.end : following])[0]
+        raw = line.escape(letters) + span.raw + line.escape(after)
+        span = span._replace(start=span.start - len(letters), end=span.end + len(after), raw=raw)
+        signs = before.removesuffix(letters)
+        if last.kind == 'literal' and last.name != 'sign' and re.fullmatch(r'[^\w\s]{,3}', signs):
+            span = span._replace(start=last.start, raw=last.raw + line.escape(signs) + span.raw)
+            spans.pop()
+        spans.append(span)
+    return line._replace(spans=tuple(spans))
+
+
 class _Aside:
     """A text as the model gets it, and what is put back."""
 
-    def __init__(self, line: Marked, stand_ins: Sequence[str]) -> None:
+    def __init__(self, line: Marked, stand_ins: Sequence[str], adds_stop: bool) -> None:
+        line = _joined(line)
         self.tags: list[Span] = []
         self._literals: dict[str, Span] = {}  # keys are their stand-ins
         self._text = ''
@@ -135,6 +161,8 @@ class _Aside:
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
         if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
             self.asked = ''  # nothing to translate
+        elif adds_stop and line.raw and '' < self.asked[-1:] < '\u0590' and self.asked[-1].isalnum():
+            self.asked += '.'  # models of sentences go on until they have one
 
     def is_in(self, translation: Translation) -> bool:
         """Whether a translation has each stand-in once."""
@@ -147,6 +175,8 @@ class _Aside:
         if self._line.raw and (not self.asked or translation.text == self.asked):
             return self._line.raw
         text = translation.text if self.asked else self._text
+        if self.asked and self._line.raw:  # of a document
+            text = _without_added_stop(text, self._line.text)
         words = list(_WORD.finditer(text))
         links = {i: i for i in range(len(words))}
         if self.asked:
@@ -181,6 +211,7 @@ class _Element:
     words: range  # source words inside; if empty, it stands before word `start`
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
+    part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
 
@@ -227,12 +258,17 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
         begin = bisect_left(lasts, span.start + 1)
         stop = max(bisect_left(firsts, closing.start), begin) if is_pair else begin
         before, after = text[: span.start], text[closing.start :]
+        start = firsts[begin] if begin < stop else 0
+        part = None
+        if stop == begin + 1 and (span.start > start or closing.start < lasts[begin]):
+            part = (words[begin][1], max(span.start - start, 0), min(closing.start, lasts[begin]) - start)
         element = _Element(
             span.raw,
             closing.raw if is_pair else '',
             range(begin, stop),
             spaces=(not before[-1:].strip(), not after[:1].strip()),
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:])),
+            part=part,
         )
         stack[-1][0].children.append(element)
         if is_pair:
@@ -256,8 +292,16 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
             _assign(child, (first, last), aligned)
         else:
             points.append(child)
-    for child in points:
+    for child in sorted(points, key=lambda child: not child.words):
         at = _point(child, element.words, target, aligned)
+        rest = [i for gap in free for i in range(*gap)] if child.words else []
+        if rest:  # around the word next to it, rather than around nothing
+            word = min(rest, key=lambda i: abs(2 * (i - at) + 1))
+            free = [gap for a, b in free for gap in ([(a, word), (word + 1, b)] if a <= word < b else [(a, b)])]
+            taken.append((word, word + 1))
+            child.part = None
+            _assign(child, (word, word + 1), aligned)
+            continue
         for first, last in taken:
             if first < at < last:
                 at = first if at - first <= last - at else last
@@ -307,19 +351,48 @@ def _written(
         first, last = child.target
         before = ''
         after = ''
+        blank = 0
         begin = words[first].start(not child.signs[0]) if first < len(words) else end
         stop = words[last - 1].end(not child.signs[1]) if last else 0
+        if child.part and last == first + 1:
+            begin, stop = _part_of(words[first], *child.part)
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
             begin = stop = stop if last and (not leads or first == len(words)) else begin
+            if last > 1 and begin == words[last - 1].end() and not child.signs[1] and not words[last - 1][1].isalnum():
+                # The sign that ends a sentence stays after it.
+                begin = stop = words[last - 2].end()
+                blank = words[last - 1].start() - stop
             # Nor may a literal that stood next to a sign be glued to a word.
             leads = leads or _GLUED.fullmatch(text[start:begin][-1:] + child.before[:1])
             trails = trails or _GLUED.fullmatch((child.before + child.after)[-1:] + text[begin:end][:1])
             before = ' ' * bool(leads and text[:begin][-1:].strip())
-            after = ' ' * bool(trails and text[begin:][:1].strip())
+            after = ' ' * bool(trails and text[begin:][:1].strip(' ,.;:!?)]…'))
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
         yield begin, begin, before + child.before
         yield from _written(child, begin, stop, text, words)
-        yield stop, stop, child.after + after
+        yield stop, stop + blank, child.after + after
         start = stop
+
+
+def _part_of(word: re.Match[str], source: str, start: int, stop: int) -> tuple[int, int]:
+    """Where in a word an element goes that was around source[start:stop]; around all of it if that is not known."""
+    first, last = word.span(1)
+    size = stop - start
+    if word[1] == source:
+        return first + start, first + stop
+    if size < min(_ENDING, last - first):
+        if not start:
+            return first, first + size
+        if stop == len(source):
+            return last - size, last
+    return first, last
+
+
+def _without_added_stop(text: str, source: str) -> str:
+    """The text as its source ends, if that is no sentence: a heading, a cell, a name."""
+    added = re.search(r'(?<=[^\W_])[.!。](?=\W*$)(?<!\.\w\.)', text)
+    if not added or re.search(r'[.!?…。！？;]\W*$', source):
+        return text
+    return text[: added.start()] + ':' * source.rstrip().endswith(':') + text[added.end() :]

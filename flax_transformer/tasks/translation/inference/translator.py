@@ -293,7 +293,8 @@ class Translator(Streams):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
         wishes = {'prefixes': prefixes, 'required': required, 'glossary': glossary}
-        result = translate_aside(self._translated, lines, **wishes, alignment=alignment, progress=progress)
+        wishes |= {'alignment': alignment, 'progress': progress, 'adds_stop': self.tokenizer.has_piece_for('.')}
+        result = translate_aside(self._translated, lines, **wishes)
         result.num_compilations = self.runner.num_compilations - before
         return result[0] if is_single else result
 
