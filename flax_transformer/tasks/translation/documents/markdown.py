@@ -54,6 +54,7 @@ _EXTENSION = re.compile(
     """,
     re.X | re.S,
 )
+_TEMPLATE = re.compile(r'\{%(?:(?!\{%).)*?%\}|\{\{(?:(?!\{\{).)*?\}\}')
 _IMAGE_ALT = re.compile(r'!\[([^\[\]\\`*_&<]*)\][(\[](?!\])')
 # The code in templates' blocks looks like text.
 _TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)*?\{%-? *end\1 *-?%\}', re.S)
@@ -72,15 +73,17 @@ def _markdown(text: str) -> list[Part]:
     begin = _FRONT_MATTER.match(text).end()
     done = begin
     rows = _rows(text, begin)
+    # Links may have templates as their addresses, with blanks that addresses do not have.
+    masked = _TEMPLATE.sub(lambda match: match[0].replace(' ', '\ue000'), text)
     codes = [match.span() for match in _TEMPLATE_CODE.finditer(text)]
     parts: list[Part] = [text[:begin]]
 
-    for token in reader.parse(text[begin:]):
+    for token in reader.parse(masked[begin:]):
         if token.type not in ('html_block', 'inline') or not token.content.strip():
             continue
         is_cell = token.type == 'inline' and '\n' not in token.content and '|' in text[slice(*rows[token.map[0]])]
         content = token.content.rstrip('\n')
-        places = _places(text, content, rows[slice(*token.map)], done if is_cell else None)
+        places = _places(masked, content, rows[slice(*token.map)], done if is_cell else None)
         if not places or any(start < places[-1] and places[0] < stop for start, stop in codes):
             continue
         if token.type == 'html_block':

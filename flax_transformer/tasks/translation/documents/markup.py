@@ -229,11 +229,15 @@ def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
     number = 0
     while number < len(tokens):
         token = tokens[number]
-        end = ends.get(number, 0) if joined else 0
+        end = ends.get(number, 0)
         inner = tokens[number:end] if end <= number + _PART else []
         text = ''.join(part.value for part in inner if part.kind == 'text').strip()
         is_part = token.name in ('sub', 'sup') or not any(map(str.isalpha, text))
-        last = joined[-1] if joined else token
+        last = joined[-1] if joined else Token('text', '', '', ' ')
+        if text and not any(map(str.isalpha, text)) and last.value[-1:].isspace() and _begins_word(tokens, end):
+            joined.append(Token('void', ''.join(part.raw for part in inner), token.name))
+            number = end
+            continue
         head = re.search(r'(\w*)[.,:;!?"”’)\]]*$', last.value[-99:])
         if not (text and is_part and (head[0] or last.name == 'word')):
             joined.append(token)
@@ -257,6 +261,12 @@ def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
             tokens[end] = rest._replace(raw=rest.raw[len(tail[0]) :], value=rest.value[len(tail[0]) :])
             number += not tokens[end].raw
     return [token for token in joined if token.raw]
+
+
+def _begins_word(tokens: Sequence[Token], number: int) -> bool:
+    """Whether a letter follows, perhaps after a tag."""
+    following = [token.value for token in tokens[number : number + 2] if token.kind in ('text', 'open')]
+    return ''.join(following)[:1].isalpha()
 
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:

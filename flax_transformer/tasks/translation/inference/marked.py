@@ -211,6 +211,7 @@ class _Element:
     words: range  # source words inside; if empty, it stands before word `start`
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
+    follows_stop: bool = False  # whether a sign of the end of a sentence, or of a part, is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
@@ -268,6 +269,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             range(begin, stop),
             spaces=(not before[-1:].strip(), not after[:1].strip()),
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:])),
+            follows_stop=text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':', ';', ',')),
             part=part,
         )
         stack[-1][0].children.append(element)
@@ -359,10 +361,11 @@ def _written(
         if first == last:
             leads, trails = (False, False) if is_empty else child.spaces
             begin = stop = stop if last and (not leads or first == len(words)) else begin
-            if last > 1 and begin == words[last - 1].end() and not child.signs[1] and not words[last - 1][1].isalnum():
-                # The sign that ends a sentence stays after it.
-                begin = stop = words[last - 2].end()
-                blank = words[last - 1].start() - stop
+            if last == len(words) > 1 and begin == words[-1].end() and not child.follows_stop:
+                # The sign that ends the text stays after it.
+                is_sign = not re.search(r'\w', words[-1][0])
+                begin = stop = words[-2].end() if is_sign else words[-1].end(1)
+                blank = words[-1].start() - stop if is_sign else 0
             # Nor may a literal that stood next to a sign be glued to a word.
             leads = leads or _GLUED.fullmatch(text[start:begin][-1:] + child.before[:1])
             trails = trails or _GLUED.fullmatch((child.before + child.after)[-1:] + text[begin:end][:1])
