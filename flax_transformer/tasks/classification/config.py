@@ -10,11 +10,11 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """The model: an encoder of embedded tokens, dropout, and one dense layer."""
+    """The model: an encoder of embedded tokens, dropout, and one dense layer; or weights alone."""
 
     # average: the mean of the embeddings; recurrent: LSTMs or GRUs in both directions; convolution: Kim 2014;
-    # transformer: the encoder of Vaswani et al. 2017.
-    encoder: Literal['average', 'recurrent', 'convolution', 'transformer'] = 'average'
+    # transformer: the encoder of Vaswani et al. 2017; linear: no embeddings, but a weight for each token and label.
+    encoder: Literal['average', 'recurrent', 'convolution', 'transformer', 'linear'] = 'average'
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
     d_model: int = 128  # width of the embeddings, and of the transformer
@@ -48,6 +48,10 @@ class ClassifierConfig:
             self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
             f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
         )
+        check(
+            self.encoder != 'linear' or not self.embedding_from,
+            f"encoder='linear' has no embeddings: got embedding_from={self.embedding_from!r}, expected none",
+        )
         check_range(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate', least=0, below=1)
 
 
@@ -63,14 +67,23 @@ class VocabularyConfig:
     # 2: pairs of neighboring words are tokens, too; 3: and triples. Helps an average, which knows no order (Joulin et
     # al. 2017).
     ngrams: int = 1
+    # 5: the sequences of 3 to 5 characters of each word are tokens, too, so that a new form of a word is not unknown
+    # (Bojanowski et al. 2017); 0: none.
+    characters: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'min_count', 'ngrams')
         check(
-            self.ngrams == 1 or self.algorithm in ('words', 'words_and_punctuation'),
-            f'ngrams={self.ngrams} needs tokens that are words: got algorithm={self.algorithm!r}',
+            self.characters == 0 or 3 <= self.characters <= 10,
+            f'characters={self.characters}: expected 0, for none, or 3 to 10, the longest sequence',
         )
+        for name, default in (('ngrams', 1), ('characters', 0)):
+            value = getattr(self, name)
+            check(
+                value == default or self.algorithm in ('words', 'words_and_punctuation'),
+                f'{name}={value} needs tokens that are words: got algorithm={self.algorithm!r}',
+            )
 
 
 @dataclass(frozen=True)
@@ -141,13 +154,24 @@ class ClassificationConfig(TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        is_linear = self.model.encoder == 'linear'
+        check(
+            self.training.start == 'random' or not is_linear,
+            f"training.start={self.training.start!r} is for embeddings, which model.encoder='linear' lacks: expected "
+            "'random'",
+        )
         check(
             self.training.start == 'random' or self.model.num_classes <= self.model.d_model,
             f"training.start='naive_bayes' needs an embedding value a label: model.d_model={self.model.d_model}, "
             f'expected at least model.num_classes={self.model.num_classes}',
         )
         check(
-            self.tokenizer.ngrams == 1 or self.model.encoder == 'average',
+            self.tokenizer.ngrams == 1 or is_linear or self.model.encoder == 'average',
             f'tokenizer.ngrams={self.tokenizer.ngrams} is for an encoder that knows no order: expected '
-            f"model.encoder='average', got {self.model.encoder!r}; set tokenizer.ngrams=1",
+            f"model.encoder='average' or 'linear', got {self.model.encoder!r}; set tokenizer.ngrams=1",
+        )
+        check(
+            not self.tokenizer.characters or is_linear,
+            f"tokenizer.characters={self.tokenizer.characters} is for model.encoder='linear', got "
+            f'{self.model.encoder!r}; set tokenizer.characters=0',
         )

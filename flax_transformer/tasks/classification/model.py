@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.dropout import Dropout, kept
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.product import resolve_dtype
+from flax_transformer.ops.product import look_up, resolve_dtype
 from flax_transformer.tasks.encoders import recurrent_layer, transformer_encoder, with_positions
 
 from .config import ClassifierConfig
@@ -74,6 +74,7 @@ def _dropped(config: ClassifierConfig, x: jax.Array, deterministic: bool) -> jax
     return Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
 
 
+SEQUENCES_LENGTH = 0.5  # of sequences of characters, next to 1 for words: measured on six sets of texts
 ENCODERS = {'average': average, 'recurrent': recurrent, 'convolution': convolution, 'transformer': transformer}
 
 
@@ -91,8 +92,36 @@ class Encoder(nn.Module):
         return ENCODERS[config.encoder](config, table(tokens), tokens != PAD_ID, deterministic)
 
 
+class Linear(nn.Module):
+    """A weight for each token and label, and a bias: logits [B, C] of tokens [B, S].
+
+    Words and their n-grams, and sequences of characters, which have negative ids, are each scaled to a vector of fixed
+    length, so that the many sequences do not drown the words.
+    """
+
+    config: ClassifierConfig
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array, *, deterministic: bool) -> jax.Array:
+        config = self.config
+        shape = (config.vocab_size, config.num_classes)
+        table = self.param('table', nn.initializers.zeros, shape, jnp.float32)
+        bias = self.param('bias', nn.initializers.zeros, (config.num_classes,), jnp.float32)
+        is_word = tokens > PAD_ID
+        is_sequence = tokens < PAD_ID
+        scales = _unit_length(is_word) + SEQUENCES_LENGTH * _unit_length(is_sequence)
+        scales = Dropout(config.encoder_dropout_rate)(scales, deterministic=deterministic)
+        rows = jnp.where(is_sequence, tokens + config.vocab_size, tokens)
+        return jnp.einsum('BS,BSC->BC', scales, look_up(table, rows, jnp.float32)) + bias[None]
+
+
+def _unit_length(is_chosen: jax.Array) -> jax.Array:
+    """[B, S] float32: equal values where chosen, 0 elsewhere, whose squares sum to 1."""
+    return is_chosen / jnp.sqrt(jnp.maximum(is_chosen.sum(axis=1, keepdims=True), 1))
+
+
 class ClassifierModel(nn.Module):
-    """An encoder, dropout and a dense layer. Shapes: B texts, S tokens, C labels."""
+    """An encoder, dropout and a dense layer; or `Linear`. Shapes: B texts, S tokens, C labels."""
 
     config: ClassifierConfig
 
@@ -103,6 +132,8 @@ class ClassifierModel(nn.Module):
         if config.word_dropout_rate and not deterministic:
             stays = kept(self.make_rng('dropout'), tokens.shape, config.word_dropout_rate)
             tokens = jnp.where(stays | (tokens == PAD_ID), tokens, UNK_ID)
+        if config.encoder == 'linear':
+            return Linear(config, name='output')(tokens, deterministic=deterministic)
         x = Encoder(config, name='encoder')(tokens, deterministic=deterministic)
         x = Dropout(config.dropout_rate)(x, deterministic=deterministic)
         return Dense(x.shape[-1], config.num_classes, name='output')(x.astype(jnp.float32))
@@ -116,6 +147,8 @@ def init_params(config: ClassifierConfig, key: jax.Array) -> Any:
 
     def init(key: jax.Array) -> Any:
         params = ClassifierModel(config).init(key, jnp.ones((1, 1), jnp.int32))['params']
+        if config.encoder == 'linear':
+            return params  # all zeros
         embedding = params['encoder']['embedding']
         embedding = embedding | {'table': embedding['table'].at[UNK_ID].set(0)}
         return params | {'encoder': params['encoder'] | {'embedding': embedding}}

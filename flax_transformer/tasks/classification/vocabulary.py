@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +15,27 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from .config import VocabularyConfig
 
 PAD_ID, UNK_ID = 0, 1
+EDGE = '\t'  # of a word, in its sequences of characters, which all begin with it; no word has a tab
+SHORTEST = 3  # sequence of characters
 # What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.
 _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 
 
 class Vocabulary(vocabulary.Vocabulary):
-    """The words, or pieces, that a classifier knows; `encode` gives the ids of texts."""
+    """The words, or pieces, that a classifier knows; `encode` gives the ids of texts.
+
+    Sequences of characters are the last units. Their ids are negative, and count from the end of a table: a model that
+    reads them can tell them from words by that.
+    """
 
     first_id = 2
     file = 'words.txt'
     kinds = ('words', 'words_and_punctuation')
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sequences = {unit: self.ids[unit] - self.size for unit in self.units if unit.startswith(EDGE)}
+        self._longest_sequence = max(map(len, self._sequences), default=0) - 1
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':
@@ -36,33 +48,43 @@ class Vocabulary(vocabulary.Vocabulary):
             return cls(made, lower_case=config.lower_case)
         split = _SPLITS[config.algorithm]
         counts = Counter(word for text in texts for word in _ngrams(split(text), config.ngrams))
+        if config.characters:
+            counts.update(
+                unit for text in texts for word in split(text) for unit in _sequences(word, config.characters)
+            )
         words = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in words if counts[word] >= config.min_count][: size - cls.first_id]
+        words.sort(key=_is_sequence)  # the order is otherwise kept
         return cls(words, kind=config.algorithm, lower_case=config.lower_case)
 
     @cached_property
     def _longest(self) -> int:
-        return 1 + max((word.count(' ') for word in self.units), default=0)
+        return 1 + max((word.count(' ') for word in self.units), default=0)  # no sequence has a space
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text; none for one without a word. An n-gram that is not in the vocabulary has none."""
+        """The ids of each text; none for one without a word. An n-gram that is not in the vocabulary has none.
+
+        Sequences of characters follow the words.
+        """
         texts = [text.lower() if self.lower_case else text for text in texts]
         if self.pieces:
             ids = self.pieces.encode(texts)
             return [own[:-1] if text.strip() else [] for own, text in zip(ids, texts, strict=True)]  # EOS is left out
         split = _SPLITS[self.kind]
-        ids = (
-            (self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(split(text), self._longest))
-            for text in texts
-        )
-        return [[i for i in text if i is not None] for text in ids]
+        return [self._encoded(split(text)) for text in texts]
+
+    def _encoded(self, words: list[str]) -> list[int]:
+        ids = [self.ids.get(word, None if ' ' in word else UNK_ID) for word in _ngrams(words, self._longest)]
+        if self._sequences:
+            ids += [self._sequences.get(unit) for word in words for unit in _sequences(word, self._longest_sequence)]
+        return [i for i in ids if i is not None]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words or pieces of ids as a classifier sees them: all that it does not know is `<unk>`."""
         if self.pieces:
             return [self.pieces.piece(i) for i in ids]
         names = ('<pad>', '<unk>', *self.units)
-        return [names[i] for i in ids]
+        return [names[i].replace(EDGE, '_') for i in ids]
 
     def hashed(self) -> str:
         return '\n'.join(self.units if self.kind == 'words' else (self.kind, *self.units))
@@ -106,3 +128,17 @@ def _ngrams(words: list[str], longest: int) -> list[str]:
         return words
     ends = range(1, len(words) + 1)
     return [' '.join(words[end - n : end]) for end in ends for n in range(1, min(longest, end) + 1)]
+
+
+def _is_sequence(unit: str) -> bool:
+    return unit.startswith(EDGE)
+
+
+def _sequences(word: str, longest: int) -> list[str]:
+    """The sequences of SHORTEST to `longest` characters of a word with its edges, each marked by a further EDGE.
+
+    With `_` for EDGE, those of `is` are `__is`, `_is_` and `__is_` for longest = 4.
+    """
+    word = f'{EDGE}{word}{EDGE}'
+    lengths = range(SHORTEST, min(longest, len(word)) + 1)
+    return [EDGE + word[start : start + n] for n in lengths for start in range(len(word) - n + 1)]

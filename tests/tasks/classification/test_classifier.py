@@ -143,5 +143,5 @@ def test_ngrams_are_tokens(tmp_path: Path) -> None:
         assert each.tokens(ids) == ['not', 'a', 'not a', 'good', 'a good', 'not a good', '<unk>']  # no unknown pairs
     with pytest.raises(UserError, match=r"ngrams=2 needs .* got algorithm='bpe'"):
         VocabularyConfig('bpe', ngrams=2)
-    with pytest.raises(UserError, match=r"expected model.encoder='average', got 'recurrent'"):
+    with pytest.raises(UserError, match=r"expected model.encoder='average' or 'linear', got 'recurrent'"):
         ClassificationConfig(model=ClassifierConfig(encoder='recurrent'), tokenizer=VocabularyConfig(ngrams=2))

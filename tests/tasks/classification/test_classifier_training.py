@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tiny_classification import tiny_config
 
-from flax_transformer import train
+from flax_transformer import Classifier, train
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
@@ -20,6 +20,7 @@ from flax_transformer.tasks.classification.batches import Batch, EncodedTexts
 from flax_transformer.tasks.classification.config import (
     ClassificationTrainingConfig,
     ClassifierConfig,
+    VocabularyConfig,
 )
 from flax_transformer.tasks.classification.model import ClassifierModel, init_params, probabilities
 from flax_transformer.tasks.classification.preparation import class_weights, log_ratios, with_naive_bayes
@@ -33,6 +34,26 @@ def test_validation_reports_what_it_learned(tiny_classifier: Path) -> None:
     assert records[-1]['accuracy'] == records[-1]['macro_f1'] == 1.0
     assert records[-1]['loss'] < records[0]['loss'] < np.log(2)
     assert records[-1]['examples'] == 40
+
+
+def test_a_linear_classifier_learns_pairs_of_words_and_parts_of_them(tmp_path: Path) -> None:
+    """Two labels have the same words; the third has a word in many forms, of which one more is then asked."""
+    texts = [('bites', 'dog bites man'), ('bitten', 'man bites dog'), *(('fish', f'fish{i}ing') for i in range(10))]
+    lines = [f'{label}\t{a} {text} {b}\n' for a in 'xyz' for b in 'uvw' for label, text in texts]
+    for split in ('train', 'validation'):
+        (tmp_path / f'{split}.tsv').write_text(''.join(lines))
+    config = tiny_config(tmp_path, model={'encoder': 'linear', 'vocab_size': 500, 'num_classes': 3})
+    config = replace(
+        config,
+        tokenizer=VocabularyConfig(ngrams=2, characters=4),
+        data=replace(config.data, test='', max_length=64),
+        training=replace(config.training, class_weights=('balanced',)),
+    )
+    classifier = Classifier.from_run(train(config, tmp_path / 'run').path)
+    asked = ['z dog bites man u', 'z man bites dog u', 'fish77ing']
+    assert [answer.label for answer in classifier(asked)] == ['bites', 'bitten', 'fish']
+    (ids,) = classifier.ids(['fish77ing'])
+    assert classifier.vocabulary.tokens(ids)[:2] == ['<unk>', '__fi']
 
 
 def test_two_devices_compute_what_one_does(texts_folder: Path) -> None:

@@ -51,6 +51,18 @@ def test_the_average_is_the_mean_of_the_embeddings() -> None:
         np.testing.assert_allclose(found, mean @ output['kernel'] + output['bias'], atol=1e-5)
 
 
+def test_a_linear_classifier_adds_up_the_weights_of_words_and_of_sequences() -> None:
+    """Sequences of characters, half as long as words, count from the end of the table."""
+    model, params = make('linear')
+    table, bias = params['output']['table'], params['output']['bias']
+    rows = np.array([[5, 3, 7, 2, -1, -4], [4, -12, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7], [0] * 6], np.int32)
+    for row, found in zip(rows, logits(model, params, rows), strict=True):
+        words, sequences = table[row[row > 0]], table[row[row < 0]]
+        expected = bias + words.sum(axis=0) / max(len(words), 1) ** 0.5
+        expected += 0.5 * sequences.sum(axis=0) / max(len(sequences), 1) ** 0.5
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_the_convolution_takes_the_highest_response_of_each_filter() -> None:
     model, params = make('convolution')
     encoder, output = params['encoder'], params['output']
