@@ -138,22 +138,26 @@ class Served:
     def directions(self, texts: Sequence[str], source: str, target: str) -> list[tuple[Direction, float]]:
         """The direction of each text, and the confidence that the text is in its source language, 0 to 100.
 
-        With `source` empty, by the language of the text: one that is in the target language stays. Raises Refused.
+        With `source` empty, by the language of the text: one that is in the target language stays; so does one, among
+        others, that is in a language which cannot be translated. Raises Refused.
         """
         first, second = self.pair(source, target)
-        languages = [(first, 100.0) if first else self._source_of(text, second) for text in texts]
+        stays = len(texts) > 1
+        languages = [(first, 100.0) if first else self._source_of(text, second, stays=stays) for text in texts]
         return [(self._direction(known, second), confidence) for known, confidence in languages]
 
     def _direction(self, source: str, target: str) -> Direction:
         return self.pairs.get((source, target), self.models[0]).direction(source, target)
 
-    def _source_of(self, text: str, target: str) -> tuple[str, float]:
+    def _source_of(self, text: str, target: str, *, stays: bool) -> tuple[str, float]:
         """The language of a text, and the confidence, 0 to 100; of a short one, what can be translated is likelier."""
         ranked = self.detect(text)
         language, confidence = ranked[0]
         if (language, target) in self.pairs or (language == target and confidence > _GIVEN_BACK):
             return ranked[0]
         if certain_language(_prose(text)):
+            if stays:
+                return ranked[0]
             raise self._refused(f'{language}-{target} (the text is in {name_of(language)})')
         return next(other for other in ranked if (other[0], target) in self.pairs)
 

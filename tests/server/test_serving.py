@@ -160,6 +160,9 @@ def test_a_short_text_is_rather_translated(client: Client) -> None:
     for text, target, source in (('No', 'en', 'de'), ('OK', 'de', 'en'), ('12', 'en', 'de'), ('Hallo', 'en', 'de')):
         reply = client('/translate', {'q': text, 'source': 'auto', 'target': target}).body
         assert reply['detectedLanguage']['language'] == source
+    among = client('/translate', {'q': [FRENCH, 'six'], 'source': 'auto', 'target': 'de'}).body
+    assert among['translatedText'] == [FRENCH, 'sechs']
+    assert [seen['language'] for seen in among['detectedLanguage']] == ['fr', 'en']
     assert client('/detect', {'q': FRENCH}).body[0]['language'] == 'fr'
 
 
