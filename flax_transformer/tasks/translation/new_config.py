@@ -261,6 +261,7 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
         'optimizer.schedule': 'linear',
         'training.tokens_per_step': TUNED_TOKENS,
         'training.evaluate_bleu': 200,
+        'training.calibrate_on': 200,
         'training.best_by': 'bleu',
         'training.sample_translations': 0,
     }
