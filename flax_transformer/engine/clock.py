@@ -8,6 +8,7 @@ from .config import LoopConfig
 
 _TOLERANCE = 0.02  # share of the minutes by which the end may be missed before the steps change
 _LOOKS = 16  # at least so many in what is left: a machine that becomes as much slower still keeps the minutes
+_CERTAIN = 10  # steps, before which their pace is too uncertain to be spoken of
 FIRST_LOOK = 2  # steps of a start; the first compiles
 
 
@@ -47,10 +48,10 @@ class Clock:
         self._evaluation = 0.0 if self._evaluation is None else seconds
         self._last = self._last[0], self._last[1] + seconds
 
-    def look(self, step: int) -> str | None:
-        """Decides after a step how many there will be; returns a message if that changes, the second time ''."""
+    def look(self, step: int) -> bool:
+        """Decides after a step how many there will be, and says so once; returns whether it is another number."""
         if step < self._next:
-            return None
+            return False
         from .devices import multihost  # imports JAX
 
         before = self.steps
@@ -58,11 +59,12 @@ class Clock:
         self.steps = int(multihost.broadcast(f'the steps after step {step}', str(decided)))
         # All processes must look after the same steps, and so by what they share.
         self._next = step + max(1, min(step, (self.steps - step) // _LOOKS))
-        if self.steps == before:
-            return None
-        told = self._is_told
-        self._is_told = True
-        return '' if told else f'step {step}: {self.steps:,} steps fit training.minutes; the schedule follows the clock'
+        if not self._is_told and self.steps != self._config.steps and step + 1 >= min(_CERTAIN, self.steps):
+            self._is_told = True
+            multihost.say(
+                f'step {step}: {self.steps:,} steps fit training.minutes; they and the schedule follow the clock'
+            )
+        return self.steps != before
 
     def _decided(self, step: int) -> int:
         now = self._time()

@@ -120,13 +120,10 @@ class Loop:
 
     def _look_at_clock(self, step: int) -> bool:
         """Whether the number of steps has changed, to what fits into training.minutes."""
-        message = self._clock and self._clock.look(step)
-        if message is None:
+        if self._clock is None or not self._clock.look(step):
             return False
         for take in (self.trainer.set_steps, self.reporter.set_steps, self.note_steps):
             take(self._clock.steps)
-        if message:
-            self.reporter.say(message)
         return True
 
     def _is_due(self, step: int, every: int) -> bool:

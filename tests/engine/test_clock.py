@@ -17,7 +17,6 @@ from flax_transformer.engine import clock, loop
 from flax_transformer.engine.clock import Clock
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.devices import multihost
-from flax_transformer.engine.monitor.reporter import NoReporter
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.engine.task import TrainState
 from flax_transformer.engine.trainer import Trainer
@@ -30,14 +29,6 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for module in (clock, loop):
         monkeypatch.setattr(module, 'time', SimpleNamespace(perf_counter=lambda: time.seconds))
     return time
-
-
-class Said(NoReporter):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 class SlowTrainer(CountingTrainer):
@@ -77,16 +68,16 @@ def test_minutes_are_kept_whatever_the_machine_does(
     assert trainer.config.training.steps == state.step
 
 
-def test_no_more_than_the_most_steps_are_done_and_little_is_said(now: SimpleNamespace) -> None:
-    reporter, often = Said(), {'log_every': 9, 'evaluate_every': 99, 'checkpoint_every': 99}
-    run_loop(SlowTrainer(now, PACES['steady'], minutes=3.0, steps=360, **often), Saved(), reporter=reporter)
-    assert not reporter.lines
+def test_no_more_than_the_most_steps_are_done_and_little_is_said(now: SimpleNamespace, capsys) -> None:
+    often = {'log_every': 9, 'evaluate_every': 99, 'checkpoint_every': 99}
+    run_loop(SlowTrainer(now, PACES['steady'], minutes=3.0, steps=360, **often), Saved())
+    assert not capsys.readouterr().err
     capped = SlowTrainer(now, PACES['steady'], minutes=30.0, steps=360, max_steps=400, **often)
-    assert run_loop(capped, Saved(), reporter=reporter).step == 400
-    assert reporter.lines == ['step 2: 400 steps fit training.minutes; the schedule follows the clock']
+    assert run_loop(capped, Saved()).step == 400
+    assert '400 steps fit training.minutes' in capsys.readouterr().err
     busier = SlowTrainer(now, PACES['busier'], minutes=3.0, steps=360, **often)
-    assert 230 < run_loop(busier, Saved(), reporter=reporter).step < 242
-    assert len(reporter.lines) == 2
+    assert 230 < run_loop(busier, Saved()).step < 242
+    assert capsys.readouterr().err.count('\n') == 1
 
 
 def test_the_processes_do_the_steps_that_the_first_decides(monkeypatch: pytest.MonkeyPatch, now) -> None:
