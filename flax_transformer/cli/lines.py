@@ -42,11 +42,12 @@ def chunks(
     skip: int = 0,
     first: int = 1,
     place: str = 'input line',
+    has_ends: bool = False,
 ) -> Iterator[list[str | bytes]]:
     """Yields up to `size` lines of UTF-8 at a time, fewer if they are long, after the first `skip`.
 
     A line that is not UTF-8 is yielded as bytes; with `refuse` it raises BadInput after the lines before it, with
-    `place` and its number, counted from `first`.
+    `place` and its number, counted from `first`. `has_ends`: with a byte order mark and the CR of CRLF.
     """
     chunk: list[str | bytes] = []
     num_bytes = 0
@@ -54,7 +55,9 @@ def chunks(
     for number, raw in enumerate(stream, start=first):
         if number <= skip:
             continue
-        line = raw.removeprefix(codecs.BOM_UTF8 if number == 1 else b'').removesuffix(b'\n').removesuffix(b'\r')
+        line = raw.removesuffix(b'\n')
+        if not has_ends:
+            line = line.removeprefix(codecs.BOM_UTF8 if number == 1 else b'').removesuffix(b'\r')
         try:
             chunk.append(line.decode('utf-8'))
         except UnicodeDecodeError as error:
@@ -287,7 +290,13 @@ def _skip(source: str, begin: int) -> int:
 
 
 def lines_from(
-    stream: BinaryIO, options: Any, done: int, model: Callable[[str], Any], command: str
+    stream: BinaryIO,
+    options: Any,
+    done: int,
+    model: Callable[[str], Any],
+    command: str,
+    *,
+    has_ends: bool = False,
 ) -> Iterator[list[str | bytes]]:
     """The lines of a command's input after the first `done`: chunks of the stream, or what a person types."""
     if options.input is None and stream.isatty():
@@ -295,7 +304,7 @@ def lines_from(
             model('a')  # compiles before a person is asked
         return typed_lines(f'{getattr(model, "source_language", "")}> ', command)
     lines = bounded_lines(stream, MOST_LINE)
-    return chunks(lines, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done)
+    return chunks(lines, invalid=options.invalid, size=1 if stream.isatty() else CHUNK, skip=done, has_ends=has_ends)
 
 
 def bar_of_lines(options: Any) -> tqdm:

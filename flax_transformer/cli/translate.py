@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -52,6 +53,8 @@ FLAGS = {
 }
 
 
+# Where a line of text begins, ends, goes on after a tab, or after a sentence and more than one space.
+_BLANKS = re.compile(r'(\A[\ufeff\s]+|\s*\t\s*|(?<=[.!?:;]) {2,}|\s+\Z)')
 InputFormat = Literal[
     'auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'xliff', 'json', 'properties', 'fluent', 'srt', 'vtt'
 ]
@@ -160,7 +163,7 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume, source=source))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
-        lines = lines_from(stream, options, done, translator, 'translate')
+        lines = lines_from(stream, options, done, translator, 'translate', has_ends=_is_plain(options))
         records = read_records(lines, options.input_format, done)
         return _translate(translator, options, records, writer.write, done=done, links=links)
 
@@ -277,6 +280,7 @@ def _translate(
     from flax_transformer.tasks.translation.inference.marked import Marked
 
     counts: Counter[str] = Counter()
+    has_blanks = _is_plain(options)
     foreign = []  # lines in another language
     source = translator.source_language
     terms = {}
@@ -289,10 +293,17 @@ def _translate(
         prefixes = [record.prefix for record in records]
         required = [record.required for record in records]
         wanted = {**terms, 'required': required} if any(required) else terms
-        texts = [record.marked or record.text for record in records]
-        for i, record in enumerate(records):
-            if record.protect or (options.protect and not record.marked):
-                texts[i] = with_literals(Marked(record.text), record.protect, known=options.protect)
+        cells = [_BLANKS.split(record.text) if has_blanks else [record.text] for record in records]
+        owners = []
+        texts = []
+        for i, (record, parts) in enumerate(zip(records, cells, strict=True)):
+            owners += [i] * len(parts[::2])
+            if record.marked:
+                texts.append(record.marked)
+            elif record.protect or options.protect:
+                texts += [with_literals(Marked(text), record.protect, known=options.protect) for text in parts[::2]]
+            else:
+                texts += parts[::2]
         try:
             translations = translator(
                 texts,
@@ -302,11 +313,13 @@ def _translate(
                 progress=bar.update,
             )
         except BadLine as bad:
-            finish(records[: bad.index], first)
-            raise BadInput(f'{place} {first + bad.index + 1}: {bad.fault}{KEPT}') from None
+            finish(records[: owners[bad.index]], first)
+            raise BadInput(f'{place} {first + owners[bad.index] + 1}: {bad.fault}{KEPT}') from None
 
         lines = []
-        for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=first):
+        rest = iter(translations)
+        for number, (record, parts) in enumerate(zip(records, cells, strict=True), start=first):
+            translation = _joined([next(rest) for _ in parts[::2]], parts[1::2])
             if record.replaced:
                 translation = replace(translation, replaced=True)
             lines += _write(translation, record, options, number)
@@ -332,6 +345,23 @@ def _translate(
         more = ' ...' * (len(foreign) > _LISTED)
         note(f'lines that are not in {name_of(source)}: {len(foreign):,}; {place} {", ".join(foreign[:_LISTED])}{more}')
     return counts
+
+
+def _is_plain(options: TranslateOptions) -> bool:
+    """Whether lines of text give lines of text, so that the blanks around them, tabs and CR can be kept."""
+    has_more = options.alignments or options.show_attention or options.shard or options.decoding.n_best > 1
+    return options.input_format == options.format == 'text' and not has_more
+
+
+def _joined(translations: list['Translation'], blanks: list[str]) -> 'Translation':
+    """One translation of a line's cells, with the blanks between them."""
+    if not blanks:
+        return translations[0]
+    text = translations[0].text
+    for blank, translation in zip(blanks, translations[1:], strict=True):
+        text += blank + translation.text
+    flags = {name: any(getattr(translation, name) for translation in translations) for name in ('truncated', 'split')}
+    return replace(translations[0], text=text, **flags)
 
 
 def _write(translation: 'Translation', record: Record, options: TranslateOptions, number: int) -> list[str]:

@@ -89,3 +89,12 @@ def test_an_output_has_one_writer(tmp_path: Path) -> None:
             LineWriter(tmp_path / 'out', resume=True)
         writer.write(['one'])
     assert (tmp_path / 'out').read_bytes() == b'one\n'
+
+
+def test_lines_keep_the_blanks_around_their_sentences(translator: Breaking, tmp_path: Path, call_command: Call) -> None:
+    text = '\ufeff  one\ttwo three \r\n\t\r\nfour.  five\r\nsix\n'
+    (tmp_path / 'in.txt').write_bytes(text.encode())
+    files = ('--input', tmp_path / 'in.txt', '--output', tmp_path / 'out')
+    assert call_command('translate', RUN, *files) == (0, '', '')
+    assert (tmp_path / 'out').read_bytes().decode() == text.upper()
+    assert [*filter(None, translator.asked)] == ['one', 'two three', 'four.', 'five', 'six']

@@ -21,7 +21,24 @@ _TOKEN = re.compile(
     """,
     re.S | re.X,
 )
-_SPLITTING = ('br', 'v')  # a line break, a voice of WebVTT
+_SPLITTING = [
+    'br',
+    'hr',
+    'p',
+    'div',
+    'ul',
+    'ol',
+    'li',
+    'h1',
+    'h2',
+    'h3',
+    'h4',
+    'table',
+    'tr',
+    'th',
+    'td',
+    'v',
+]  # blocks of HTML, and a voice of WebVTT
 _NO_LANGUAGE = ('code', 'kbd', 'pre', 'samp')
 
 # Choices of ICU's MessageFormat: {count, plural, one {# file} other {# files}}.

@@ -33,7 +33,7 @@ def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True
     longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
     patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
     if line.family:
-        patterns.append(placeholders(line.family))
+        patterns.append(placeholders(line.family, with_unit=True))
     spans = list(line.spans)
     for pattern in [*patterns, *[_LITERAL] * known]:
         ends = [span.end for span in spans]

@@ -33,10 +33,8 @@ _WRITTEN = {
     'message': _MESSAGE,
     'plural': rf'\# | {_MESSAGE}',
 }
-# A unit or an ending that is glued to one goes with it: %dms, {n}th.
-_PATTERNS = {
-    family: re.compile(rf'(?:{written})(?:(?<=[\w}}])\w{{1,2}}(?!\w))?', re.X) for family, written in _WRITTEN.items()
-}
+_PATTERNS = {family: re.compile(written, re.X) for family, written in _WRITTEN.items()}
+_UNIT = r'(?:(?<=[\w}])(?:ms|s|x|px|pt|em|th|[kMGT]?i?B|[kcm]?m)(?![^\W\d_]))?'  # goes with one, as in %dms
 
 # The begin of those whose place in the text says which argument they show, and of those with its number.
 _POSITIONAL = re.compile(r'%(?!%|[({m]|<(?!PRI)|\d+\$|\w{3,}%)|\{(?=[:!}])')
@@ -48,8 +46,9 @@ def family_of(flags: list[str]) -> str:
     return next((_FAMILY_OF[flag] for flag in flags if flag in _FAMILY_OF), 'message')
 
 
-def placeholders(family: str) -> re.Pattern[str]:
-    return _PATTERNS[family]
+def placeholders(family: str, *, with_unit: bool = False) -> re.Pattern[str]:
+    """What finds those of a family, perhaps with a unit that is glued to them."""
+    return re.compile(f'(?:{_WRITTEN[family]}){_UNIT}', re.X) if with_unit else _PATTERNS[family]
 
 
 def numbered(text: str, family: str) -> str:
