@@ -22,14 +22,16 @@ def request(path: str, body: bytes | dict[str, Any] = b'', *, method: str = 'POS
     """The bytes of a request; with a length, what its header promises."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
     length = len(body) if length < 0 else length
-    head = f'{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n'
-    return f'{head}Content-Length: {length}\r\n\r\n'.encode() + body
+    head = f'{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n'
+    return f'{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n'.encode() + body
 
 
-async def exchange(port: int, content: bytes, *, hangs_up: bool = False) -> tuple[str, bytes]:
+async def exchange(
+    port: int, content: bytes, *, hangs_up: bool = False, address: str = '127.0.0.1'
+) -> tuple[str, bytes]:
     """The status of the reply and its body; `none`: the connection was closed, `late`: nothing came in a minute."""
     try:
-        reader, writer = await asyncio.open_connection('127.0.0.1', port)
+        reader, writer = await asyncio.open_connection('127.0.0.1', port, local_addr=(address, 0))
         try:
             writer.write(content)
             await writer.drain()

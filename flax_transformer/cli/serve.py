@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.api import read_run_config
 
 DEFAULT_RUN = 'everyday'
+# Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
+_SWITCH = 0.0005
+_DECODING = DecodingConfig(batch_tokens=512)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class ServeOptions(ToTranslate):
     languages of all. Without one, the model that comes with the package.
     """
 
+    decoding: DecodingConfig = _DECODING
     host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
     port: int = 5000  # port to listen on; 0: any free one
     keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
@@ -55,6 +60,7 @@ def main(argv: list[str]) -> int:
     if options.keys is not None and not keys:
         raise UserError(f'{options.keys} has no keys; expected one a line')
 
+    sys.setswitchinterval(_SWITCH)
     references = positional(argv)
     for reference in references:
         if not is_folder(reference):
@@ -62,8 +68,9 @@ def main(argv: list[str]) -> int:
     with _listen(options.host, options.port) as listener:
         signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet
         prepare_devices(options.parallel.num_devices)
-        # Each model keeps its own settings, but for what is given here.
-        changes = {name: given for name, (_, given) in changed_fields(DecodingConfig(), options.decoding).items()}
+        # Each model keeps its own settings, but for the batch and what is given here.
+        changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
+        changes = {'batch_tokens': _DECODING.batch_tokens} | changes
         models = [Directions.load(reference, options.parallel, **changes) for reference in references]
         service = Service(Served(models), options.limits, keys)
         host, port = listener.getsockname()[:2]

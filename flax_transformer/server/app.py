@@ -51,6 +51,7 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         service.batcher.start()
         yield
         service.batcher.stop()
+        service.batcher.is_running(1)
 
     async def health(request: Request) -> Response:
         batcher = service.batcher
@@ -120,7 +121,7 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
             if timing := getattr(request.state, 'timing', ''):
                 response.headers['Server-Timing'] = timing
         except (Refused, UserError) as error:
-            response = _error(request, getattr(error, 'status', 400), str(error))
+            response = _error(request, getattr(error, 'status', 400), str(error), getattr(error, 'retry_after', 1))
         except ThreadFailed as error:
             response = _error(request, 503, f'The server has failed and ends: {error}')
         except Gone:
@@ -137,14 +138,14 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
     return endpoint
 
 
-def _error(request: Request, status: int, message: str) -> Response:
+def _error(request: Request, status: int, message: str, retry_after: int = 1) -> Response:
     field = 'message' if request.url.path.startswith(('/v2/', '/v3/')) else 'error'
     text = message.encode(errors='replace').decode()  # JSON may bring halves of surrogate pairs
     response = JSONResponse({field: text}, status)
     if status in (408, 413, 503):  # what was not read is not the next request
         response.headers['Connection'] = 'close'
     if status in (429, 503):
-        response.headers['Retry-After'] = '1'
+        response.headers['Retry-After'] = str(retry_after)
     return response
 
 

@@ -1,32 +1,40 @@
-"""One batch of many callers' lines: a thread owns the translators, and lines wait for it in a queue."""
+"""One batch of many callers' lines: a thread owns the translators, and clients take turns at it."""
 
-import asyncio
 import collections
 import contextlib
+import math
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any
 
 from flax_transformer.common.errors import UserError
 
+from .turns import Turns
+
 # Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them.
 _PAUSE = 0.05
+_AHEAD = 0.1  # seconds that one client may be ahead of others
+_BACK = 0.1  # seconds in which a client that has its reply may ask again
 
 
 @dataclass(eq=False)
 class Job:
-    """A line on its way through the queue."""
+    """Work of bounded cost on its way through the queue."""
 
+    client: Hashable
     line: Any
-    slots: int  # what it takes of a batch
     call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
-    key: Hashable  # jobs of the same key may share a batch, and a call
-    result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    started: float = 0.0  # when its batch began
+    kind: Hashable  # jobs of the same kind may share a batch, and a call
+    sizes: Sequence[int] = (1,)  # numbers of lines for which its call is compiled, ascending
+    slots: int = 1  # what each line takes of a batch
+    cost: float = 0.0  # seconds, about
+    result: Future[Any] = field(default_factory=Future)
+    started: float = math.inf  # when its batch began
 
 
 class ThreadFailed(Exception):
@@ -34,16 +42,15 @@ class ThreadFailed(Exception):
 
 
 class Batcher:
-    """Translates what is submitted, oldest first, in batches of at most `batch_tokens` slots."""
+    """Translates what is submitted, in batches; clients have equal shares of its time while they wait."""
 
-    def __init__(
-        self, *, batch_tokens: int, warm_up: Callable[[], None], observe: Callable[[int, int, float], None]
-    ) -> None:
-        """The thread calls `warm_up` first, and `observe` after each batch with its lines, slots and seconds."""
-        self._batch_tokens = batch_tokens
+    def __init__(self, *, warm_up: Callable[[], None], observe: Callable[[list[Job], float], None]) -> None:
+        """The thread calls `warm_up` first, and `observe` after each batch with its jobs and seconds."""
         self._warm_up = warm_up
         self._observe = observe
-        self._queue: collections.deque[Job] = collections.deque()
+        self._turns = Turns()
+        self._costs: collections.Counter[Hashable] = collections.Counter()  # of each client's jobs that wait
+        self._count = 0  # jobs that wait
         self._changed = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
@@ -54,20 +61,63 @@ class Batcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread once the queue is empty; does not wait for one that still warms up."""
+        """Ends the thread after its batch; what waits is canceled."""
         with self._changed:
             self._is_stopping = True
+            jobs = self._clear()
             self._changed.notify()
-        if self.is_warm:
-            self._thread.join()
+        for job in jobs:
+            job.result.cancel()
+
+    def is_running(self, timeout: float = 0.0) -> bool:
+        """Whether the thread still runs after so many seconds."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return self._thread.is_alive()
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Queues jobs; a job whose result is canceled is dropped. Raises ThreadFailed."""
+        """Queues jobs. Raises ThreadFailed."""
         with self._changed:
             if self.failure is not None:
                 raise ThreadFailed(self.failure)
-            self._queue.extend(jobs)
+            for job in jobs:
+                self._turns.put(job.client, job, job.kind)
+                self._costs[job.client] += job.cost
+            self._count += len(jobs)
             self._changed.notify()
+
+    def withdraw(self, client: Hashable, jobs: Sequence[Job]) -> None:
+        """Drops a client's jobs; whoever waits for them waits no more."""
+        canceled = {id(job) for job in jobs if job.result.cancel()}
+        for job in jobs:
+            with contextlib.suppress(InvalidStateError):
+                job.result.set_exception(CancelledError())  # it is being translated
+        if not canceled:
+            return
+        with self._changed:
+            kept: list[Job] = []
+
+            def is_wanted(job: Job) -> bool:
+                if id(job) in canceled:
+                    self._count -= 1
+                else:
+                    kept.append(job)
+                return id(job) not in canceled
+
+            self._turns.keep(client, is_wanted)
+            self._costs[client] = sum(job.cost for job in kept)
+
+    def wait_for(self, client: Hashable, cost: float) -> float:
+        """About the seconds until more jobs of a client, of so much cost, are done."""
+        with self._changed:
+            costs = dict(+self._costs)
+        own = costs.pop(client, 0.0) + cost
+        return own + sum(min(own, other) for other in costs.values())
+
+    def _clear(self) -> list[Job]:
+        self._costs.clear()
+        self._count = 0
+        return self._turns.clear()
 
     def _work(self) -> None:
         batch: list[Job] = []
@@ -80,8 +130,9 @@ class Batcher:
                     job.started = started
                 self._translate(batch)
                 duration = time.monotonic() - started
-                self._observe(len(batch), sum(job.slots for job in batch), duration)
-                self._wait_for(len(batch), timeout=_PAUSE * duration)
+                self._settle(batch, duration)
+                self._observe(batch, duration)
+                self._wait_until(len(batch), timeout=_PAUSE * duration)
         except BaseException as error:
             self._fail(error, batch)
 
@@ -89,48 +140,66 @@ class Batcher:
         reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
         with self._changed:
             self.failure = reason
-            jobs = [*batch, *self._queue]
-            self._queue.clear()
+            jobs = [*batch, *self._clear()]
         with contextlib.suppress(OSError, ValueError):  # nobody reads the log
             print(f'flax-transformer: the thread that translates has failed: {reason}', file=sys.stderr, flush=True)
             if not isinstance(error, UserError):
                 traceback.print_exception(error)
-        _deliver(jobs, [ThreadFailed(reason) for _ in jobs])
+        for job in jobs:
+            with contextlib.suppress(InvalidStateError):
+                job.result.set_exception(ThreadFailed(reason))
 
-    def _wait_for(self, count: int, timeout: float | None = None) -> None:
+    def _settle(self, batch: list[Job], duration: float) -> None:
+        """Charges clients for what their jobs took, in place of what they were thought to take."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._queue) >= count or self._is_stopping, timeout)
+            until = time.monotonic() + _BACK
+            for job in batch:
+                self._turns.charge(job.client, duration / len(batch) - job.cost)
+                self._turns.expect(job.client, until)
+
+    def _wait_until(self, count: int, timeout: float | None = None) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._count >= count or self._is_stopping, timeout)
 
     def _next(self) -> list[Job]:
+        """The next batch; none: it is time to stop."""
         while True:
-            self._wait_for(1)
+            self._wait_until(1)
             with self._changed:
-                batch = self._take()
-                if batch or self._is_stopping:
-                    return batch
+                # Who asks again at once would find a long batch begun by a client that has had more.
+                while not self._is_stopping and self._count:
+                    if (seconds := self._turns.time_to_wait(_AHEAD)) <= 0:
+                        break
+                    self._changed.wait(seconds)
+                if self._is_stopping:
+                    return []
+                jobs = self._take() if self._count else []
+            # From here on they cannot be canceled.
+            if batch := [job for job in jobs if job.result.set_running_or_notify_cancel()]:
+                return batch
 
     def _take(self) -> list[Job]:
-        """Takes the oldest job and those that fit into a batch with it; drops what nobody waits for.
+        """Takes the job whose turn it is and those that go with it.
 
-        The batch ends at the first job too long for the room left, so that no line waits for shorter ones.
+        Clients that have had more than others only fill rows that the program computes anyway.
         """
-        chosen: list[Job] = []
-        others: list[Job] = []
-        room = self._batch_tokens
-        while self._queue and room > 0:
-            job = self._queue.popleft()
-            if job.result.cancelled():
-                continue
-            if chosen and job.key != chosen[0].key:
-                others.append(job)
-                continue
-            room -= job.slots
-            if room >= 0 or not chosen:
-                chosen.append(job)
-            else:
-                others.append(job)
-        self._queue.extendleft(reversed(others))
-        return chosen
+        _, kind, job = self._turns.take()
+        self._count_out(job)
+        batch = [job]
+        sizes = job.sizes
+        while len(batch) < sizes[-1]:
+            is_free = len(batch) not in sizes
+            other = self._turns.take_like(kind, math.inf if is_free else _AHEAD)
+            if other is None:
+                break
+            self._count_out(other[1])
+            batch.append(other[1])
+        return batch
+
+    def _count_out(self, job: Job) -> None:
+        self._count -= 1
+        self._costs[job.client] -= job.cost
+        self._turns.charge(job.client, job.cost)
 
     def _translate(self, batch: list[Job]) -> None:
         try:
@@ -141,24 +210,9 @@ class Batcher:
                 self._translate(batch[half:])
                 return
             results = [error]
-        _deliver(batch, results)
-
-
-def _deliver(jobs: Sequence[Job], results: Sequence[Any]) -> None:
-    """Hands results, or exceptions, to the loops in which the jobs were made, each of which is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for job, result in zip(jobs, results, strict=True):
-        by_loop.setdefault(job.result.get_loop(), []).append((job.result, result))
-    for loop, pairs in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(_set_results, pairs)
-
-
-def _set_results(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, result in pairs:
-        if future.done():
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+        for job, result in zip(batch, results, strict=True):
+            with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
+                if isinstance(result, Exception):
+                    job.result.set_exception(result)
+                else:
+                    job.result.set_result(result)

@@ -18,9 +18,11 @@ _FORMS = ('application/x-www-form-urlencoded', 'multipart/form-data')
 class Refused(Exception):
     """A request that is not served, with the status and the message of the reply."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, retry_after: int = 1) -> None:
+        """`retry_after` seconds from now it may be served, if the status is 429 or 503."""
         super().__init__(message)
         self.status = status
+        self.retry_after = max(retry_after, 1)
 
 
 class Gone(Exception):

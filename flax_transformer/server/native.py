@@ -8,6 +8,8 @@ from starlette.requests import Request
 
 from flax_transformer.tasks.translation.inspection import attended
 
+from .batcher import Job
+from .errand import Errand
 from .fields import Refused
 from .service import Reply, Service
 
@@ -31,18 +33,23 @@ async def attention(service: Service, request: Request) -> Any:
     text, *_ = service.texts(fields, 'translation')
     if '\n' in line or not line.strip():
         raise Refused(400, 'text: expected one line that is not blank')
-    ((direction, _),) = service.served.directions([line], fields.text('source'), fields.text('target'))
-    tokenizer = direction.best.tokenizer
-    most = direction.best.decoding.max_source_tokens
-    ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
-    for name, tokens in ids.items():
-        if len(tokens) > most:  # its shape would be compiled, for minutes
-            raise Refused(400, f'{name}: {len(tokens)} tokens; a map of attention takes {most} at most: send less')
+    languages = fields.text('source'), fields.text('target')
 
-    def see(line: str) -> Any:
-        return attended(direction.best, line, text)
+    def work(errand: Errand) -> Any:
+        ((direction, _),) = service.served.directions([line], *languages)
+        tokenizer = direction.best.tokenizer
+        most = direction.best.decoding.max_source_tokens
+        ids = {'text': tokenizer.encode([line])[0], 'translation': tokenizer.encode_target([text])[0]}
+        for name, tokens in ids.items():
+            if len(tokens) > most:  # its shape would be compiled, for minutes
+                raise Refused(400, f'{name}: {len(tokens)} tokens; a map of attention takes {most} at most: send less')
 
-    source, target, weights = await service.call(request, direction, line, see)
+        def see(lines: list[str]) -> list[Any]:
+            return [attended(direction.best, line, text) for line in lines]
+
+        return errand.results([Job(errand.client, line, see, kind=object())])[0]
+
+    source, target, weights = await service.run(request, work, len(line))
     return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}
 
 

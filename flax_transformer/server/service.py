@@ -1,26 +1,38 @@
 """Admits requests within limits, has their texts translated, and puts the lines together again."""
 
 import asyncio
+import collections
 import hmac
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.batch_runner import bucket
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inference.translator import Asked, Translator
 
 from .batcher import Batcher, Job
 from .directions import Direction, Served
+from .errand import Errand
 from .fields import Fields, Gone, Refused, read_fields
 from .metrics import Metrics
+from .turns import Baton
+
+_MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked for among them
+_LINES = 64  # read at a time
+_MOST_CHARACTERS = 6  # of a token, in the mean of a text
+_NEWEST = 0.2  # weight of the newest batch in the mean seconds of a slot
 
 
 @dataclass(frozen=True)
@@ -60,10 +72,11 @@ class Service:
         self.metrics = Metrics()
         self.glossaries: dict[str, Any] = {}  # keys are identifiers
         self.keys = [key.encode() for key in keys]
-        batch_tokens = max(model.translator.decoding.batch_tokens for model in served.models)
-        observe = self.metrics.observe_batch
-        self.batcher = Batcher(batch_tokens=batch_tokens, warm_up=self._warm_up, observe=observe)
-        self._num_waiting = 0  # requests
+        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe)
+        self._baton = Baton()
+        self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
+        self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
+        self._seconds: dict[Hashable, float] = collections.defaultdict(float)  # of a slot in a full batch, by programs
         self.num_characters = 0  # translated so far
         self.is_draining = False
 
@@ -71,6 +84,7 @@ class Service:
         """The fields of a request that may be served. Raises Refused, or Gone."""
         # JSON may spell a character in 12 bytes.
         fields = await read_fields(request, most=12 * self.limits.max_characters + 16_384)
+        request.state.client = request.client.host if request.client else ''
         header = request.headers.get('authorization', '').partition(' ')[2].strip()
         named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey')]
         # The header's characters are bytes: of UTF-8 from curl, of Latin-1 from Python's clients.
@@ -107,64 +121,76 @@ class Service:
         """A reply to each text; all are admitted or none. Without a source, each text's is detected."""
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
-        directions = self.served.directions(texts, source, target)
-        parts_of = [split(text) for text in texts]
-        lines_of = [[part for part in parts if isinstance(part, Marked)] for parts in parts_of]
-        self._refuse_more(sum(map(len, lines_of)), 'lines')
-        jobs = []
-        for lines, (direction, _) in zip(lines_of, directions, strict=True):
-            translator = direction.every if alternatives else direction.best
-            call = partial(translator, glossary=glossary, alignment=alignment)
-            jobs += self._jobs(direction, lines, call, (translator, glossary, alignment))
-        done = iter(await self._run(request, jobs, sum(map(len, texts))))
-        replies = []
-        for (direction, confidence), parts in zip(directions, parts_of, strict=True):
-            lines, (text, *others) = _versions(parts, done)
-            replies.append(Reply(direction, confidence, text, others[:alternatives], lines))
-        return replies
 
-    async def call(self, request: Request, direction: Direction, line: str, call: Callable[[str], Any]) -> Any:
-        """The result of a call with a line, made by the thread that owns the translators."""
+        # The least that they may take: most such requests are refused before anybody looks at them.
+        tokens = sum(map(len, texts)) / _MOST_CHARACTERS
+        self._admit(request.state.client, tokens * min(self._seconds.values(), default=0.0))
 
-        def call_each(lines: list[Marked]) -> list[Any]:
-            return [call(line.text) for line in lines]
+        def work(errand: Errand) -> list[Reply]:
+            directions = []
+            parts_of = []
+            for text in texts:
+                directions += self.served.directions([text], source, target)
+                parts_of.append(split(text))
+                errand.lend()
+            lines_of = [[part for part in parts if isinstance(part, Marked)] for parts in parts_of]
+            self._refuse_more(sum(map(len, lines_of)), 'lines')
+            self._admit(errand.client, self._cost(errand, directions, lines_of))
 
-        jobs = self._jobs(direction, [Marked(line)], call_each, object())
-        return (await self._run(request, jobs, len(line)))[0]
+            translations: dict[int, list[Translation]] = {}  # by the number of the text
+            for direction in dict.fromkeys(direction for direction, _ in directions):
+                numbers = [number for number, (other, _) in enumerate(directions) if other is direction]
+                translator = direction.every if alternatives else direction.best
+                shared = translator.through(partial(self._translate_parts, errand))
+                lines = [line for number in numbers for line in lines_of[number]]
+                done = iter(shared(lines, glossary=glossary, alignment=alignment))
+                translations |= {number: list(islice(done, len(lines_of[number]))) for number in numbers}
 
-    def _jobs(self, direction: Direction, lines: list[Marked], call: Callable, key: Hashable) -> list[Job]:
-        buckets = direction.best.decoding.buckets
-        encoded = direction.best.tokenizer.encode([line.text for line in lines])
-        return [Job(line, bucket(len(ids), buckets), call, key) for line, ids in zip(lines, encoded, strict=True)]
+            replies = []
+            for number, (direction, confidence) in enumerate(directions):
+                text, *others = _versions(parts_of[number], iter(translations[number]))
+                replies.append(Reply(direction, confidence, text, others[:alternatives], translations[number]))
+            return replies
 
-    async def _run(self, request: Request, jobs: Sequence[Job], num_characters: int) -> list[Any]:
+        return await self.run(request, work, sum(map(len, texts)))
+
+    async def run(self, request: Request, work: Callable[[Errand], Any], num_characters: int = 0) -> Any:
+        """What `work` gives, done in a thread, within the limits. Raises Refused, Gone, or what it raises."""
+        client = request.state.client
         if self.is_draining:
             raise Refused(503, 'The server is stopping; ask another, or later')
-        if self._num_waiting >= self.limits.max_requests:
-            raise Refused(429, f'{self._num_waiting} requests are waiting already; try again in a moment')
-        if not jobs:
-            return []
-        self._num_waiting += 1
+        # However many requests one client has here, there is room for those of others.
+        if self._waiting[client] >= max(self.limits.max_requests - self._waiting.total(), 1):
+            raise Refused(429, f'{self._waiting[client]} of your requests are waiting already; try again in a moment')
+        self._waiting[client] += 1
         admitted = time.monotonic()
+        errand = Errand(client, self.batcher, self._baton)
         left = asyncio.ensure_future(_left(request))
-        done = asyncio.gather(*(job.result for job in jobs), return_exceptions=True)
+        done = asyncio.get_running_loop().run_in_executor(self._threads, errand.run, work)
+        done.add_done_callback(partial(self._finished, client))
         try:
-            self.batcher.submit(jobs)
             await asyncio.wait({done, left}, timeout=self.limits.max_wait, return_when=asyncio.FIRST_COMPLETED)
             if not done.done():
                 if left.done():
                     self.metrics.abandoned.inc()
                     raise Gone
-                raise Refused(503, f'No reply within {self.limits.max_wait:g} s: the server is busy; try again later')
+                raise _busy(f'No reply within {self.limits.max_wait:g} s', self.limits.max_wait)
         finally:
-            self._num_waiting -= 1
             left.cancel()
-            for job in jobs:
-                job.result.cancel()
-        results = done.result()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+            errand.cancel()
+        result = done.result()
+        if errand.jobs:
+            self._count(request, errand.jobs, admitted, num_characters)
+        return result
+
+    def _finished(self, client: Hashable, done: asyncio.Future[Any]) -> None:
+        self._waiting[client] -= 1
+        if not self._waiting[client]:
+            del self._waiting[client]
+        if not done.cancelled():
+            done.exception()  # it was seen
+
+    def _count(self, request: Request, jobs: Sequence[Job], admitted: float, num_characters: int) -> None:
         self.num_characters += num_characters
         self.metrics.characters.inc(num_characters)
         began = min(job.started for job in jobs)
@@ -172,11 +198,86 @@ class Service:
         work = time.monotonic() - began
         self.metrics.queue.observe(queue)
         request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
-        return results
+
+    def _cost(
+        self, errand: Errand, directions: Sequence[tuple[Direction, float]], lines_of: Sequence[Sequence[Marked]]
+    ) -> float:
+        """About the seconds that the lines of each text take, alone."""
+        cost = 0.0
+        for (direction, _), lines in zip(directions, lines_of, strict=True):
+            runner = direction.best.runner
+            for first in range(0, len(lines), _LINES):
+                errand.lend()
+                some = lines[first : first + _LINES]
+                for ids in direction.best.tokenizer.encode([line.text for line in some]):
+                    whole, rest = divmod(len(ids), runner.max_slots)
+                    slots = whole * runner.max_slots + (runner.slots(rest) if rest else 0)
+                    cost += slots * self._seconds[direction.best.programs]
+                for line in some:
+                    words = len(line.text.split())
+                    if len(line.spans) * words > _MOST_PLACES:
+                        got = f'{len(line.spans)} tags and literals among {words} words of a sentence'
+                        raise Refused(413, f'{got}: their product may be {_MOST_PLACES} here; send shorter ones')
+        return cost
+
+    def _admit(self, client: Hashable, cost: float) -> None:
+        """Refuses what cannot be translated in time, before it is begun."""
+        most = self.limits.max_wait
+        if cost > most:
+            raise Refused(413, f'This would take about {cost:.0f} s; a request has {most:g} s here: send it in parts')
+        wait = self.batcher.wait_for(client, cost)
+        if wait > most:
+            raise _busy(f'With what waits already this would take about {wait:.0f} s', wait - most)
+
+    def _translate_parts(self, errand: Errand, translator: Translator, asked: Asked) -> list[Translation]:
+        """The translations of parts, in batches with those of other requests."""
+        runner = translator.runner
+        jobs = []
+        for part in asked.parts():
+            slots = runner.slots(len(part.sources[0]))
+            shape = part.demands.phrases.shape if part.demands else None
+            cost = slots * self._seconds[translator.programs]
+            kind = (translator, slots, asked.alignment, shape)
+            jobs.append(
+                Job(errand.client, part, partial(_together, translator), kind, runner.sizes(slots), slots, cost)
+            )
+        return errand.results(jobs)
+
+    def _observe(self, batch: Sequence[Job], seconds: float) -> None:
+        slots = sum(job.slots for job in batch)
+        self.metrics.observe_batch(len(batch), slots, seconds)
+        if isinstance(batch[0].line, Asked) and len(batch) == batch[0].sizes[-1]:
+            programs = batch[0].kind[0].programs
+            before = self._seconds[programs]
+            # A batch for which a program was compiled says little.
+            self._seconds[programs] = before + _NEWEST * (min(seconds / slots, 2 * before) - before)
 
     def _warm_up(self) -> None:
         for model in self.served.models:
-            model.translator.warm_up()
+            translator = model.translator
+            translator.warm_up()
+            self._seconds[translator.programs] = _seconds_per_slot(translator)
+
+
+def _together(translator: Translator, parts: Sequence[Asked]) -> list[Translation]:
+    return translator.translate_parts(Asked.joined(parts))
+
+
+def _seconds_per_slot(translator: Translator) -> float:
+    """What a full batch takes for each slot, with translations as long as their sources; others take about the same."""
+    runner = translator.runner
+    slots = runner.slots(1)
+    rows = runner.sizes(slots)[-1]
+    pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=(rows, slots - 1)).tolist()
+    sources = [[*row, translator.tokenizer.eos_id] for row in pieces]
+    began = time.monotonic()
+    translations = translator.translate_parts(Asked([''] * rows, sources, None, None, False, None))
+    longest = max(len(translation.token_ids) for translation in translations)
+    return (time.monotonic() - began) / rows / max(longest, 1)
+
+
+def _busy(reason: str, seconds: float) -> Refused:
+    return Refused(503, f'{reason}: the server is busy; try again later', retry_after=math.ceil(seconds))
 
 
 async def _left(request: Request) -> None:
@@ -185,17 +286,15 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> tuple[list[Translation], list[str]]:
-    """The next translations, one for each part to translate, and the distinct texts with them, best first."""
-    lines = []
+def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> list[str]:
+    """The distinct texts with the next translations in place of the parts to translate, the best first."""
     choices = []  # the texts of each part, the best first
     for part in parts:
         if isinstance(part, Marked):
             line = next(done)
-            lines.append(line)
             choices.append([ranked.text for ranked in line.n_best or (line,)])
         else:
             choices.append([part])
     most = max(map(len, choices), default=1)
     texts = (''.join(texts[min(rank, len(texts) - 1)] for texts in choices) for rank in range(most))
-    return lines, list(dict.fromkeys(texts))
+    return list(dict.fromkeys(texts))

@@ -1,16 +1,19 @@
-"""The thread that translates the lines of many callers, above all when it fails."""
+"""The thread that translates the lines of many callers: who is next, and what happens when it fails."""
 
-import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
 
 from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
+from flax_transformer.server.turns import Turns
+
+SIZES = (1, 4, 8)
 
 
 def batcher(**parts: Callable[..., None]) -> Batcher:
-    return Batcher(**{'batch_tokens': 8, 'warm_up': lambda: None, 'observe': lambda *seen: None} | parts)
+    return Batcher(**{'warm_up': lambda: None, 'observe': lambda *seen: None} | parts)
 
 
 def fail(*_: Any) -> None:
@@ -21,19 +24,14 @@ def leave(lines: list[Any]) -> Sequence[Any]:
     raise SystemExit('the reason')
 
 
-def run(made: Batcher, *calls: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
-    """The results or errors of jobs of which no two share a batch."""
-
-    async def ask() -> list[Any]:
-        jobs = [Job(number, 1, call, number) for number, call in enumerate(calls)]
-        made.submit(jobs)
-        made.start()
-        waiting = asyncio.gather(*(job.result for job in jobs), return_exceptions=True)
-        results = await asyncio.wait_for(waiting, 10)
-        made.stop()
-        return results
-
-    return asyncio.run(ask())
+def results_of(made: Batcher, jobs: Sequence[Job]) -> list[Any]:
+    """The results or errors of jobs."""
+    made.submit(jobs)
+    made.start()
+    waiting = [job.result for job in jobs if not job.result.cancelled()]
+    assert not wait(waiting, 10).not_done
+    made.stop()
+    return [future.exception() or future.result() for future in waiting]
 
 
 @pytest.mark.parametrize(
@@ -44,42 +42,17 @@ def run(made: Batcher, *calls: Callable[[list[Any]], Sequence[Any]]) -> list[Any
         ({}, [list, leave, list], [False, True, True]),
     ],
 )
-@pytest.mark.filterwarnings('error')
 def test_all_who_wait_learn_why_the_thread_ended(
     parts: dict[str, Any], calls: list[Any], failed: list[bool], capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = batcher(**parts)
-    results = run(made, *calls)
+    results = results_of(made, [Job('a', number, call, number) for number, call in enumerate(calls)])
     assert [isinstance(result, ThreadFailed) for result in results] == failed
     assert 'the reason' in str(results[-1])
     assert 'the reason' in made.failure
     assert 'the reason' in capsys.readouterr().err
     with pytest.raises(ThreadFailed, match='the reason'):
         made.submit([])
-
-
-def test_a_loop_is_woken_once_for_a_batch_and_a_closed_one_harms_no_other() -> None:
-    made = batcher()
-    wakes = []
-
-    async def make() -> Job:
-        return Job(0, 1, list, 0)
-
-    async def ask() -> list[Any]:
-        loop = asyncio.get_running_loop()
-        wake = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *call: (wakes.append(call), wake(*call))
-        jobs = [Job(number, 1, list, 0) for number in range(3)]
-        made.submit(jobs)
-        made.start()
-        results = await asyncio.wait_for(asyncio.gather(*(job.result for job in jobs)), 10)
-        made.stop()
-        return results
-
-    made.submit([asyncio.run(make())])
-    assert asyncio.run(ask()) == [0, 1, 2]
-    assert len(wakes) == 1
-    assert made.failure is None
 
 
 def test_what_nobody_waits_for_is_dropped_and_the_oldest_come_first() -> None:
@@ -89,15 +62,54 @@ def test_what_nobody_waits_for_is_dropped_and_the_oldest_come_first() -> None:
         seen.append(lines)
         return lines
 
-    async def ask() -> list[Any]:
-        jobs = [Job(number, 1, call, key) for number, key in enumerate([0, 1, 0, 2, 1, 0])]
-        jobs[2].result.cancel()
-        made.submit(jobs)
-        made.start()
-        waiting = asyncio.gather(*(job.result for job in jobs if not job.result.cancelled()))
-        results = await asyncio.wait_for(waiting, 10)
-        made.stop()
-        return results
-
-    assert asyncio.run(ask()) == [0, 1, 3, 4, 5]
+    jobs = [Job('a', number, call, kind, SIZES) for number, kind in enumerate([0, 1, 0, 2, 1, 0])]
+    jobs[2].result.cancel()
+    assert results_of(made, jobs) == [0, 1, 3, 4, 5]
     assert seen == [[0, 5], [1, 4], [3]]
+
+
+def test_clients_take_turns_and_a_costly_one_only_fills_rows_that_are_free() -> None:
+    made, seen = batcher(), []
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        seen.append(''.join(lines))
+        return lines
+
+    def jobs(client: str, count: int, cost: float) -> list[Job]:
+        return [Job(client, client, call, 0, SIZES, cost=cost) for _ in range(count)]
+
+    asked = [*jobs('a', 20, cost=5.0), *jobs('b', 3, cost=0.01), *jobs('c', 3, cost=0.01)]
+    assert made.wait_for('d', 1.0) == 1.0
+    results_of(made, asked)
+    assert seen[0][0] == 'a'
+    assert ''.join(seen[:2]).count('b') == ''.join(seen[:2]).count('c') == 3
+    assert len(seen[0]) == 8  # of 'a' two at most: beyond 4 rows it would make others wait
+    assert ''.join(seen[2:]) == 'a' * (26 - len(''.join(seen[:2])))
+
+
+def test_the_time_until_an_answer_counts_what_waits_but_no_more_of_others_than_of_ones_own() -> None:
+    made = batcher()
+    made.submit([Job('a', 0, list, 0, cost=30.0) for _ in range(10)])
+    waiting = [Job('b', 0, list, 0, cost=1.0)]
+    made.submit(waiting)
+    assert made.wait_for('c', 0.5) == pytest.approx(1.5)
+    assert made.wait_for('a', 1.0) == pytest.approx(302)
+    made.withdraw('b', waiting)
+    assert made.wait_for('c', 0.5) == pytest.approx(1.0)
+    assert made.wait_for('b', 0.5) == pytest.approx(1.0)
+
+
+def test_who_comes_back_has_saved_no_time_up() -> None:
+    turns = Turns()
+    turns.charge('busy', 100.0)  # it worked while the other one slept
+    turns.put('busy', 0)
+    turns.take()
+    order = []
+    for number in range(8):
+        turns.put('busy', number)
+        turns.put('slept', number)
+    for _ in range(8):
+        client, _, _ = turns.take()
+        turns.charge(client, 1.0)
+        order.append(client)
+    assert order.count('busy') == order.count('slept') == 4

@@ -312,11 +312,11 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
             raise UserError('a bad line')
 
     batch: list[Any] = []
-    translate = type(model.translator)._translate
+    translate = type(model.translator).translate_parts
     monkeypatch.setattr(model.translator.programs, 'check_numbers', check)
     monkeypatch.setattr(
         type(model.translator),
-        '_translate',
+        'translate_parts',
         lambda self, asked: batch.__setitem__(slice(None), asked.sources) or translate(self, asked),
     )
     with ThreadPoolExecutor(8) as threads:
@@ -327,12 +327,12 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
 
 
 def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, translate = threading.Event(), Translator.__call__
+    gate, translate = threading.Event(), Translator.translate_parts
     gate.set()
     monkeypatch.setattr(
-        Translator, '__call__', lambda *given, **options: gate.wait(60) and translate(*given, **options)
+        Translator, 'translate_parts', lambda *given, **options: gate.wait(60) and translate(*given, **options)
     )
-    service = Service(Served([model]), Limits(max_requests=2, max_wait=1.0), ['secret', 'schlüssel'])
+    service = Service(Served([model]), Limits(max_requests=4, max_wait=1.0), ['secret', 'schlüssel'])
     asked, known = {'q': 'six', **PAIR}, {'Authorization': 'Bearer secret'}
     with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
         assert client('/translate', asked).status == 403
@@ -362,7 +362,7 @@ def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.
         open_before.request('GET', '/health')
         open_before.getresponse().read()
         admitted = several(2)
-        while service._num_waiting < 2:
+        while service._waiting.total() < 2:
             time.sleep(0.02)
         service.is_draining = True  # what SIGTERM does first
         open_before.request('POST', '/translate', json.dumps(asked), {'Content-Type': JSON, **known})
@@ -375,6 +375,20 @@ def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.
     assert 'requests_total{api="libretranslate",status="429"} 3.0' in text
     assert 'six' not in text
     assert 'secret' not in text
+
+
+def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(model: Directions) -> None:
+    service = Service(Served([model]), Limits(max_wait=30.0))
+    with running(service) as client:
+        service._seconds[model.translator.programs] = 1.0  # of a slot; a line has 32
+        reply = client('/translate', {'q': 'six', **PAIR})
+        assert (reply.status, reply.body['error'][:27]) == (413, 'This would take about 32 s;')
+        object.__setattr__(service.limits, 'max_wait', 40.0)
+        service.batcher._costs['127.0.0.1'] = 10.0  # seconds of work that waits
+        service.batcher._costs['127.0.0.2'] = 1e9  # another's counts no more than one's own
+        reply = client('/translate', {'q': 'six', **PAIR})
+        assert (reply.status, reply.headers['Retry-After']) == (503, '44')
+        assert reply.body['error'].startswith('With what waits already this would take about 84 s')
 
 
 def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(

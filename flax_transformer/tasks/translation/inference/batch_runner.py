@@ -102,13 +102,18 @@ class Runner:
     def shapes(self) -> list[tuple[int, int]]:
         """All (rows, slots) in which lines of text are translated."""
         reached = sorted({min(bucket(length, self.buckets), self.max_slots) for length in range(1, self.max_slots + 1)})
-        return [(rows, slots) for slots in reached for rows in self._sizes(slots)]
+        return [(rows, slots) for slots in reached for rows in self.sizes(slots)]
+
+    def slots(self, length: int) -> int:
+        """The slots of a batch whose longest sentence has so many tokens."""
+        return min(bucket(length, self.buckets), max(self.max_slots, length))
 
     def padded(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """Ids as [B, S] int32; S is the bucket of the longest."""
         return filled(ids, self._slots(ids, range(len(ids))), self.pad_id)
 
-    def _sizes(self, slots: int) -> list[int]:
+    def sizes(self, slots: int) -> list[int]:
+        """The numbers of rows that a batch with so many slots may have, ascending."""
         devices = len(self.devices)
         full = max(self.batch_tokens // slots // devices, 1) * devices
         return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
@@ -122,9 +127,9 @@ class Runner:
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         used: dict[int, int] = {}
         while order:
-            slots = min(bucket(lengths[order[0]], self.buckets), max(self.max_slots, lengths[order[0]]))
+            slots = self.slots(lengths[order[0]])
             if slots not in used:
-                *smaller, full = self._sizes(slots)
+                *smaller, full = self.sizes(slots)
                 used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
             rows = used[slots]
             yield order[:rows], rows, slots

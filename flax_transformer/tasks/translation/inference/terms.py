@@ -3,7 +3,7 @@
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,15 @@ class Demands(NamedTuple):
     wanted: list[list[Demand]]  # of each part, with spans in it
     phrases: np.ndarray  # [N, G, A, P] ids of the alternatives, then NONE
     places: np.ndarray | None  # [N, G, 2] the source positions, from and to, of spans; equal: anywhere; None: no spans
+
+    def of_part(self, number: int) -> 'Demands':
+        return Demands(self.wanted[number : number + 1], self.phrases[number : number + 1])
+
+    @classmethod
+    def joined(cls, demands: Sequence['Demands']) -> Self:
+        """Demands whose phrases have the same shape."""
+        wanted = [phrases for several in demands for phrases in several.wanted]
+        return cls(wanted, np.concatenate([several.phrases for several in demands]))
 
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""

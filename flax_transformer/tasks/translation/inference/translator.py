@@ -1,6 +1,7 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
 import contextlib
+import copy
 import ctypes
 import itertools
 import operator
@@ -57,6 +58,28 @@ class Asked(NamedTuple):
     demands: Demands | None
     alignment: bool
     progress: Callable[[int], None] | None
+
+    def parts(self) -> list['Asked']:
+        """Each part by itself."""
+        parts = []
+        for number, text in enumerate(self.texts):
+            prefixes = None if self.prefixes is None else self.prefixes[number : number + 1]
+            demands = self.demands.of_part(number) if self.demands and self.demands.wanted[number] else None
+            parts.append(Asked([text], self.sources[number : number + 1], prefixes, demands, self.alignment, None))
+        return parts
+
+    @classmethod
+    def joined(cls, parts: Sequence['Asked']) -> Self:
+        """Parts of several requests, of which the same is asked."""
+        first = parts[0]
+        return cls(
+            [text for part in parts for text in part.texts],
+            [ids for part in parts for ids in part.sources],
+            None if first.prefixes is None else [ids for part in parts for ids in part.prefixes],
+            None if first.demands is None else Demands.joined([part.demands for part in parts]),
+            first.alignment,
+            None,
+        )
 
 
 class Translator(Streams):
@@ -211,6 +234,12 @@ class Translator(Streams):
             other.weights = self.weights  # once in memory
         return other
 
+    def through(self, translate_parts: Callable[[Self, Asked], list[Translation]]) -> Self:
+        """This translator, whose parts a function translates in its place, such as together with other callers'."""
+        other = copy.copy(self)
+        other.translate_parts = partial(translate_parts, self)
+        return other
+
     @property
     def languages(self) -> str:
         """Source and target as a phrase."""
@@ -327,7 +356,7 @@ class Translator(Streams):
         self.programs.check_lengths('line', [line.text for line in split], longest)
         demands = demands_of_parts(split, demands, sources, self.tokenizer)
 
-        translations = self._translate(Asked(parts, sources, begins, demands, alignment, progress))
+        translations = self.translate_parts(Asked(parts, sources, begins, demands, alignment, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
 
     def _split(self, line: str | bytes, demands: Sequence[Demand]) -> Line:
@@ -347,7 +376,7 @@ class Translator(Streams):
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode(list(sources), target_language=self.decoding.target_language)
 
-    def _translate(self, asked: Asked) -> list[Translation]:
+    def translate_parts(self, asked: Asked) -> list[Translation]:
         columns = self._columns(asked.sources, asked.prefixes)
         demands = asked.demands
         function = self.translate_ids

@@ -1,0 +1,125 @@
+"""What eight clients wait for short texts while another sends the worst that the server's limits admit, without end.
+
+    python benchmarks/fairness.py RUN [--seconds 20] [--rounds 3] [--connections 32]
+
+Starts `flax-transformer serve RUN`. In each round the eight, each from an address of its own on this machine, ask for
+one short text after another for so many seconds, alone and then beside the other client, which keeps that many
+connections busy. Rounds alternate because other work on the machine changes its speed. Prints one line of JSON: the
+median and the 99th percentile in milliseconds alone and beside it, their ratio, and all replies by status and kind.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from soaking import exchange, request
+
+PORT = 5603
+SHORT = [
+    'Hello.',
+    'The dog sleeps in the garden.',
+    'Where is the station?',
+    'Thank you very much!',
+    'I am tired today.',
+]
+PAIR = {'source': 'en', 'target': 'de'}
+_PROSE = (
+    'When the old man came home from the market, his neighbors were waiting for him with bad news about the river. '
+)
+_ENDLESS = _PROSE.replace('.', ',')
+
+
+def worst() -> dict[str, bytes]:
+    """Requests at the limits, by kind."""
+    entries = ''.join(f'term{number}\tWort{number}\n' for number in range(17_000))
+    glossary = {'name': 'a', 'source_lang': 'en', 'target_lang': 'de', 'entries': entries, 'entries_format': 'tsv'}
+    xml = {'target_lang': 'DE', 'source_lang': 'EN', 'tag_handling': 'xml'}
+    return {
+        'open tags': request('/translate', {'q': '<a="\'' * 3900, 'format': 'html', **PAIR}),
+        'one line': request('/translate', {'q': (_ENDLESS * 200)[:19_900], **PAIR}),
+        'prose': request('/translate', {'q': (_PROSE * 200)[:19_900], **PAIR}),
+        'lines': request('/translate', {'q': '\n'.join(['The dog sleeps now.'] * 990), **PAIR}),
+        'texts': request('/translate', {'q': [(_PROSE * 2)[:150]] * 128, **PAIR, 'alternatives': 3}),
+        'no source': request('/translate', {'q': [(_PROSE * 2)[:150]] * 128, 'source': 'auto', 'target': 'de'}),
+        'garbage': request('/translate', {'q': 'x%7&Q ~' * 2800, **PAIR}),
+        'backtracking': request('/translate', {'q': '<a ' + ' class=a' * 2470 + '>x</a>', 'format': 'html', **PAIR}),
+        'nested': request('/v2/translate', {'text': '<b>' * 2800 + 'x' + '</b>' * 2800, **xml}),
+        'tagged': request('/v2/translate', {'text': '<b>the</b> <i>dog</i> ' * 900, **xml}),
+        'glossary': request('/v2/glossaries', glossary),
+    }
+
+
+async def ask(content: bytes, address: str) -> str:
+    status, _ = await exchange(PORT, content, address=address)
+    return status
+
+
+async def short_texts(address: str, end: float, waits: list[float], replies: Counter[str]) -> None:
+    for text in itertools.cycle(SHORT):
+        if time.monotonic() > end:
+            return
+        began = time.monotonic()
+        replies[await ask(request('/translate', {'q': text, **PAIR}), address)] += 1
+        waits.append(1000 * (time.monotonic() - began))
+
+
+async def attack(end: float, kinds: Iterator[tuple[str, bytes]], replies: dict[str, Counter[str]]) -> None:
+    for kind, content in kinds:
+        if time.monotonic() > end:
+            return
+        status = await ask(content, '127.0.0.99')
+        replies.setdefault(kind, Counter())[status] += 1
+        await asyncio.sleep(0.01)
+
+
+async def round_of(seconds: float, connections: int, replies: dict[str, Any]) -> list[float]:
+    waits: list[float] = []
+    end = time.monotonic() + seconds
+    kinds = itertools.cycle(worst().items())
+    attacks = [attack(end, kinds, replies['worst']) for _ in range(connections)]
+    name = 'short, beside it' if connections else 'short, alone'
+    asking = [short_texts(f'127.0.0.{10 + number}', end, waits, replies[name]) for number in range(8)]
+    await asyncio.gather(*asking, *attacks)
+    return waits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('run')
+    parser.add_argument('--seconds', type=float, default=20.0)
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--connections', type=int, default=32)
+    parser.add_argument('--options', nargs=argparse.REMAINDER, default=[], help='of `serve`; last')
+    given = parser.parse_args()
+    waits: dict[int, list[float]] = {0: [], given.connections: []}
+    replies: dict[str, Any] = {'short, alone': Counter(), 'short, beside it': Counter(), 'worst': {}}
+    command = [sys.executable, '-m', 'flax_transformer', 'serve', given.run, '--port', str(PORT), *given.options]
+    with subprocess.Popen(command) as process:
+        try:
+            while asyncio.run(exchange(PORT, request('/health', method='GET')))[0] != '200':
+                if process.poll() is not None:
+                    sys.exit('the server has ended')
+                time.sleep(0.5)
+            for _ in range(given.rounds):
+                for connections, seen in waits.items():
+                    seen += asyncio.run(round_of(given.seconds, connections, replies))
+                    time.sleep(1)
+        finally:
+            process.kill()
+    alone, beside = waits.values()
+    medians = statistics.median(alone), statistics.median(beside)
+    late = [sorted(values)[int(0.99 * len(values))] for values in (alone, beside)]
+    figures = {'median_ms': list(map(round, medians)), 'ratio': round(medians[1] / medians[0], 2)}
+    print(json.dumps({**figures, 'p99_ms': list(map(round, late)), 'replies': replies}))
+
+
+if __name__ == '__main__':
+    main()
