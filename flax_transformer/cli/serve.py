@@ -29,7 +29,8 @@ from flax_transformer.tasks.api import read_run_config
 
 DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
-_SWITCH = 0.0005
+_SWITCH = 0.0005  # seconds until a thread lets others run: what reads texts would hold up what translates
+_LAST_BATCH = 0.5  # seconds
 _DECODING = DecodingConfig(batch_tokens=512)
 
 
@@ -82,7 +83,7 @@ def main(argv: list[str]) -> int:
 
     if service.batcher.failure is not None:
         return 1
-    if not service.batcher.is_warm:
+    if service.batcher.is_running(_LAST_BATCH):
         end_process(0)  # a thread still compiles, and Python's end would crash it
     return 0
 

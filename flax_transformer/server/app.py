@@ -1,5 +1,6 @@
 """The web application: its routes, what every reply carries, and how the server starts and stops."""
 
+import asyncio
 import contextlib
 import re
 import secrets
@@ -32,6 +33,7 @@ Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
 _MOST_CONNECTIONS = 1024
 _TICKS_TO_TELL = 20  # 2 seconds for whoever polls /health to learn why the server ends
+_TO_WRITE = 0.5  # seconds for the last replies
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
@@ -51,7 +53,7 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         service.batcher.start()
         yield
         service.batcher.stop()
-        service.batcher.is_running(1)
+        await asyncio.sleep(_TO_WRITE)  # whoever waited is told
 
     async def health(request: Request) -> Response:
         batcher = service.batcher
@@ -77,7 +79,7 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         routes=[Route('/health', health), Route('/metrics', metrics), *routes, page],
         lifespan=lifespan,
         middleware=[*[cors] * bool(cors_origins), Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)],
-        exception_handlers={HTTPException: _not_found},
+        exception_handlers={HTTPException: _not_found, Exception: _failed},
     )
 
 
@@ -95,7 +97,7 @@ class Server(uvicorn.Server):
             log_level='warning',
             access_log=False,  # addresses of requests may hold texts and keys
             limit_concurrency=_MOST_CONNECTIONS,
-            timeout_graceful_shutdown=int(service.limits.drain),
+            timeout_graceful_shutdown=max(service.limits.drain - 3 * _TO_WRITE, _TO_WRITE),
             server_header=False,
             headers=list(_HEADERS.items()),
         )
@@ -126,16 +128,22 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
             response = _error(request, 503, f'The server has failed and ends: {error}')
         except Gone:
             response = Response(status_code=_CLIENT_LEFT)
+        except asyncio.CancelledError:
+            response = _error(request, 503, 'The server stops, and has not come to this; ask another, or later')
         except Exception as error:
-            # The message may quote a text.
-            print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
-            response = _error(request, 500, 'Internal error: a bug of the server, which its log describes')
+            response = await _failed(request, error)
         given = request.headers.get('x-request-id', '')
         response.headers['X-Request-ID'] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         service.metrics.requests.labels(handler.__module__.rpartition('.')[2], str(response.status_code)).inc()
         return response
 
     return endpoint
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    # The message may quote a text.
+    print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
+    return _error(request, 500, 'Internal error: a bug of the server, which its log describes')
 
 
 def _error(request: Request, status: int, message: str, retry_after: int = 1) -> Response:

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -135,16 +135,16 @@ class Served:
     def _refused(self, what: str) -> Refused:
         return Refused(400, f'{what} is not supported; this server translates {self}')
 
-    def directions(self, texts: Sequence[str], source: str, target: str) -> list[tuple[Direction, float]]:
-        """The direction of each text, and the confidence that the text is in its source language, 0 to 100.
+    def directions(self, texts: Sequence[str], source: str, target: str) -> Iterator[tuple[Direction, float]]:
+        """Yields the direction of each text, and the confidence that the text is in its source language, 0 to 100.
 
         With `source` empty, by the language of the text: one that is in the target language stays; so does one, among
         others, that is in a language which cannot be translated. Raises Refused.
         """
         first, second = self.pair(source, target)
         stays = len(texts) > 1
-        languages = [(first, 100.0) if first else self._source_of(text, second, stays=stays) for text in texts]
-        return [(self._direction(known, second), confidence) for known, confidence in languages]
+        languages = ((first, 100.0) if first else self._source_of(text, second, stays=stays) for text in texts)
+        return ((self._direction(known, second), confidence) for known, confidence in languages)
 
     def _direction(self, source: str, target: str) -> Direction:
         return self.pairs.get((source, target), self.models[0]).direction(source, target)

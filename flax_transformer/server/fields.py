@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -12,7 +14,7 @@ from flax_transformer.text.tokenizer import as_text
 
 _SECONDS_TO_READ = 10  # a request's body must have arrived by then
 _DISCARDED = 1 << 24  # bytes of a body that is too long, read before it is refused
-_FORMS = ('application/x-www-form-urlencoded', 'multipart/form-data')
+_MOST_FIELDS = 2000  # of a form
 
 
 class Refused(Exception):
@@ -104,9 +106,13 @@ async def read_fields(request: Request, *, most: int) -> Fields:
     bounded = Request(request.scope, receive)
     try:
         async with asyncio.timeout(_SECONDS_TO_READ):
-            if request.headers.get('content-type', '').partition(';')[0].strip().lower() in _FORMS:
+            kind = request.headers.get('content-type', '').partition(';')[0].strip().lower()
+            if kind == 'multipart/form-data':
                 async with bounded.form(max_files=0, max_part_size=most) as form:
-                    sent = _joined(form)
+                    sent = _joined(form.multi_items())
+            elif kind == 'application/x-www-form-urlencoded':
+                body = await bounded.body()
+                sent = _joined(parse_qsl(body.decode('latin-1'), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
             else:
                 body = await bounded.body()
                 sent = json.loads(body) if body.strip() else {}
@@ -118,12 +124,12 @@ async def read_fields(request: Request, *, most: int) -> Fields:
         sent = None
     if not isinstance(sent, dict):
         raise Refused(400, 'The body cannot be read: expected a JSON object such as {"q": "Hello"}, or a form')
-    values = _joined(request.query_params) | sent | request.path_params
+    values = _joined(request.query_params.multi_items()) | sent | request.path_params
     return Fields({name: value for name, value in values.items() if value is not None})
 
 
-def _joined(pairs: Any) -> dict[str, Any]:
+def _joined(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {}
-    for name, value in pairs.multi_items():  # getlist of each name would take seconds for thousands
+    for name, value in pairs:  # getlist of each name would take seconds for thousands
         lists.setdefault(name, []).append(value)
     return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}

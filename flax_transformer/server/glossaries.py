@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from flax_transformer.tasks.translation.glossary import Glossary
 
+from .errand import Errand
 from .fields import Fields, Refused
 from .service import Service
 
@@ -52,12 +53,16 @@ def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
 
 async def create(service: Service, request: Request) -> Response:
     fields = await service.read(request)
-    if len(service.glossaries) >= _MOST:
-        raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
-    stored = StoredGlossary(_name(fields), {})
-    stored.by_pair = _read(service, fields, stored)
-    service.glossaries[stored.id] = stored
-    return JSONResponse(stored.info(), 201)
+
+    def make(errand: Errand) -> StoredGlossary:
+        if len(service.glossaries) >= _MOST:
+            raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
+        stored = StoredGlossary(_name(fields), {})
+        stored.by_pair = _read(service, fields, stored)
+        service.glossaries[stored.id] = stored
+        return stored
+
+    return JSONResponse((await service.run(request, make)).info(), 201)
 
 
 async def show_all(service: Service, request: Request) -> Any:
@@ -73,13 +78,17 @@ async def show(service: Service, request: Request) -> Any:
 async def update(service: Service, request: Request) -> Any:
     """Renames a glossary and adds terms to it; with PUT, replaces those of a pair of languages."""
     fields = await service.read(request)
-    stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
-    name = _name(fields, stored.name)
     replaces = request.method == 'PUT'
-    added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
-    stored.name = name
-    stored.by_pair = stored.by_pair | added
-    return stored.info(next(iter(added), None) if replaces else None)
+
+    def change(errand: Errand) -> dict[str, Any]:
+        stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
+        name = _name(fields, stored.name)
+        added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
+        stored.name = name
+        stored.by_pair = stored.by_pair | added
+        return stored.info(next(iter(added), None) if replaces else None)
+
+    return await service.run(request, change)
 
 
 async def delete(service: Service, request: Request) -> Response:
@@ -136,13 +145,18 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
     return added
 
 
+_ROUTES = {
+    ('POST', ''): create,
+    ('GET', ''): show_all,
+    ('GET', '/{glossary_id}'): show,
+    ('PATCH', '/{glossary_id}'): update,
+    ('DELETE', '/{glossary_id}'): delete,
+    ('GET', '/{glossary_id}/entries'): entries,
+    ('PUT', '/{glossary_id}/dictionaries'): update,
+    ('DELETE', '/{glossary_id}/dictionaries'): delete,
+}
 ROUTES = {
-    ('POST', '/v{version:int}/glossaries'): create,
-    ('GET', '/v{version:int}/glossaries'): show_all,
-    ('GET', '/v{version:int}/glossaries/{glossary_id}'): show,
-    ('PATCH', '/v{version:int}/glossaries/{glossary_id}'): update,
-    ('DELETE', '/v{version:int}/glossaries/{glossary_id}'): delete,
-    ('GET', '/v{version:int}/glossaries/{glossary_id}/entries'): entries,
-    ('PUT', '/v{version:int}/glossaries/{glossary_id}/dictionaries'): update,
-    ('DELETE', '/v{version:int}/glossaries/{glossary_id}/dictionaries'): delete,
+    (method, f'/{version}/glossaries{path}'): handler
+    for version in ('v2', 'v3')
+    for (method, path), handler in _ROUTES.items()
 }

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from flax_transformer.tasks.translation.documents.markup import split_html, split_lines
 from flax_transformer.text.languages import name_of
 
+from .errand import Errand
 from .service import Service
 
 
@@ -30,7 +31,11 @@ async def translate(service: Service, request: Request) -> Any:
 
 async def detect(service: Service, request: Request) -> Any:
     (text, *_) = service.texts(await service.read(request), 'q')
-    return [_detected(*ranked) for ranked in service.served.detect(text)]
+
+    def detected(errand: Errand) -> Any:
+        return [_detected(*ranked) for ranked in service.served.detect(text)]
+
+    return await service.run(request, detected)
 
 
 def _detected(language: str, confidence: float) -> dict[str, Any]:

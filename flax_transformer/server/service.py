@@ -129,8 +129,8 @@ class Service:
         def work(errand: Errand) -> list[Reply]:
             directions = []
             parts_of = []
-            for text in texts:
-                directions += self.served.directions([text], source, target)
+            for text, direction in zip(texts, self.served.directions(texts, source, target), strict=True):
+                directions.append(direction)
                 parts_of.append(split(text))
                 errand.lend()
             lines_of = [[part for part in parts if isinstance(part, Marked)] for parts in parts_of]
@@ -205,6 +205,8 @@ class Service:
         """About the seconds that the lines of each text take, alone."""
         cost = 0.0
         for (direction, _), lines in zip(directions, lines_of, strict=True):
+            if direction.best.gives_back:
+                continue
             runner = direction.best.runner
             for first in range(0, len(lines), _LINES):
                 errand.lend()

@@ -80,6 +80,7 @@ def running(service: Service, **options: Any) -> Iterator[Client]:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         client = Client(listener.getsockname()[1])
+        client.server, client.thread = server, thread
         while client.get('/health').status != 200:
             time.sleep(0.02)
         yield client
@@ -225,6 +226,7 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/translate', {'q': 'a', **PAIR, 'alternatives': '\ud800'}, 400, 'alternatives=?: '),
         ('/v1/attention', {'text': 'a', 'translation': 'six ' * 200, **PAIR}, 400, 'translation: '),
         ('/nothing', {}, 404, 'Not Found: '),
+        (f'/v{"9" * 4301}/glossaries', {}, 404, 'Not Found: '),
         ('/v2/glossaries', TERMS | {'entries': 'a\tb\nc'}, 400, 'entries, line 2: got 1 column; '),
         ('/v2/glossaries', TERMS | {'entries': f'a\t{"b" * 101}'}, 400, "entries: 'a' has 101 characters; expected"),
         ('/v2/glossaries', TERMS | {'entries': ''.join(f'{n}\tb\n' for n in range(7))}, 413, '7 terms in all'),
@@ -389,6 +391,29 @@ def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(model: Direct
         reply = client('/translate', {'q': 'six', **PAIR})
         assert (reply.status, reply.headers['Retry-After']) == (503, '44')
         assert reply.body['error'].startswith('With what waits already this would take about 84 s')
+
+
+def test_a_server_that_is_told_to_stop_tells_those_who_still_wait(
+    model: Directions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    translate = Translator.translate_parts
+    service = Service(Served([model]), Limits(drain=2.0))
+    with running(service) as client, ThreadPoolExecutor(3) as threads:
+        monkeypatch.setattr(Translator, 'translate_parts', lambda *given: gate.wait(60) and translate(*given))
+        asked = [threads.submit(client, path, fields) for path, fields in STOPPED]
+        while service._waiting.total() < len(asked):
+            time.sleep(0.02)
+        signaled = time.monotonic()
+        client.server.handle_exit(signal.SIGTERM, None)
+        replies = [reply.result() for reply in asked]
+        client.thread.join(10)
+        assert time.monotonic() - signaled < 3
+        gate.set()
+    assert [(reply.status, *reply.body) for reply in replies] == [(503, 'error'), (503, 'message')]
+
+
+STOPPED = [('/translate', {'q': 'six', **PAIR}), ('/v2/translate', {'text': 'six', 'target_lang': 'DE'})]
 
 
 def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
