@@ -28,7 +28,7 @@ from starlette.requests import Request
 
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
-from flax_transformer.data.bitext.config import DataConfig
+from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.server.app import Server
 from flax_transformer.server.directions import Directions, Served
@@ -42,6 +42,7 @@ RUN = TESTS / 'golden' / 'number_words'
 SMALL = {'max_source_tokens': 32, 'batch_tokens': 128, 'buckets': (32,), 'beam_width': 2}
 FRENCH = 'Le chien dort dans le jardin, @anna https://example.org/the/english/words'
 LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', 'two', 'twelve']
+TWO = (('de', 'en'), ('en', 'de'))
 PAIR = {'source': 'en', 'target': 'de'}
 TERMS = {'name': 'a', 'source_lang': 'EN', 'target_lang': 'DE'}
 JSON, FORM = 'application/json', 'application/x-www-form-urlencoded'
@@ -140,7 +141,11 @@ def test_libretranslates_api(client: Client) -> None:
 
 @pytest.mark.parametrize('language', ['en', 'de'])
 def test_a_text_in_the_target_language_comes_back_as_it_is(client: Client, language: str) -> None:
-    text = '<p>Der <b>Hund</b> schläft.\n Im Garten.</p>' if language == 'de' else 'The dog sleeps\n\n in the garden. '
+    text = (
+        '<p class="the one that has been read">Der <b>Hund</b> schläft.\n Im Garten.</p>'
+        if language == 'de'
+        else 'The dog sleeps\n\n in the garden. '
+    )
     asked = {'q': text, 'target': f'{language.upper()}-{language}', 'format': 'html' if '<' in text else 'text'}
     reply = client('/translate', {'source': 'auto', 'alternatives': 1, **asked}).body
     assert reply['translatedText'] == text
@@ -495,6 +500,9 @@ def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path:
             assert reply == alone('Straße').text
         error = client('/translate', {'q': 'a', 'source': 'de', 'target': 'xx'}).body['error']
         assert error.endswith(' and 40,582 more pairs, which /languages lists')
+    both = tuple(CorpusConfig(source, 'a', source_language=source, target_language=target) for source, target in TWO)
+    data = DataConfig('en', 'de', mixture=both, language_tags=True)
+    assert pairs_of(data, SimpleNamespace(languages={'de': 3, 'en': 4})) == [('en', 'de'), ('de', 'en')]
     marian = SimpleNamespace(languages={'deu': 3, 'fra': 4})
     assert pairs_of(DataConfig(), marian) == [('en', 'deu'), ('en', 'fra')]
 
