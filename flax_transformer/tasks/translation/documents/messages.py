@@ -21,24 +21,7 @@ _TOKEN = re.compile(
     """,
     re.S | re.X,
 )
-_SPLITTING = [
-    'br',
-    'hr',
-    'p',
-    'div',
-    'ul',
-    'ol',
-    'li',
-    'h1',
-    'h2',
-    'h3',
-    'h4',
-    'table',
-    'tr',
-    'th',
-    'td',
-    'v',
-]  # blocks of HTML, and a voice of WebVTT
+_SPLITTING = 'br hr p div ul ol li h1 h2 h3 h4 table tr th td v'  # blocks of HTML, and a voice of WebVTT
 _NO_LANGUAGE = ('code', 'kbd', 'pre', 'samp')
 
 # Choices of ICU's MessageFormat: {count, plural, one {# file} other {# files}}.
@@ -73,7 +56,7 @@ def message_parts(
             new = _with_value(token, is_markup=not encode)
             new = retag(new) if retag else new
             tokens.append(new)
-            is_split.append(new.kind == 'break' or new.name in _SPLITTING)
+            is_split.append(new.kind == 'break' or new.name in _SPLITTING.split())
         tokens.append(Token('choice', raw[start:end]))
         is_split.append(False)
         done = end

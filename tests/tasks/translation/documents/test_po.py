@@ -52,7 +52,7 @@ def translated(body: str, translate: object = capitals, plural_forms: str = GERM
         ('c-format', "go %'d of %5.2f, %dms, 5%% off %-20s", "GO %'d OF %5.2f, %dms, 5%% OFF %-20s"),
         ('c-format', '%1$s in %2$lu,', '%1$s IN %2$lu,'),
         ('python-format', '%(n)s of %(all)05d', '%(n)s OF %(all)05d'),
-        ('python-brace-format', '{n:,} at {a.b[0]:>8.2f} {{x}} {c:{d}}', '{n:,} AT {a.b[0]:>8.2f} {{X}} {c:{d}}'),
+        ('python-brace-format', '{n:,} at {a.b[0]:>8.2f} {{ x }} {c:{d}}', '{n:,} AT {a.b[0]:>8.2f} {{ X }} {c:{d}}'),
         ('kde-format', 'page %1 of %2', 'PAGE %1 OF %2'),
         ('fuzzy', '%{a} or ${b}, {{ c }}, { $d }, %s: 100% off', '%{a} OR ${b}, {{ c }}, { $d }, %s: 100% OFF'),
         (

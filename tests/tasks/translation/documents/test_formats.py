@@ -1,0 +1,93 @@
+"""Which format a file is of, where XLIFF has its targets, and what is not kept."""
+
+from pathlib import Path
+
+import pytest
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.tasks.translation.documents.formats import format_of, read_document
+
+OLD = '<xliff version="1.2"><file>{}</file></xliff>'
+NEW = '<xliff version="2.1" srcLang="en"><file id="f"><unit id="u">{}</unit></file></xliff>'
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'expected'),
+    [
+        ('a.txt', '\ufeff<!-- c -->\n<!DOCTYPE HTML><p>a', 'html'),
+        ('a.xml', '<?xml version="1.0"?>\n<html xmlns="x"/>', 'html'),
+        ('a.xml', '<?xml version="1.0"?>\n<xliff/>', 'xliff'),
+        ('a.srt', 'WEBVTT\n\n00:01.000 --> 00:02.000\na\n', 'vtt'),
+        ('a.en', '1\n00:00:01,000 --> 00:00:02,000\na\n', 'text'),
+        ('a', '1\n00:00:01,000 --> 00:00:02,000\na\n', 'srt'),
+        ('a.unknown', '# c\n\nmsgid "a"\nmsgstr ""\n', 'po'),
+        ('a.txt', '{"a": "b"}\n', 'json'),
+        ('a.txt', '{"a": "b"}\n{"a": "c"}\n', 'text'),
+        ('a.txt', '[1] A note.\nmsgid\n', 'text'),
+        ('a.XHTML', '', 'html'),
+        ('a.jsonl', '', 'jsonl'),
+        ('a.pot', '', 'po'),
+        ('a.docx', 'PK', None),
+        ('a.pdf', '%PDF', None),
+    ],
+)
+def test_a_format_is_known_by_name_and_content(name: str, content: str, expected: str | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding='utf-8')
+    if expected:
+        assert format_of(tmp_path / name) == expected
+    else:
+        with pytest.raises(UserError, match=r'expected \.html, .*\.vtt.* or \.txt; or give --input-format'):
+            format_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ('unit', 'was', 'state'),  # @ is where the target goes
+    [
+        ('<source>a</source>@<!-- c --><note>n</note>', '', ''),
+        ('<source>a</source>\n <seg-source>a</seg-source>@<note/>', '', ''),
+        ('@<source>a</source>', '<target xml:lang="de" state="new"/>', ' xml:lang="de"'),
+        ('<source>a</source><note/>@', '<target\n></target>', ''),
+        ('<alt-trans><target>b</target></alt-trans><source>a</source>@', '', ''),
+        ('<source>a</source><target>b</target>', '', ''),
+        ('<source/>', '', ''),
+    ],
+)
+def test_a_unit_of_xliff_has_one_target(unit: str, was: str, state: str) -> None:
+    unit = OLD.format(f'<trans-unit id="1">{unit}</trans-unit>')
+    document = read_document(unit.replace('@', was).encode(), 'xliff', 'a.xlf')
+    after = document.with_texts(['A'][: len(document.lines)])
+    assert after == unit.replace('@', f'<target{state} state="translated">A</target>')
+
+
+def test_xliff_says_what_is_not_translated_and_into_which_language() -> None:
+    kept = '<group translate="no"><trans-unit id="1"><source>a</source></trans-unit></group>'
+    mixed = '<trans-unit id="2"><source>b <mrk mtype="protected">c</mrk> d</source></trans-unit>'
+    (line,) = read_document(OLD.format(kept + mixed).encode(), 'xliff', 'a.xlf').lines
+    assert [span.raw for span in line.spans] == ['<mrk mtype="protected">c</mrk>']
+    document = read_document(NEW.format('<segment><source>a</source></segment>').encode(), 'xliff', 'a.xlf')
+    after = document.with_texts(['A'], 'de')
+    assert ' srcLang="en" trgLang="de">' in after
+    assert '<segment state="translated"><source>a</source><target>A</target></segment>' in after
+    assert read_document(after.encode(), 'xliff', 'a.xlf').languages == ['de']
+
+
+@pytest.mark.parametrize(
+    ('source', 'lost'),
+    [
+        ('see {n} <x id="1"/>', 'SEE <x id="1"/>'),
+        ('a <g id="1">b</g>', 'A <g id="1"><g id="1">B</g>'),
+        (
+            '<x i="1" canReorder="no"/>a<x i="2" canReorder="no"/>',
+            '<x i="2" canReorder="no"/>A<x i="1" canReorder="no"/>',
+        ),
+    ],
+)
+def test_a_unit_whose_spans_were_not_kept_is_left_and_named(source: str, lost: str) -> None:
+    source = f'<source>{source}</source>'
+    old = f'\n<trans-unit id="1">{source}@</trans-unit>', '<target state="needs-review-translation"/>'
+    new = f'\n<segment@>{source}</segment>', ' state="initial" subState="mt:needs-review"'
+    for form, (unit, mark) in ((OLD, old), (NEW, new)):
+        document = read_document(form.format(unit.replace('@', '')).encode(), 'xliff', 'a.xlf')
+        assert document.with_texts([lost]) == form.format(unit.replace('@', mark))
+        (name,) = document.left([lost])
+        assert name.startswith('line 2: ')
