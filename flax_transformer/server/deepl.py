@@ -54,15 +54,47 @@ async def usage(service: Service, request: Request) -> Any:
 
 async def languages(service: Service, request: Request) -> Any:
     is_target = (await service.read(request)).text('type', 'source') == 'target'
-    named: dict[str, str] = {}
-    for code in service.served.targets if is_target else service.served.targets_of:
-        name = {code.upper(): name_of(code)}
-        named |= _VARIANTS.get(code.upper(), name) if is_target else name
+    named = _targets(service) if is_target else _sources(service)
     return [{'language': code, 'name': name, 'supports_formality': False} for code, name in named.items()]
+
+
+async def languages_of_resource(service: Service, request: Request) -> Any:
+    """Version 3's list: both sides together, with what is done in each language."""
+    (await service.read(request)).choice('resource', 'translate_text', 'glossary')
+    sources = _sources(service)
+    targets = _targets(service)
+    features = {key: {'status': 'stable'} for key in ('auto_detection', 'glossary', 'tag_handling')}
+    listed = []
+    for code, name in (sources | targets).items():
+        language, hyphen, variant = code.partition('-')
+        usable = {'usable_as_source': code in sources, 'usable_as_target': code in targets}
+        described = {'lang': language.lower() + hyphen + variant, 'name': name, 'status': 'stable'}
+        listed.append({**described, **usable, 'features': features})
+    return listed
+
+
+async def glossary_pairs(service: Service, request: Request) -> Any:
+    await service.read(request)
+    pairs = service.served.pairs
+    return {'supported_languages': [{'source_lang': source, 'target_lang': target} for source, target in pairs]}
+
+
+def _sources(service: Service) -> dict[str, str]:
+    """Names by code."""
+    return {code.upper(): name_of(code) for code in service.served.targets_of}
+
+
+def _targets(service: Service) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for code in service.served.targets:
+        named |= _VARIANTS.get(code.upper(), {code.upper(): name_of(code)})
+    return named
 
 
 ROUTES = {
     ('POST', '/v2/translate'): translate,
     ('GET', '/v2/usage'): usage,
     ('GET', '/v2/languages'): languages,
+    ('GET', '/v2/glossary-language-pairs'): glossary_pairs,
+    ('GET', '/v3/languages'): languages_of_resource,
 }

@@ -179,6 +179,13 @@ def test_deepls_api(client: Client) -> None:
     assert client('/v2/translate', asked, kind=FORM).body['translations'][0]['model_type_used'] == 'quality_optimized'
     assert client('/v2/languages', {'type': 'target'}, 'GET', FORM).body[1]['language'] == 'EN-GB'
     assert client.get('/v2/languages').body[1]['language'] == 'DE'
+    german, english = (client.get('/v3/languages?resource=translate_text').body[i] for i in (1, 2))
+    assert (german['lang'], german['usable_as_source'], german['usable_as_target']) == ('de', True, True)
+    assert (english['lang'], english['usable_as_source'], english['usable_as_target']) == ('en-GB', False, True)
+    assert client.get('/v2/glossary-language-pairs').body['supported_languages'][1] == {
+        'source_lang': 'de',
+        'target_lang': 'en',
+    }
     tagged = {'text': ['<p><b>six</b></p><x>two</x>'], 'target_lang': 'DE', 'tag_handling': 'xml', 'ignore_tags': 'x,y'}
     expected = '<p><b>sechs</b></p><x>two</x>'
     assert client('/v2/translate', tagged, kind=FORM).body['translations'][0]['text'] == expected
@@ -225,6 +232,7 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/v2/translate', {'text': ['a'], 'target_lang': 'FR'}, 400, 'FR is not supported; '),
         ('/v2/translate', {'text': ['<a>'], 'target_lang': 'DE', 'tag_handling': 'xml'}, 400, 'XML, line 1: '),
         ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
+        ('/v3/languages', {}, 405, 'Method Not Allowed: use GET'),
         ('/v2/nothing', {}, 404, 'Not Found: '),
         ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),
         ('/health', {}, 405, 'Method Not Allowed: use GET'),
