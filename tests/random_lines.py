@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -71,7 +72,12 @@ def tiny_run(path: Path, translator: Translator) -> Path:
 def check_lines(translator: Translator, lines: list[bytes]) -> Counter:
     """Translates lines as the command does; raises AssertionError where one is lost, broken or wrongly flagged."""
     stream = io.BytesIO(b''.join(line + b'\n' for line in lines))
-    found = [one for chunk in chunks(stream, invalid='replace', size=10_000) for one in translator(chunk)]
+    alone = translator.with_decoding(replace(translator.decoding, literals='translated'))
+    read = list(chunks(stream, invalid='replace', size=10_000))
+    kept = [one for chunk in read for one in translator(chunk)]
+    found = [one for chunk in read for one in alone(chunk)]
+    assert [one.replaced for one in kept] == [one.replaced for one in found]
+    assert max(len(one.text.splitlines()) for one in kept) <= 1
     assert len(found) == len(lines)
     output = ''.join(one.text + '\n' for one in found).encode('utf-8')
     assert output.count(b'\n') == len(lines)

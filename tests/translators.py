@@ -5,8 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.literals import Literals
 from flax_transformer.tasks.translation.inference.marked import Marked, translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
+
+
+class Ascii:
+    """What literals ask of a tokenizer: whether it has a piece for a character."""
+
+    def has_piece_for(self, character: str) -> bool:
+        return character.isascii()
 
 
 class Shuffling:
@@ -20,11 +28,11 @@ class Shuffling:
         self.asked: list[str] = []
 
     def __call__(self, lines: Sequence[str | Marked], **options: Any) -> list[Translation]:
-        return translate_aside(self._translated, lines, **options)
+        return translate_aside(self._translated, lines, mark=Literals(Ascii(), 'en', self.decoding).mark, **options)
 
-    def _translated(self, lines: Sequence[str], *, alignment: bool, **_: Any) -> list[Translation]:
+    def _translated(self, lines: Sequence[str], *, alignment: Sequence[bool], **_: Any) -> list[Translation]:
         self.asked += lines
-        return [self._translate(line, alignment) for line in lines]
+        return list(map(self._translate, lines, alignment))
 
     def _translate(self, line: str, alignment: bool) -> Translation:
         words, draw = list(enumerate(line.split())), self._random.random

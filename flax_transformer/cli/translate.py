@@ -75,7 +75,7 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: by its name and how it begins
     input_format: InputFormat = 'auto'
-    protect: bool = False  # keep addresses, placeholders and numbers with units as they are; in documents it always is
+    protect: bool = False  # of earlier versions; now --decoding.literals kept, the default
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
@@ -300,8 +300,8 @@ def _translate(
             owners += [i] * len(parts[::2])
             if record.marked:
                 texts.append(record.marked)
-            elif record.protect or options.protect:
-                texts += [with_literals(Marked(text), record.protect, known=options.protect) for text in parts[::2]]
+            elif record.protect:
+                texts += [with_literals(Marked(text), record.protect) for text in parts[::2]]
             else:
                 texts += parts[::2]
         try:

@@ -194,8 +194,14 @@ class CTranslate2Translator(Translator):
         folder = converted(self.model.config, self.params, max(most, output_slots(self.decoding, most)) + 1)
         return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
-    def _translate(self, asked: Asked) -> list[Translation]:
-        needed = {'prefixes': asked.prefixes, 'required phrases': asked.demands, 'alignments': asked.alignment or None}
+    can_align = False
+
+    def translate_parts(self, asked: Asked) -> list[Translation]:
+        needed = {
+            'prefixes': asked.prefixes,
+            'required phrases': asked.demands,
+            'alignments': any(asked.alignment) or None,
+        }
         if faults := [name for name, value in needed.items() if value is not None]:
             raise UserError(f'CTranslate2 cannot do this: {", ".join(faults)}')
 

@@ -239,7 +239,7 @@ class Service:
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.phrases.shape if part.demands else None
             cost = slots * self._seconds[translator.programs]
-            kind = (translator, slots, asked.alignment, shape)
+            kind = (translator, slots, part.alignment, shape)
             jobs.append(
                 Job(errand.client, part, partial(_together, translator), kind, runner.sizes(slots), slots, cost)
             )
@@ -273,7 +273,7 @@ def _seconds_per_slot(translator: Translator) -> float:
     pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=(rows, slots - 1)).tolist()
     sources = [[*row, translator.tokenizer.eos_id] for row in pieces]
     began = time.monotonic()
-    translations = translator.translate_parts(Asked([''] * rows, sources, None, None, False, None))
+    translations = translator.translate_parts(Asked([''] * rows, sources, None, None, (), None))
     longest = max(len(translation.token_ids) for translation in translations)
     return (time.monotonic() - began) / rows / max(longest, 1)
 

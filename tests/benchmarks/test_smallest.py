@@ -48,6 +48,7 @@ SMALLEST = {
         '--steps 4 --norms layer --rounds 1 --folder {out}', corpus='multi30k/tok_lc', result=('perplexity',)
     ),
     'read_while_training': Smallest('--reads 6 --readers 1', result=('reads', 'found')),
+    'real_text': Smallest('everyday --every 40', result=('lines', 'once')),
     'reproduce': Smallest('model --only-print'),
     'rt_polarity': Smallest(
         '{out} rt_polarity --folds 1 --linear --training.steps 2', ('sklearn',), 'rt_polarity', ('accuracy',)

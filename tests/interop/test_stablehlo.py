@@ -54,7 +54,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Exports of a trained model, weights beside it, and of one from Marian, weights inside, that takes phrases."""
     folder = tmp_path_factory.mktemp('exports')
     assert main(['export', str(RUN), str(folder / 'exported')]) == 0
-    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
+    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
     export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'], phrases=True)
     return folder / 'exported', folder / 'marian'
 
@@ -98,7 +98,7 @@ def test_the_loader_gives_the_translators_tokens(translated) -> None:
 
 def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translated) -> None:
     found, _ = translated
-    translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12)
+    translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
     # Hugging Face strips what it decodes; the tokens are the same.
     found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found[1]]
     assert_same(found, translator, TEXTS)
@@ -106,7 +106,7 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translat
 
 
 def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple[Path, Path]) -> None:
-    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12), TEXTS[0]
+    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated'), TEXTS[0]
     required = [['no', ['x', 'house']], [], None, None]
     plain, expected = translator(lines), translator(lines, required=required)
     found = export_loader.load(folders[1])(lines, required)

@@ -143,7 +143,7 @@ class TranslationValidation(Validation):
             config.model,
             params,
             self._tokenizer,
-            replace(config.decoding, target_language=own.tag),
+            replace(config.decoding, target_language=own.tag, literals='translated'),
             parallel=config.parallel,
             source_language=own.source_language,
             target_language=own.target_language,

@@ -9,6 +9,8 @@ from flax_transformer.text.tokenizer import as_text
 # Ends of a part: after a sentence, a clause, a word; never between the digits of 10:30.
 _SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
 
+_CELLS = re.compile(r'((?:^|[ \t]+)\|(?:[ \t]+|$)|[ \t]*\t[ \t]*)')
+
 
 def is_blank(line: str) -> bool:
     return not line.strip()
@@ -19,9 +21,9 @@ class Line(NamedTuple):
 
     text: str
     replaced: bool  # it was not valid UTF-8
-    lead: str  # white space before the first part
+    lead: str  # the same before the first part
     parts: list[str]  # none: a blank line
-    gaps: list[str]  # white space after each part
+    gaps: list[str]  # white space after each part, or cells that are not translated
 
     def whole(self) -> 'Line':
         return self._replace(lead='', parts=[self.text] * bool(self.parts), gaps=[''] * bool(self.parts))
@@ -33,16 +35,31 @@ def split_into_parts(
     limit: int,
     language: str | None = None,
     spans: Sequence[tuple[int, int]] = (),
+    *,
+    in_cells: bool = False,
 ) -> Line:
     """The line in parts of at most `limit` tokens by `count`; with a language, sentence by sentence.
 
-    No sentence ends within one of the `spans`, characters from and to. `count` must not exceed the number of bytes by
+    No sentence ends within one of the `spans`, characters from and to. With `in_cells`, cells between tabs or bars are
+    parts, but for those without letters, which are in gaps. `count` must not exceed the number of bytes by
     more than three.
     """
     text, replaced = as_text(line)
     if is_blank(text):
         return Line(text, replaced, '', [], [])
-    lead, sentences = ('', [(text, '')]) if language is None else split_sentences(text, language)
+    lead = ''
+    sentences: list[tuple[str, str]] = []
+    for cell in _CELLS.split(text) if in_cells else [text]:
+        before, own = cell, []
+        if not in_cells or any(map(str.isalpha, cell)):
+            before, own = ('', [(cell, '')]) if language is None else split_sentences(cell, language)
+        if sentences:
+            sentences[-1] = (sentences[-1][0], sentences[-1][1] + before)
+        else:
+            lead += before
+        sentences += own
+    if not sentences:
+        lead, sentences = '', [(text, '')]
     if spans:
         sentences = _undivided(sentences, len(lead), spans)
     parts = []

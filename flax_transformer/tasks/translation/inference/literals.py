@@ -1,48 +1,179 @@
-"""What is no language within a text: addresses, placeholders of programs, numbers with units, what a caller names."""
+"""What is no language within a text: addresses, names of files, numbers, identifiers, signs, what a caller names."""
 
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
+from typing import Any
+
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.text.languages import two_letters
+from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .marked import Marked, Span
 from .placeholders import placeholders
+from .result import LINE_BREAKS
 
-_NUMBER = r'\d+(?:[.,\u00a0\u202f]\d+)*'
+_NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|€|\\$|£|EUR|USD|GBP'
+    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.?m\\b'
 )
+_COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
+_PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
 _LITERAL = re.compile(
     rf"""
-    (?:https?://|ftp://|\bwww\.)[^\s<>"]*[^\s<>".,;:!?'()\]»”]    # addresses; signs that end a sentence stay outside
+    (?:[a-z]+://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
-    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[\w.:!\[\]-]*\}}    # placeholders in braces, perhaps after a dollar
+    | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
+    | `[^`]+`    # code
     | \$\$[^$]+\$\$    # formulas
-    | (?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*+\d*+(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfgGcsr@](?!\w)    # printf
-    | (?<![\w.,])(?:[$€£][ ]?{_NUMBER}(?!\w) | {_NUMBER}[ \u00a0\u202f]?(?:{_UNITS})(?!\w))
+    | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
+    | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
+    | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*_\w+\b    # names in programs
+    | \b[a-z]*[A-Z]*[a-z]+[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
+    | (?P<number>
+        \b[A-Z]{{2}}\d\d(?:[ ]?[A-Z\d]{{4}}){{2,7}}(?:[ ]?[A-Z\d]{{1,3}})?\b    # IBAN
+        | (?<!\w)(?:\+\d{{1,3}}|\(?0\d{{1,5}}\)?|\(\d{{3}}\))(?:[ /-]{{1,3}}\(?\d+\)?)+(?!\w)    # telephone numbers
+        | \b\d{{4}}(?:[ ]\d{{4}}){{2,}}\b
+        | (?<!\w)[+−-]?[$€£¥][ ]?{_NUMBER}(?:k|m|bn|[KMB])?(?!\w)
+        | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
+          (?:(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])|(?![A-Z_\d]|[a-rt-z]\b|[a-z]+\d|-\w*\d|-[A-Z]\b))
+    )
+    | \b(?=[^\W\d]*\d)\w+(?:[-_.:/#](?:\w*\d\w*|[A-Z]\b))*\b | \b[^\W\d]+(?:[-.:/#]\w*\d\w*)+\b    # identifiers
     """,
     re.X,
 )
+_MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
+_MARKER = re.compile(rf'\s*(?:[-*+•·–—>]|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d)))\s+(?=\S)')
+_WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/&%§$€£¥!?\ufffd'  # the model's, even where it spells them by bytes
+_POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
 
 
-def with_literals(line: Marked, named: Sequence[str] = (), *, known: bool = True) -> Marked:
-    """The line with spans for the texts that are named and, if `known`, for what is no language."""
-    if not known and not named:
-        return line
+class Literals:
+    """Finds the literals of lines for one tokenizer and search."""
+
+    def __init__(self, tokenizer: Tokenizer, source: str, decoding: DecodingConfig) -> None:
+        self._tokenizer = tokenizer
+        target = decoding.target_language
+        styles = {two_letters(language) in _POINT for language in (source, target or source)}
+        self._swaps = decoding.literals == 'localized' and len(styles) == 2
+        self._thousands, self._decimal = ',.' if two_letters(source) in _POINT else '.,'
+        self._known: dict[str, bool] = {}  # whether a character is left to the model
+
+    def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
+        """The line with its literals, which are no terms; itself if it has none."""
+        marked = line if isinstance(line, Marked) else Marked(as_text(line)[0].translate(LINE_BREAKS))
+        text = marked.text
+        taken = [(span.start, span.end) for span in marked.spans]
+        taken = sorted([*taken, *((term.start, term.end) for term in glossary.find(text))]) if glossary else taken
+        new = []
+        for ranges in self._ranges(text):
+            fit = list(_apart(taken, ranges))
+            new += fit
+            taken = sorted([*taken, *((start, end) for start, end, _ in fit)])
+        if new:
+            literals = [
+                Span(start, end, 'literal', marked.escape(self._localized(text[start:end], kind)), kind)
+                for start, end, kind in new
+            ]
+            marked = _with(marked, literals)
+        marked = _calm(marked)
+        return line if not marked.spans and marked.text is text else marked
+
+    def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
+        """Yields the start, end and kind of literals; those that come first win."""
+        if not any(map(str.isalpha, text)):
+            yield [(len(text) - len(text.lstrip()), len(text.rstrip()), 'sign')] if text.strip() else []
+            return
+        if marker := _MARKER.match(text):
+            yield [(0, len(marker[0].rstrip()), 'sign')]
+        for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text), self._strange(text)):
+            yield [(*match.span(), _kind(match)) for match in matches]
+
+    def _strange(self, text: str) -> Iterable[re.Match[str]]:
+        """Signs, and words in other scripts, that the vocabulary lacks."""
+        known = self._known
+        for character in {*text} - known.keys():
+            known[character] = self._is_known(character)
+        strange = sorted(character for character in {*text} if not known[character])
+        if not strange:
+            return ()
+        signs = re.escape(''.join(strange))
+        letters = re.escape(''.join(c for c in strange if c.isalpha() and not re.match(UNSPACED, c)))
+        word = rf'\w*[{letters}]\w*' if letters else rf'[{signs}]+'
+        return re.finditer(rf'{word}(?:[ -]{word})*|[{signs}]+', text)
+
+    def _is_known(self, character: str) -> bool:
+        if character.isspace() or character.isdigit() or character in _WRITTEN:
+            return True
+        is_latin = character.isalpha() and ('LATIN' in unicodedata.name(character, '') or character < '\u0250')
+        return is_latin or self._tokenizer.has_piece_for(character)
+
+    def _localized(self, raw: str, kind: str) -> str:
+        own, other = self._thousands, self._decimal
+        number = rf'(?<![\w.,:/-])\d+(?:{re.escape(own)}\d{{3}})*(?:{re.escape(other)}\d+)?(?![\w.,:/-]*\d)'
+        if not self._swaps or kind != 'number':
+            return raw
+        return re.sub(number, lambda match: match[0].translate(str.maketrans(own + other, other + own)), raw)
+
+
+def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
+    """The line with spans for the texts that are named, and for the placeholders of a message."""
     longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
     patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
     if line.family:
         patterns.append(placeholders(line.family, with_unit=True))
-    spans = list(line.spans)
-    for pattern in [*patterns, *[_LITERAL] * known]:
-        ends = [span.end for span in spans]
-        matches = []
-        for match in pattern.finditer(line.text):
-            start, end = match.span()
-            after = bisect_right(ends, start)
-            # A match with a tag inside is not kept whole.
-            if after == len(spans) or end <= spans[after].start:
-                matches.append(Span(start, end, 'literal', line.escape(match[0])))
-        spans = sorted([*spans, *matches], key=itemgetter(0, 1))
-    return line._replace(spans=tuple(spans))
+    for pattern in patterns:
+        # A match with a tag inside is not kept whole.
+        taken = [(span.start, span.end) for span in line.spans]
+        fit = _apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)])
+        new = [
+            Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', ''))
+            for start, end, match in fit
+        ]
+        line = _with(line, new)
+    return line
+
+
+def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:
+    """Yields the ranges (start, end, ...) that overlap none of those that are taken, which are in order."""
+    ends = [end for _, end in taken]
+    for found in ranges:
+        after = bisect_right(ends, found[0])
+        if after == len(taken) or found[1] <= taken[after][0]:
+            yield found
+
+
+def _with(line: Marked, literals: Sequence[Span]) -> Marked:
+    return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
+
+
+def _kind(match: re.Match[str]) -> str:
+    """What stands in for a literal: a number, a name, or nothing for a sign."""
+    text = match[0]
+    if not any(map(str.isalnum, text)):
+        return 'sign'
+    if ('number' in match.re.groupindex and match['number']) or _COUNT.fullmatch(text):
+        return 'number'
+    return 'number' if sum(map(str.isdigit, text)) >= sum(map(str.isalpha, text)) else 'name'
+
+
+def _calm(line: Marked) -> Marked:
+    """A line in capitals as the sentence that it is, which is written in capitals."""
+    outside = ''
+    at = 0
+    for span in line.spans:
+        outside += line.text[at : span.start] + ' '
+        at = span.end
+    outside += line.text[at:]
+    words = re.findall(r'[^\W\d_]{2,}', outside)
+    if not outside.isupper() or (len(words) < 2 and max(map(len, words), default=0) < 7):
+        return line
+    lower = ''.join(low if len(low := character.lower()) == 1 else character for character in line.text)
+    first = re.search(r'[^\W\d_]', lower)
+    lower = re.sub(r'\bi\b(?!\.)', 'I', lower[: first.start()] + lower[first.start()].upper() + lower[first.end() :])
+    escape = line.escape
+    return line._replace(text=lower, escape=lambda text: escape(text.upper()))

@@ -31,6 +31,7 @@ from flax_transformer.text.tokenizer import Tokenizer, as_text
 from .batch_runner import Runner
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
+from .literals import Literals
 from .marked import Marked, translate_aside
 from .programs import Programs
 from .quality import Calibration
@@ -56,7 +57,7 @@ class Asked(NamedTuple):
     sources: list[list[int]]  # ids
     prefixes: list[list[int]] | None  # ids that each translation begins with
     demands: Demands | None
-    alignment: bool
+    alignment: tuple[bool, ...]  # whether each part's is asked for; (): no part's
     progress: Callable[[int], None] | None
 
     def parts(self) -> list['Asked']:
@@ -65,7 +66,8 @@ class Asked(NamedTuple):
         for number, text in enumerate(self.texts):
             prefixes = None if self.prefixes is None else self.prefixes[number : number + 1]
             demands = self.demands.of_part(number) if self.demands and self.demands.wanted[number] else None
-            parts.append(Asked([text], self.sources[number : number + 1], prefixes, demands, self.alignment, None))
+            sources = self.sources[number : number + 1]
+            parts.append(Asked([text], sources, prefixes, demands, self.alignment[number : number + 1], None))
         return parts
 
     @classmethod
@@ -77,7 +79,7 @@ class Asked(NamedTuple):
             [ids for part in parts for ids in part.sources],
             None if first.prefixes is None else [ids for part in parts for ids in part.prefixes],
             None if first.demands is None else Demands.joined([part.demands for part in parts]),
-            first.alignment,
+            tuple(wanted for part in parts for wanted in part.alignment),
             None,
         )
 
@@ -204,11 +206,13 @@ class Translator(Streams):
     def with_decoding(self, decoding: DecodingConfig) -> Self:
         """The same models with another search.
 
-        The compiled programs are shared if only n_best or the languages differ, and the weights unless decoding.weights
-        does.
+        The compiled programs are shared if only n_best, the languages or literals differ, and the weights unless
+        decoding.weights does.
         """
         own = self.decoding
-        programs_ignore = {name: getattr(own, name) for name in ('n_best', 'source_language', 'target_language')}
+        programs_ignore = {
+            name: getattr(own, name) for name in ('n_best', 'source_language', 'target_language', 'literals')
+        }
         params = self._params if decoding.weights == own.weights else self.params
         if replace(decoding, **programs_ignore) == own:
             return self._like(params, decoding, programs=self.programs)
@@ -321,9 +325,21 @@ class Translator(Streams):
             if given is not None and len(given) != len(lines):
                 raise ValueError(f'{len(given)} {name}, {len(lines)} lines; expected equal numbers')
         before = self.runner.num_compilations
-        wishes = {'prefixes': prefixes, 'required': required, 'glossary': glossary}
-        wishes |= {'alignment': alignment, 'progress': progress, 'adds_stop': self.tokenizer.has_piece_for('.')}
-        result = translate_aside(self._translated, lines, **wishes)
+        result = translate_aside(
+            self._translated,
+            lines,
+            mark=partial(self._literals.mark, glossary=glossary) if self._keeps_literals else None,
+            prefixes=prefixes,
+            required=required,
+            glossary=glossary,
+            alignment=alignment,
+            can_align=self.can_align,
+            adds_stop=self.tokenizer.has_piece_for('.'),
+            progress=progress,
+        )
+        for i, line in enumerate(lines):
+            if not isinstance(line, Marked) and as_text(line)[1]:
+                result[i] = replace(result[i], replaced=True)
         result.num_compilations = self.runner.num_compilations - before
         return result[0] if is_single else result
 
@@ -334,11 +350,11 @@ class Translator(Streams):
         prefixes: Sequence[str | bytes | None] | None,
         required: Sequence[Sequence[Phrase] | None] | None,
         glossary: Glossary | None,
-        alignment: bool,
+        alignment: Sequence[bool],
         progress: Callable[[int], None] | None,
     ) -> Translations:
         if self.gives_back:
-            return Translations(unchanged(line, alignment) for line in lines)
+            return Translations(map(unchanged, lines, alignment))
         demands = [
             demands_of_line(text, number, required and required[number], glossary)
             for number, text in enumerate(_texts(lines))
@@ -356,13 +372,27 @@ class Translator(Streams):
         self.programs.check_lengths('line', [line.text for line in split], longest)
         demands = demands_of_parts(split, demands, sources, self.tokenizer)
 
-        translations = self.translate_parts(Asked(parts, sources, begins, demands, alignment, progress))
+        links = tuple(wanted for line, wanted in zip(split, alignment, strict=True) for _ in line.parts)
+        translations = self.translate_parts(Asked(parts, sources, begins, demands, links, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
+
+    @property
+    def can_align(self) -> bool:
+        return all(hasattr(model, 'cross_attention') for model in self.models)
+
+    @property
+    def _keeps_literals(self) -> bool:
+        return self.decoding.literals != 'translated' and not self.gives_back
+
+    @cached_property
+    def _literals(self) -> Literals:
+        return Literals(self.tokenizer, self.source_language, self.decoding)
 
     def _split(self, line: str | bytes, demands: Sequence[Demand]) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
         spans = [demand.span for demand in demands if demand.span]
-        return split_into_parts(line, self._count_tokens, self.programs.max_source_tokens, language, spans)
+        limit = self.programs.max_source_tokens
+        return split_into_parts(line, self._count_tokens, limit, language, spans, in_cells=self._keeps_literals)
 
     def _count_tokens(self, text: str) -> int:
         return len(self._encode([text])[0])
@@ -393,9 +423,11 @@ class Translator(Streams):
         best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
-        if asked.alignment:
-            links = self.links(asked.sources, [list(first.token_ids) for first in best])
-            best = [replace(first, alignment=link) for first, link in zip(best, links, strict=True)]
+        chosen = list(itertools.compress(range(len(best)), asked.alignment))
+        if chosen:
+            links = self.links([asked.sources[i] for i in chosen], [list(best[i].token_ids) for i in chosen])
+            for i, link in zip(chosen, links, strict=True):
+                best[i] = replace(best[i], alignment=link)
         return best
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:

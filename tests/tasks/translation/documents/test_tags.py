@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from translators import Shuffling
+from translators import Ascii, Shuffling
 
 from flax_transformer import Translator
+from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
 from flax_transformer.tasks.translation.documents.messages import message_parts
-from flax_transformer.tasks.translation.inference.literals import with_literals
+from flax_transformer.tasks.translation.inference.literals import Literals, with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked, translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
@@ -87,7 +88,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('Press <img/> now<ref/>, a.', 'Jetzt, A drück.', '0-2 1-0 2-1', '<img/> Jetzt<ref/>, A drück.'),
         ('<b>All of it.</b> Yes', 'Alles. Ja', '0-0 3-1', '<b>Alles.</b> Ja'),
         ('see <a>u@v.de</a> or 5 km', 'oder sieh', '1-0 0-1', 'oder sieh <a>u@v.de</a> 5 km'),
-        ('at {n}', 'X an', '1-0 0-1', '{n} an'),
+        ('at {n}', '94 an', '1-0 0-1', '{n} an'),
         ('a <b>c', 'C A', '0-1 1-0', '<b>C A'),
         ('Cat<b>s</b> run<sup>1</sup>.', 'Katzen laufen.', '0-0 1-1', 'Katze<b>n</b> laufen<sup>1</sup>.'),
         ('See<a>[1]</a>, please.', 'Siehe, bitte.', '0-0 1-1', 'Siehe<a>[1]</a>, bitte.'),
@@ -127,11 +128,25 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
     assert [re.sub('<.*?>', '', text) for text in texts] == ['My house', 'It is!', 'Tom']
 
 
-def test_literals_are_what_is_no_language() -> None:
-    literals = 'https://a.b/c?d=1&e a.b@c.de 3.5_km 20% $5 {0:.2f} {{_x_}} ${y} %(n)s %1$d www.x.org/y Acme_3000 5_km/h'
-    literals = [literal.replace('_', ' ') for literal in literals.split()]
-    text = ', or '.join(literals) + ". At 5 o'clock in 1999: 12 of 100%sure, 3 hands, a@b."
-    assert [span.raw for span in with_literals(Marked(text), ['Acme 3000']).spans] == literals
+@pytest.mark.parametrize(
+    ('text', 'literals'),
+    [
+        ('See https://a.b/c?d=1&e, a.b@c.de; www.x.org/y.', 'https://a.b/c?d=1&e, a.b@c.de, www.x.org/y'),
+        ('On example.org/a and at 3.5 km or 20% or $5: 5 km/h.', 'example.org/a, 3.5 km, 20%, $5, 5 km/h'),
+        ('{0:.2f}, {{ x }} or ${y} and %(n)s of %1$d, 100%sure', '{0:.2f}, {{ x }}, ${y}, %(n)s, %1$d, 100'),
+        ('Open ~/a/b.txt and C:\\x\\y, or report_1.pdf, and/or he/she.', '~/a/b.txt, C:\\x\\y, report_1.pdf'),
+        ('Pay 3,250.50 EUR by 14:30 on 2026-11-27, -5 to 10–12.', '3,250.50 EUR, 14:30, 2026-11-27, -5, 10–12'),
+        ('Use v2.3.1 or ABC-1234 of DE89 3704 0044 0532 0130 00.', 'v2.3.1, ABC-1234, DE89 3704 0044 0532 0130 00'),
+        ('Call +49 30 1234567, @tom or #go; the 3rd 5-year-old in 1999.', '+49 30 1234567, @tom, #go, 3, 5, 1999'),
+        ('1. Say Привет мир → now 😀😀!', '1., Привет мир, →, 😀😀'),
+        (' -- 12! ', '-- 12!'),
+        ('Use Acme 3000, please: I am, e.g., here. And so on', 'Acme 3000'),
+    ],
+)
+def test_literals_are_what_is_no_language(text: str, literals: str) -> None:
+    line = with_literals(Marked(text), ['Acme 3000'])
+    marked = Literals(Ascii(), 'en', DecodingConfig()).mark(line)
+    assert [span.raw for span in marked.spans] == literals.split(', ')
 
 
 def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without(copy_run: Path) -> None:
