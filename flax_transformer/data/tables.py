@@ -10,7 +10,6 @@ from flax_transformer.common.errors import UserError
 from .lines import check_plain, raw_lines_of, utf8_fault
 
 SIGNS = ',;\t'  # that separate cells; spreadsheets in many languages write the second
-MOST_CELL = 1 << 24  # characters
 
 
 def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
@@ -23,7 +22,6 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     first = next(lines, '')
     outside = ''.join(first.split('"')[::2])
     reader = csv.reader(chain([first], lines), delimiter=max(SIGNS, key=outside.count), strict=True)
-    before = csv.field_size_limit(MOST_CELL)
     try:
         number = 1
         for cells in reader:
@@ -34,8 +32,6 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         raise UserError(
             f'{file}, line {number}: {error}; expected CSV, with each quote within quotes doubled'
         ) from None
-    finally:
-        csv.field_size_limit(before)
 
 
 def _decoded_lines(file: Path) -> Iterator[str]:

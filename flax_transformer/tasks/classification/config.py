@@ -10,10 +10,10 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """The model: an encoder of embedded tokens, dropout, and one dense layer; or weights alone."""
+    """The model: an encoder of embedded tokens, dropout, and one dense layer; linear: weights of tokens alone."""
 
     # average: the mean of the embeddings; recurrent: LSTMs or GRUs in both directions; convolution: Kim 2014;
-    # transformer: the encoder of Vaswani et al. 2017; linear: no embeddings, but a weight for each token and label.
+    # transformer: the encoder of Vaswani et al. 2017; linear: a weight for each token and label.
     encoder: Literal['average', 'recurrent', 'convolution', 'transformer', 'linear'] = 'average'
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
@@ -48,10 +48,6 @@ class ClassifierConfig:
             self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
             f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
         )
-        check(
-            self.encoder != 'linear' or not self.embedding_from,
-            f"encoder='linear' has no embeddings: got embedding_from={self.embedding_from!r}, expected none",
-        )
         check_range(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate', least=0, below=1)
 
 
@@ -67,17 +63,13 @@ class VocabularyConfig:
     # 2: pairs of neighboring words are tokens, too; 3: and triples. Helps an average, which knows no order (Joulin et
     # al. 2017).
     ngrams: int = 1
-    # 5: the sequences of 3 to 5 characters of each word are tokens, too, so that a new form of a word is not unknown
-    # (Bojanowski et al. 2017); 0: none.
+    # linear; 5: sequences of 3 to 5 characters of each word are tokens, too (Bojanowski et al. 2017); 0: none.
     characters: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
         check_positive(self, 'min_count', 'ngrams')
-        check(
-            self.characters == 0 or 3 <= self.characters <= 10,
-            f'characters={self.characters}: expected 0, for none, or 3 to 10, the longest sequence',
-        )
+        check(self.characters in (0, 3, 4, 5, 6), f'characters={self.characters}: expected 0, or 3 to 6')
         for name, default in (('ngrams', 1), ('characters', 0)):
             value = getattr(self, name)
             check(
@@ -156,9 +148,8 @@ class ClassificationConfig(TaskConfig):
         super().__post_init__()
         is_linear = self.model.encoder == 'linear'
         check(
-            self.training.start == 'random' or not is_linear,
-            f"training.start={self.training.start!r} is for embeddings, which model.encoder='linear' lacks: expected "
-            "'random'",
+            not is_linear or (self.training.start == 'random' and not self.model.embedding_from),
+            "model.encoder='linear' has no embeddings: expected training.start='random', and no model.embedding_from",
         )
         check(
             self.training.start == 'random' or self.model.num_classes <= self.model.d_model,

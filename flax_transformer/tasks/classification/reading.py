@@ -19,11 +19,9 @@ from flax_transformer.data.tables import csv_rows, named_columns
 
 from .config import ClassificationDataConfig
 
-# What a header line may call the two columns.
-LABEL_NAMES = {'label', 'labels', 'class', 'category', 'sentiment', 'topic', 'intent', 'emotion', 'tag', 'target'}
-LABEL_NAMES |= {'rating', 'kategorie', 'klasse'}
-TEXT_NAMES = {'text', 'sentence', 'content', 'review', 'message', 'comment', 'tweet', 'question', 'utterance', 'body'}
-TEXT_NAMES |= {'document', 'satz'}
+# What a header line may call the columns.
+LABEL_NAMES = {'label', 'class', 'category', 'sentiment', 'topic', 'intent', 'emotion', 'target', 'kategorie', 'klasse'}
+TEXT_NAMES = {'text', 'sentence', 'content', 'review', 'message', 'comment', 'tweet', 'question', 'satz'}
 _PLACES = 5  # how many more of the faulty examples a message names
 
 
@@ -107,13 +105,9 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
         return _tfds_examples(source, root)
     path, columns = columns_of(source)
     suffix = content_suffix(Path(path))
-    if suffix in ('.tsv', '.csv'):
-        files = matching_files(path, root)
-        return itertools.chain.from_iterable(
-            _table(file, suffix, None if path == source else columns) for file in files
-        )
-    if suffix == '.jsonl':
-        return _lines(matching_files(path, root), _json_row)
+    if suffix in ('.tsv', '.csv', '.jsonl'):
+        read_file = _json_lines if suffix == '.jsonl' else partial(_table, columns=None if path == source else columns)
+        return itertools.chain.from_iterable(map(read_file, matching_files(path, root)))
     if path_below(source, root).is_dir():
         return _folder(path_below(source, root))
     if not suffix:
@@ -124,33 +118,25 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
     )
 
 
-def _lines(files: Iterable[Path], parse: Callable[[bytes], Example]) -> Iterator[tuple[str, Read]]:
-    for file in files:
-        for number, line in _lines_with_text(file):
-            yield f'{file}:{number}', partial(parse, line)
+def _json_lines(file: Path) -> Iterator[tuple[str, Read]]:
+    for number, line in _lines_with_text(file):
+        yield f'{file}:{number}', partial(_json_row, line)
 
 
-def _table(file: Path, suffix: str, columns: tuple[int, int] | None) -> Iterator[tuple[str, Read]]:
-    """The rows of a table; a header line, if it has one, is left out, and said.
-
-    `columns` are of label and text; None: those that the header names, else the first two, and of a line with tabs all
-    that follows the first is the text.
-    """
-    rows = csv_rows(file) if suffix == '.csv' else _lines_with_text(file)
-    for is_first, (number, row) in zip(itertools.chain([True], itertools.repeat(False)), rows, strict=False):
-        if is_first:
-            cells = row if suffix == '.csv' else row.decode('utf-8', 'replace').split('\t')
+def _table(file: Path, columns: tuple[int, int] | None) -> Iterator[tuple[str, Read]]:
+    """The rows of a table; `columns` None: those that a header names, else the first two."""
+    is_csv = content_suffix(file) == '.csv'
+    rows = csv_rows(file) if is_csv else _lines_with_text(file)
+    for index, (number, row) in enumerate(rows):
+        if not index:
+            cells = row if is_csv else row.decode('utf-8', 'replace').split('\t')
             named = named_columns(cells, LABEL_NAMES, TEXT_NAMES)
             if named and columns in (None, named):
                 say(f'{file}: its first line is a header: the label is in column {named[0]}, the text in {named[1]}')
                 columns = None if named == (1, 2) and len(cells) == 2 else named
                 continue
-        if suffix == '.csv':
-            yield f'{file}:{number}', partial(_cells, row, columns or (1, 2))
-        elif columns:
-            yield f'{file}:{number}', partial(_row_with_columns, row, columns)
-        else:
-            yield f'{file}:{number}', partial(_row, row)
+        is_plain = not is_csv and columns is None
+        yield f'{file}:{number}', partial(_row, row) if is_plain else partial(_cells, row, columns or (1, 2))
 
 
 def _lines_with_text(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -167,11 +153,8 @@ def _row(line: bytes) -> Example:
     return Example(text, _label(label))
 
 
-def _row_with_columns(line: bytes, columns: tuple[int, int]) -> Example:
-    return _cells(_decoded(line).split('\t'), columns)
-
-
-def _cells(cells: list[str], columns: tuple[int, int]) -> Example:
+def _cells(row: bytes | list[str], columns: tuple[int, int]) -> Example:
+    cells = row if isinstance(row, list) else _decoded(row).split('\t')
     if len(cells) < max(columns):
         label, text = columns
         raise _Fault(f'got {len(cells)} columns; expected the label in column {label} and the text in column {text}')

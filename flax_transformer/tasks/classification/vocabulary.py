@@ -15,8 +15,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from .config import VocabularyConfig
 
 PAD_ID, UNK_ID = 0, 1
-EDGE = '\t'  # of a word, in its sequences of characters, which all begin with it; no word has a tab
-SHORTEST = 3  # sequence of characters
+EDGE = '\t'  # of a word, in its sequences of characters; all begin with one more, which no word does
 # What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.
 _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 
@@ -24,8 +23,7 @@ _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 class Vocabulary(vocabulary.Vocabulary):
     """The words, or pieces, that a classifier knows; `encode` gives the ids of texts.
 
-    Sequences of characters are the last units. Their ids are negative, and count from the end of a table: a model that
-    reads them can tell them from words by that.
+    Sequences of characters are the last units; their ids are negative, and count from the end.
     """
 
     first_id = 2
@@ -34,7 +32,7 @@ class Vocabulary(vocabulary.Vocabulary):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._sequences = {unit: self.ids[unit] - self.size for unit in self.units if unit.startswith(EDGE)}
+        self._sequences = {unit: self.ids[unit] - self.size for unit in self.units if unit[0] == EDGE}
         self._longest_sequence = max(map(len, self._sequences), default=0) - 1
 
     @classmethod
@@ -54,18 +52,15 @@ class Vocabulary(vocabulary.Vocabulary):
             )
         words = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in words if counts[word] >= config.min_count][: size - cls.first_id]
-        words.sort(key=_is_sequence)  # the order is otherwise kept
+        words = [word for word in words if word[0] != EDGE] + [word for word in words if word[0] == EDGE]
         return cls(words, kind=config.algorithm, lower_case=config.lower_case)
 
     @cached_property
     def _longest(self) -> int:
-        return 1 + max((word.count(' ') for word in self.units), default=0)  # no sequence has a space
+        return 1 + max((word.count(' ') for word in self.units), default=0)
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text; none for one without a word. An n-gram that is not in the vocabulary has none.
-
-        Sequences of characters follow the words.
-        """
+        """The ids of each text; none for one without a word. An n-gram that is not in the vocabulary has none."""
         texts = [text.lower() if self.lower_case else text for text in texts]
         if self.pieces:
             ids = self.pieces.encode(texts)
@@ -130,15 +125,8 @@ def _ngrams(words: list[str], longest: int) -> list[str]:
     return [' '.join(words[end - n : end]) for end in ends for n in range(1, min(longest, end) + 1)]
 
 
-def _is_sequence(unit: str) -> bool:
-    return unit.startswith(EDGE)
-
-
 def _sequences(word: str, longest: int) -> list[str]:
-    """The sequences of SHORTEST to `longest` characters of a word with its edges, each marked by a further EDGE.
-
-    With `_` for EDGE, those of `is` are `__is`, `_is_` and `__is_` for longest = 4.
-    """
+    """The sequences of 3 to `longest` characters of a word; of `is`, with `_` for EDGE: `__is`, `_is_`, `__is_`."""
     word = f'{EDGE}{word}{EDGE}'
-    lengths = range(SHORTEST, min(longest, len(word)) + 1)
+    lengths = range(3, min(longest, len(word)) + 1)
     return [EDGE + word[start : start + n] for n in lengths for start in range(len(word) - n + 1)]
