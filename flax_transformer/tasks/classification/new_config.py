@@ -1,9 +1,8 @@
 """A config for labeled texts: weights of n-grams for a few, an average of embeddings for many."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,15 +12,22 @@ from flax_transformer.data.repeats import keys_of
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.new_config import Candidate, DataOptions, Proposal, changed, data_fields
 
-from .config import ClassificationDataConfig, ClassifierConfig, VocabularyConfig
+from .config import ClassificationConfig, ClassificationDataConfig, VocabularyConfig
 from .reading import read_examples
 from .vocabulary import Vocabulary
 
 LEAST = 20  # texts
-MOST_LINEAR = 20_000  # texts that a linear classifier is proposed for; we have measured up to 10,000
-MOST_WEIGHTS = 20_000_000  # of a linear classifier
-MOST_SLOTS = 2048
-PASSES = {'average': 4, 'linear': 8}  # the average's are rt_polarity's, which starts from naive Bayes
+MOST_LINEAR = 20_000  # texts of a linear classifier; we have measured up to 10,000
+MOST_WEIGHTS = 20_000_000  # of its tokens and labels
+PASSES = {'average': 4, 'linear': 8}  # naive Bayes, where rt_polarity's average starts, needs few more
+NGRAMS = VocabularyConfig(ngrams=2, characters=5)
+LINEAR = {
+    'model.encoder': 'linear',
+    'optimizer.schedule': 'constant',
+    'optimizer.learning_rate': 0.005,
+    'optimizer.warmup_steps': 0,
+    'training.label_smoothing': 0.1,
+}
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
@@ -39,10 +45,19 @@ def propose(file: Path, options: DataOptions) -> Proposal:
         )
 
     data, held_out = data_fields(file, options, texts)
-    batch = min(64, max(8, len(texts) // 30))
-    sizes = _linear(texts, len(labels)) or _average(texts, len(labels))
-    fields = data | sizes | {'model.num_classes': len(labels), 'training.batch_size': batch}
-    config = changed(load_config('rt_polarity'), fields)
+    batch = min(64, max(8, len(texts) // 10))
+    fields = data | {'model.num_classes': len(labels), 'training.batch_size': batch}
+    vocabulary = Vocabulary.learn(texts if len(texts) <= MOST_LINEAR else (), NGRAMS, MOST_WEIGHTS)
+    if 2 < vocabulary.size <= MOST_WEIGHTS // len(labels):
+        lengths = list(map(len, vocabulary.encode(texts)))
+        config = replace(changed(ClassificationConfig(), LINEAR), tokenizer=NGRAMS)
+        fields['model.vocab_size'] = vocabulary.size
+    else:
+        lengths = [1.5 * len(text.split()) for text in texts]  # a token may be less than a word
+        config = load_config('rt_polarity')
+        fields['model.d_model'] = max(16, len(labels))
+    fields['data.max_length'] = int(min(max(-(-np.quantile(lengths, 0.995) // 16) * 16, 16), 2048))
+    config = changed(config, fields)
 
     shown = ', '.join(f'{label} ({count:,})' for label, count in labels.most_common(5))
     if len(labels) > 5:
@@ -50,44 +65,6 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     facts = [f'{options.data}: {len(texts):,} labeled texts{held_out}', f'  {len(labels):,} labels: {shown}']
     steps = max(PASSES[config.model.encoder] * len(texts) // batch, 20)
     return facts, [Candidate(config, steps, batch / len(texts))]
-
-
-def _linear(texts: Sequence[str], num_classes: int) -> dict[str, Any]:
-    """Fields of a linear classifier that knows each n-gram of the texts; none if they are too many."""
-    if len(texts) > MOST_LINEAR:
-        return {}
-    tokenizer = VocabularyConfig(ngrams=2, characters=5)
-    vocabulary = Vocabulary.learn(texts, tokenizer, MOST_WEIGHTS)
-    if vocabulary.size * num_classes > MOST_WEIGHTS:
-        return {}
-    return {
-        'model.encoder': 'linear',
-        'model.vocab_size': vocabulary.size,
-        'model.d_model': ClassifierConfig.d_model,
-        'model.dropout_rate': ClassifierConfig.dropout_rate,
-        'model.encoder_dropout_rate': 0.0,
-        'tokenizer.algorithm': tokenizer.algorithm,
-        'tokenizer.ngrams': tokenizer.ngrams,
-        'tokenizer.characters': tokenizer.characters,
-        'data.max_length': _slots(map(len, vocabulary.encode(texts))),
-        'optimizer.learning_rate': 0.01,
-        'training.label_smoothing': 0.2,
-        'training.start': 'random',
-    }
-
-
-def _average(texts: Sequence[str], num_classes: int) -> dict[str, Any]:
-    """Fields of rt_polarity's average of embeddings."""
-    return {
-        'model.d_model': max(16, num_classes),
-        'data.max_length': _slots(1.5 * len(text.split()) for text in texts),  # a token may be less than a word
-    }
-
-
-def _slots(lengths: Iterable[float]) -> int:
-    """data.max_length for texts of these lengths, of which a few are much longer."""
-    longest = np.quantile(list(lengths), 0.995)
-    return int(min(max(-(-longest // 16) * 16, 16), MOST_SLOTS))
 
 
 PROPOSE = Command(DataOptions, propose)
