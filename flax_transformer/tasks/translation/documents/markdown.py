@@ -12,7 +12,7 @@ from .document import Document, document_of
 from .markup import Part, Token
 
 _FRONT_MATTER = re.compile(r'\A\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z))?', re.S)
-_LINE_END = re.compile(r'\r\n?|\n')
+_ROW = re.compile(r'([^\r\n]*)(?:\r\n?|\n|\Z)')
 _BLANKS = re.compile(r'[ \t]*')
 _PARENTHESES = r'\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)'
 # How tokens of a line are written.
@@ -33,13 +33,14 @@ _KINDS = {
     'image': 'void',
     'code_inline': 'literal',
     'autolink': 'literal',
+    'own_line': 'break',
 }
 # What begins a line, and is no part of its sentence: of a task, a callout, a footnote, a container, a definition.
 _LINE_START = re.compile(
     r"""
     (?P<own_line>\[![\w-]+\][+-]? | :{3,}[ \t]*[\w-]*(?:\{[^{}\n]*\})? | (?:!!!|\?\?\?)\+?[ \t]+[\w-]+
         | \[[^\[\]\n]+\]:[ \t]*(?:\w+:|[./\#<])[^\n]*)
-    | \[[ xX]\](?=\s) | \[\^[^\]\s]+\]: | :[ \t]+ | \*\[[^\]\n]+\]:
+    | (?P<break>\[[ xX]\](?=\s) | \[\^[^\]\s]+\]: | :[ \t]+ | \*\[[^\]\n]+\]:)
     """,
     re.X,
 )
@@ -72,7 +73,7 @@ def _markdown(text: str) -> list[Part]:
     reader.inline.ruler.before('text', 'extension', _read_extension)
     begin = _FRONT_MATTER.match(text).end()
     done = begin
-    rows = _rows(text, begin)
+    rows = [match.span(1) for match in _ROW.finditer(text, begin)]
     # Links may have templates as their addresses, with blanks that addresses do not have.
     masked = _TEMPLATE.sub(lambda match: match[0].replace(' ', '\ue000'), text)
     codes = [match.span() for match in _TEMPLATE_CODE.finditer(text)]
@@ -81,9 +82,8 @@ def _markdown(text: str) -> list[Part]:
     for token in reader.parse(masked[begin:]):
         if token.type not in ('html_block', 'inline') or not token.content.strip():
             continue
-        is_cell = token.type == 'inline' and '\n' not in token.content and '|' in text[slice(*rows[token.map[0]])]
         content = token.content.rstrip('\n')
-        places = _places(masked, content, rows[slice(*token.map)], done if is_cell else None)
+        places = _places(masked, content, rows[slice(*token.map)], done)
         if not places or any(start < places[-1] and places[0] < stop for start, stop in codes):
             continue
         if token.type == 'html_block':
@@ -102,35 +102,24 @@ def _markdown(text: str) -> list[Part]:
     return [*parts, text[done:]]
 
 
-def _rows(text: str, begin: int) -> list[tuple[int, int]]:
-    """Where the lines of the text are, without their ends."""
-    rows = []
-    for match in _LINE_END.finditer(text, begin):
-        rows.append((begin, match.start()))
-        begin = match.end()
-    return [*rows, (begin, len(text))]
-
-
-def _places(text: str, content: str, rows: Sequence[tuple[int, int]], done: int | None) -> list[int]:
+def _places(text: str, content: str, rows: Sequence[tuple[int, int]], done: int) -> list[int]:
     """Where each character of the content is in the text, and its end; empty if that is not known.
 
-    Its lines end rows, after signs of lists and quotes; a cell, which is after `done`, writes | as \\|.
+    Its lines are in rows, after `done` and after the signs of lists and quotes; cells write | as \\|.
     """
     places: list[int] = []
     for line, (start, stop) in zip(content.split('\n'), rows, strict=False):
-        body = line.strip(' \t')
-        if done is None:
-            at = text.rfind(body, start, stop)
-        else:
-            match = re.compile(re.escape(body).replace(r'\|', r'\\?\|')).search(text, max(start, done), stop)
-            at = match.start() if match else -1
-        if at < 0:
+        body = line.lstrip(' \t')
+        written = re.escape(body).replace(r'\|', r'\\?\|')
+        match = re.compile(written).search(text, max(start, done), stop)
+        if not match:
             return []
-        places += [at] * (len(line) - len(line.lstrip(' \t')))
+        at = match.start()
+        places += [at] * (len(line) - len(body))
         for character in body:
             places.append(at)
             at += 2 if character == '|' and text[at] == '\\' else 1
-        places += range(at, at + len(line) - len(line.rstrip(' \t')) + 1)
+        places.append(at)
     return places
 
 
@@ -146,23 +135,16 @@ def _placed(tokens: Sequence[Token], text: str, places: list[int]) -> list[Token
 
 
 def _separated(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens; line ends next to what ends a sentence belong to it, and attributes to what they are of."""
+    """The tokens; line ends next to what ends a sentence belong to it."""
     separated: list[Token] = []
     is_own = False  # whether this line is a sentence of its own
     for number, token in enumerate(tokens):
-        neighbors = [*tokens[max(number - 1, 0) : number], *tokens[number + 1 : number + 2]]
         is_own = is_own or token.name == 'own_line'
-        last = separated[-1] if separated else token
         if token.value == '\n':
+            neighbors = [*tokens[max(number - 1, 0) : number], *tokens[number + 1 : number + 2]]
             if is_own or any(other.kind == 'break' or other.name == 'br' for other in neighbors):
                 token = token._replace(kind='break')
             is_own = False
-        elif token.name == 'attributes' and number + 1 == len(tokens):
-            token = token._replace(kind='break')
-        elif token.name == 'attributes' and separated and last.kind in ('close', 'void', 'literal'):
-            written = last.written and last.written + token.raw
-            separated[-1] = last._replace(raw=last.raw + token.raw, written=written)
-            continue
         separated.append(token)
     return separated
 
@@ -170,18 +152,13 @@ def _separated(tokens: Sequence[Token]) -> list[Token]:
 def _read_extension(state: Any, silent: bool) -> bool:
     """A rule of the library: reads what is not CommonMark as a token of its own."""
     line_start = state.src.rfind('\n', 0, state.pos) + 1
-    match = _BLANKS.match(state.src, line_start).end() >= state.pos and _LINE_START.match(state.src, state.pos)
-    if match:
-        kind = 'own_line' if match['own_line'] else 'line_start'
-    else:
-        match = _EXTENSION.match(state.src, state.pos)
-        if not match:
-            return False
-        kind = 'attributes' if re.match(r'\{[^{%]', match['void'] or '') else 'extension'
+    begins_line = _BLANKS.match(state.src, line_start).end() >= state.pos
+    match = (begins_line and _LINE_START.match(state.src, state.pos)) or _EXTENSION.match(state.src, state.pos)
+    if not match:
+        return False
     if not silent:
-        token = state.push(kind, '', 0)
+        token = state.push(match.lastgroup or 'literal', '', 0)
         token.content = match[0]
-        token.hidden = kind == 'extension' and not match['void']
     state.pos = match.end()
     return True
 
@@ -223,8 +200,8 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[Token]:
         if token.markup == 'autolink':
             kind = 'autolink'
             next(rest), next(rest)  # its text, and its end
-        elif kind in ('text', 'html_inline', 'extension', 'attributes', 'line_start', 'own_line'):
-            opening = value
+        elif not token.nesting and kind not in _WRITTEN:
+            opening = token.markup if kind == 'text_special' else value
         elif kind == 'link_open':
             opening = '['
 
@@ -243,12 +220,8 @@ def _markdown_tokens(content: str, children: list[Any]) -> list[Token]:
             new = f'][{label}]' if raw in (']', '][]') else ''
         if kind == 'html_inline':
             tokens += markup.html_tokens(raw)
-        elif kind in ('own_line', 'line_start'):
-            tokens.append(Token('break', raw, kind))
-        elif kind in ('extension', 'attributes'):
-            tokens.append(Token('literal' if token.hidden else 'void', raw, kind))
         else:
-            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}[token.nesting]
-            name = token.tag if token.nesting else ''  # of line ends it is br
-            tokens.append(Token(form, raw, name, value, new))
+            form = _KINDS.get(kind) or {1: 'open', -1: 'close'}.get(token.nesting, kind)
+            name = token.tag if token.nesting else kind
+            tokens.append(Token(form, raw, name, value if form == 'text' else '', new))
     return tokens if at == len(content) else []
