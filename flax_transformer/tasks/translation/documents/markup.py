@@ -26,7 +26,8 @@ _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td 
 _NO_LANGUAGE = 'code kbd math pre samp svg textarea var'
 # An unclosed comment or section runs to the end, as in browsers.
 _MARKUP = r"""
-    <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
+    \{%(?:(?!\{%).)*?%\} | \{\#(?:(?!\{\#).)*?\#\}    # templates
+    | <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z) | <![\w\[][^<>\[]*(?:>|\[.*?(?:\]\s*>|\Z))
     | <(?P<close>/)?(?P<name>[^\W\d][^\s<>/]*+)(?>=\s*(?:"[^"]*"|'[^']*')|[^<>])*+>    # quotes may hold a >
     | &lt;/?[A-Za-z][\w:.-]*(?:\s+[\w:-]+=(?:(?!&[lg]t;)[^<>])*+)?\s*/?&gt; | &\#?(?:\w[\w.-]*;|\w+)
 """

@@ -120,7 +120,7 @@ def _joined(line: Marked) -> Marked:
     """The line with one literal for several without a blank between, and for the letters that touch it."""
     spans: list[Span] = []
     for number, span in enumerate(line.spans):
-        if span.kind != 'literal' or span.name == 'sign':
+        if span.kind != 'literal' or not any(map(str.isalnum, span.raw)):
             spans.append(span)
             continue
         glued = '' if span.name == 'number' else _LATIN  # 5th is translated
@@ -132,7 +132,7 @@ def _joined(line: Marked) -> Marked:
         raw = line.escape(letters) + span.raw + line.escape(after)
         span = span._replace(start=span.start - len(letters), end=span.end + len(after), raw=raw)
         signs = before.removesuffix(letters)
-        if last.kind == 'literal' and last.name != 'sign' and re.fullmatch(r'[^\w\s]{,3}', signs):
+        if last.kind == 'literal' and re.fullmatch(r'[^\w\s]{,3}', signs):
             span = span._replace(start=last.start, raw=last.raw + line.escape(signs) + span.raw)
             spans.pop()
         spans.append(span)
@@ -284,7 +284,7 @@ class _Element:
     words: range  # source words inside; if empty, it stands before word `start`
     spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
-    follows_stop: bool = False  # whether a sign of the end of a sentence, or of a part, is before its end
+    follows_stop: bool = False  # whether a sign of the end of a sentence is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
     is_literal: bool = False
     children: list['_Element'] = field(default_factory=list)
@@ -344,7 +344,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             range(begin, stop),
             spaces=(not before[-1:].strip(), not after[:1].strip()),
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:]) or is_last),
-            follows_stop=is_last or text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':', ';', ',')),
+            follows_stop=is_last or text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':')),
             part=part,
             is_literal=span.kind == 'literal',
         )

@@ -22,7 +22,8 @@ DOCUMENTS = {
 href="u">t@u.de</a>.<!-- c --><br>
   ‹next line› &lt;‹caf›&ordf; &copy; 2024
 <pre> raw <b>x</b></pre><p title='‹it›&#39;‹s›'>‹cost: 5›&nbsp;€ &lt;today&gt; <input type=submit value=«"»‹Send›«"»>
-<br><a href="#" aria-label="‹up›"><i></i></a> <img alt="‹dog›" data-x='alt="x"'> ‹x› <img src=x alt='‹cat›'> ‹y›<p>
+<br>{% if x %}‹if› {% url y %} ‹then›{% endif %}<hr>
+<a href="#" aria-label="‹up›"><i></i></a> <img alt="‹dog›" data-x='alt="x"'> ‹x› <img src=x alt='‹cat›'> ‹y›<p>
 <p translate="no">keep <b>me</b></p>‹plain› &amp; <script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
     'a.xml': """<?xml version='1.0'?>
 <!DOCTYPE d [<!ENTITY e 'x'>]>
