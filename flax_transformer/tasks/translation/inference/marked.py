@@ -120,10 +120,11 @@ def _joined(line: Marked) -> Marked:
     """The line with one literal for several without a blank between, and for the letters that touch it."""
     spans: list[Span] = []
     for number, span in enumerate(line.spans):
-        if span.kind != 'literal' or not any(map(str.isalnum, span.raw)):
+        if span.kind != 'literal' or span.name == 'sign':
             spans.append(span)
             continue
-        glued = '' if span.name == 'number' else _LATIN  # 5th is translated
+        is_alone = span.name == 'number' or not span.raw.strip('{}')
+        glued = '' if is_alone else _LATIN  # 5th and {{x}} are translated
         last = spans[-1] if spans else Span(0, 0, 'void', '')
         following = line.spans[number + 1].start if number + 1 < len(line.spans) else len(line.text)
         before = line.text[last.end : span.start]
@@ -132,7 +133,7 @@ def _joined(line: Marked) -> Marked:
         raw = line.escape(letters) + span.raw + line.escape(after)
         span = span._replace(start=span.start - len(letters), end=span.end + len(after), raw=raw)
         signs = before.removesuffix(letters)
-        if last.kind == 'literal' and re.fullmatch(r'[^\w\s]{,3}', signs):
+        if last.kind == 'literal' and last.name != 'sign' and re.fullmatch(r'[^\w\s]{,3}', signs):
             span = span._replace(start=last.start, raw=last.raw + line.escape(signs) + span.raw)
             spans.pop()
         spans.append(span)
@@ -216,7 +217,7 @@ class _Aside:
         line = self._line
         if line.raw and (not self.asked or translation.text == self.asked):
             return replace(translation, text=line.raw, alignment=None, n_best=())
-        if not line.spans and line.escape is str:
+        if not line.spans and not line.raw and line.escape is str:
             return translation if keep_links else replace(translation, alignment=None)
         ranked = [other for other in translation.n_best if self.is_in(other)]
         if any(tag.kind != 'literal' for tag in self.tags):
@@ -472,6 +473,8 @@ def _part_of(word: re.Match[str], source: str, start: int, stop: int) -> tuple[i
 
 def _without_added_stop(text: str, source: str) -> str:
     """The text as its source ends, if that is no sentence: a heading, a cell, a name."""
+    if source.isalpha() and text.split()[:1] == [source]:
+        return source  # 'Tom is.' for Tom
     added = re.search(r'(?<=[^\W_])[.!。](?=\W*$)(?<!\.\w\.)', text)
     if not added or re.search(r'[.!?…。！？;]\W*$', source):
         return text

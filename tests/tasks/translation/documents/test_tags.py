@@ -99,6 +99,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('Drink H<sub>2</sub>O', 'Trink', '0-0', 'Trink H<sub>2</sub>O'),
         ('My <b>house</b>', 'Mein Haus.', '0-0 1-1', 'Mein <b>Haus</b>'),
         ('Note:', 'Achtung.', '', 'Achtung:'),
+        ('Tom', 'Tom ist.', '', 'Tom'),
         ('e.g.', 'z.B.', '', 'z.B.'),
         ('so z.B', 'also e.g.', '', 'also e.g.'),
     ],
