@@ -1,7 +1,6 @@
 """The command `completion`."""
 
 import collections
-import dataclasses
 import inspect
 import itertools
 import shlex
@@ -13,7 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.recipes import package_recipes
 
 from . import ALIASES, COMMANDS, function_of
-from .help import SHORT, Option, options_of, wants_help
+from .help import Option, options_of, wants_help
 
 COMMON = ('--help', '--help-all', '--quiet')
 _BASH = """\
@@ -74,9 +73,6 @@ def options_of_command(command: str) -> list[Option]:
         before = merged.setdefault(option.flag, option)
         if before.choices and option.choices:
             merged[option.flag] = before._replace(kind=Literal[(*before.choices, *option.choices)])
-    if options is not None and 'decoding' in {field.name for field in dataclasses.fields(options)}:
-        for short, name in SHORT.items():
-            merged[short] = merged[f'--{name}']._replace(name=short[2:])
     return list(merged.values())
 
 

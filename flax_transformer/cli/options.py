@@ -72,7 +72,7 @@ def parse(
     values = None
     rest = []
     if given:
-        rest = _in_full(argv[len(given[:most]) :], options)
+        rest = list(map(_in_full, argv[len(given[:most]) :]))
         values = default(given[0]) if default else _defaults(options, given[0], task)
     elif not asked:
         got = f'got {argv[0]!r}' if argv else 'got nothing'
@@ -90,15 +90,9 @@ def parse(
     return tyro.cli(options, prog=prog, description=description, args=rest, config=conf, **settings)
 
 
-def _in_full(argv: list[str], options: type) -> list[str]:
-    """The arguments with the names of fields for short forms, in commands that have these fields."""
-    if 'decoding' not in {field.name for field in dataclasses.fields(options)}:
-        return argv
-    full = []
-    for arg in argv:
-        name, *value = arg.partition('=')
-        full.append(''.join([f'--{SHORT[name]}', *value]) if name in SHORT else arg)
-    return full
+def _in_full(arg: str) -> str:
+    name, equals, value = arg.partition('=')
+    return f'--{SHORT[name]}{equals}{value}' if name in SHORT else arg
 
 
 def _defaults(options: type[T], first: str, task: str | None) -> T:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 import time
@@ -18,7 +17,6 @@ from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
-from flax_transformer.engine.runs.run_directory import find_run, read_config_text, shipped_models
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
 from flax_transformer.tasks.translation.inference.result import DOUBTFUL
 from flax_transformer.text.languages import is_named, name_of, two_letters
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from flax_transformer.tasks.translation.inference.translator import Translator
 
 
-_LISTED = 10  # lines, or pairs of languages, in a message
+_LISTED = 10  # lines in a message
 FLAGS = {
     'truncated': 'translations cut at their longest permitted length (see --decoding.max-extra-tokens, max-tokens)',
     'split': 'lines translated in parts, by sentences or for being longer than --decoding.max-source-tokens',
@@ -86,7 +84,6 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    _refuse_texts(positional(argv))
     options = parse('translate', TranslateOptions, argv, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
@@ -105,19 +102,6 @@ def main(argv: list[str]) -> None:
         translate = _translate_stream if options.shard is None else _translate_shard
     for name, count in translate(runs, options).items():
         note(f'{FLAGS[name]}: {count:,}')
-
-
-def _refuse_texts(names: list[str]) -> None:
-    """Raises UserError for what is no run, and may be meant as a text."""
-    for name in names:
-        if find_run(Path(name)).exists() or '@' in name:
-            continue
-        model = next(filter(shipped_models().get, names), 'everyday')
-        command = f'echo {shlex.quote(name)} | flax-transformer translate {model}'
-        try:
-            read_config_text(Path(name))
-        except UserError as error:
-            raise UserError(f'{error} Lines to translate come from standard input: {command}') from None
 
 
 def _check(options: TranslateOptions) -> None:
@@ -251,9 +235,7 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
 
 def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
     translator = open_translator(runs, options)
-    others = [pair for pair in translator.pairs if pair != (translator.source_language, translator.target_language)]
-    listed = ', '.join(f'{source} to {target}' for source, target in others[:_LISTED])
-    note(f'translating {translator.languages}' + (f'; --to and --from choose {listed}' if listed else ''))
+    note(f'translating {translator.languages}')
     if options.backend == 'jax':
         return translator
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator
@@ -275,7 +257,7 @@ def _translate(
 
     Word alignments go to `links`; messages put `place` before a line's number.
     """
-    from flax_transformer.data.audit.language import certain_language, is_language
+    from flax_transformer.data.audit.language import is_foreign
     from flax_transformer.tasks.translation.inference.literals import with_literals
     from flax_transformer.tasks.translation.inference.marked import Marked
 
@@ -330,12 +312,8 @@ def _translate(
         if options.show_attention:
             _show_attention(translator, records, translations)
         if is_named(source):  # else nobody could tell
-            certain = [certain_language(record.text) for record in records]
-            foreign.extend(
-                f'{number} ({seen[0]})'
-                for number, seen in enumerate(certain, start=first + 1)
-                if seen is not None and not is_language(seen[0], source)
-            )
+            numbers = enumerate(records, start=first + 1)
+            foreign.extend(str(number) for number, record in numbers if is_foreign(record.text, source))
 
     with bar_of_lines(options) as bar:
         for records in chunks_of_records:

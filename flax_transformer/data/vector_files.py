@@ -36,7 +36,7 @@ _NUMBER = re.compile(r'[-+.\deE]*\d[-+.\deE]*')
 _FIELD = 'model.embedding_from'
 _WORD_BEGIN = '\u2581'  # SentencePiece's mark of a space
 _NO_TOKEN = re.compile('<(0x[0-9A-F]{2}|/?s|unk|pad)>')  # pieces for bytes, and for control
-_REPLACE = "read words that are cut within a character with --invalid replace, or load(..., invalid='replace')"
+_OR_REPLACE = ", or, if words are cut within a character, give --invalid replace (invalid='replace')"
 _SHOWN = 5  # tokens without a vector that a message names
 _Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] float32
 
@@ -139,8 +139,8 @@ def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
     try:
         word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
     except UnicodeDecodeError as error:
-        fault = f"{utf8_fault(error)}, name word2vec's binary format .bin, or {_REPLACE}"
-        raise UserError(f'{file}, {place}: {fault}') from None
+        fault = f"{utf8_fault(error)}, name word2vec's binary format .bin"
+        raise UserError(f'{file}, {place}: {fault}{_OR_REPLACE}') from None
     more = max(len(numbers) - width, 0)
     if more and not any(map(_NUMBER.fullmatch, numbers[:more])):  # glove.840B has words with spaces, such as `. . .`
         word = ' '.join([word, *numbers[:more]])
@@ -182,8 +182,7 @@ def _read_binary(file: Path, invalid: Invalid) -> Iterator[_Entry]:
             word = name.decode('utf-8', 'replace')
             is_cut = word.encode() != name and invalid == 'refuse'
             if not word or _NO_WORD.search(word) or is_cut:
-                replace = f' If so, {_REPLACE}' if is_cut else ''
-                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}{replace}')
+                raise UserError(f'{file}, {place}: {name!r} is no word in UTF-8; {hint}{_OR_REPLACE}')
             if len(values) < width * _FLOAT.itemsize:
                 raise UserError(f'{file} ends in the vector of {word!r}, word {number:,} of {count:,}')
             yield place, word, np.frombuffer(values, _FLOAT).astype(np.float32)

@@ -185,7 +185,12 @@ def run_session(
                 state, position = checkpoints.restore(trainer.shapes)
                 if position['data'] != fingerprint:
                     raise UserError(f'{data.name} is not what {run.path} was trained on so far; give another --workdir')
-                _check_random(run, position.get('random', {}))
+                random = position.get('random', _random_settings())
+                if random != _random_settings():
+                    raise UserError(
+                        f'{run.path} was trained with {random}, got {_random_settings()}, which draws other random '
+                        'numbers; set the former in the environment, or give another --workdir'
+                    )
                 batches.set_state(position['batches'])
 
         step = int(state.step)
@@ -225,22 +230,10 @@ def run_session(
         checkpoints.close()
 
 
-def _random_settings() -> dict[str, Any]:
-    """What decides which random numbers JAX draws from a seed, by the names in the environment."""
+def _random_settings() -> str:
+    """What decides which random numbers JAX draws from a seed, as in the environment."""
     names = ('jax_default_prng_impl', 'jax_threefry_partitionable')
-    return {name.upper(): getattr(jax.config, name, None) for name in names}
-
-
-def _check_random(run: RunDirectory, before: dict[str, Any]) -> None:
-    """Raises UserError if settings of JAX that decide its random numbers differ from those `before`."""
-    now = _random_settings()
-    if changed := [name for name, value in before.items() if now.get(name) != value]:
-        expected = ' '.join(f'{name}={before[name]}' for name in changed)
-        got = ' '.join(f'{name}={now.get(name)}' for name in changed)
-        raise UserError(
-            f'{run.path} was trained with {expected}, got {got}, which draws other random numbers; set {expected} in '
-            'the environment, or give another --workdir'
-        )
+    return ' '.join(f'{name.upper()}={getattr(jax.config, name, None)}' for name in names)
 
 
 def _note_steps(run: RunDirectory, config: TaskConfig, steps: int) -> None:

@@ -46,12 +46,11 @@ def _with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
     return jax.tree_util.tree_map_with_path(changed, params)
 
 
-def is_quantized(x: Any) -> bool:
-    return isinstance(x, Quantized)
-
-
 def from_int8(params: Any) -> Any:
     """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`."""
+
+    def is_quantized(x: Any) -> bool:
+        return isinstance(x, Quantized)
 
     def restore(path: Any, x: Any) -> Any:
         if not is_quantized(x):

@@ -20,9 +20,9 @@ from .fields import Refused
 _MARIAN = 'source.spm'
 _FAIRSEQ = 'sentencepiece.bpe.model'
 _LISTED = 20  # pairs, in messages
-# Confidence from which a text stays as it is in the target language; of English and German texts of two to five words
-# none was given back wrongly, of single words 1 in 500.
-_GIVEN_BACK = 80
+# Confidence that a text is in a language that is not translated; of English and German texts of two to five words none
+# was taken for the other one, of single words 1 in 500.
+_CERTAIN = 80
 
 
 class Direction(NamedTuple):
@@ -65,7 +65,8 @@ class Directions:
     def _direction(self, source: str, target: str) -> Direction:
         best = self.translator
         if (source, target) not in self.pairs:  # one language
-            same = best.giving_back()
+            same = best.with_decoding(best.decoding)
+            same.gives_back = True
             return Direction(source, target, '', same, same)
         if best.tokenizer.languages:
             first, second = self.pairs[source, target]
@@ -120,20 +121,21 @@ class Served:
     def pair(self, source: str, target: str) -> tuple[str | None, str]:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""
         languages = {**self.targets_of, **dict.fromkeys(self.targets)}
-        first = _known(source, languages)
-        second = _known(target, languages if source else self.targets)
-        if second is None:
-            unknown = target
-        elif source and first is None:
-            unknown = source
-        elif source and first != second and (first, second) not in self.pairs:
-            unknown = f'{source}-{target}'
-        else:
+        second = self._known(target, languages if source else self.targets)
+        first = self._known(source, languages) if source else None
+        if first in (None, second) or (first, second) in self.pairs:
             return first, second
-        raise self._refused(unknown[:80])
+        raise self._refused(f'{source}-{target}')
+
+    def _known(self, language: str, served: Collection[str]) -> str:
+        """The served language that is meant, such as `en` by `en-GB`."""
+        try:
+            return known_language('language', language, served)
+        except UserError:
+            raise self._refused(language) from None
 
     def _refused(self, what: str) -> Refused:
-        return Refused(400, f'{what} is not supported; this server translates {self}')
+        return Refused(400, f'{what[:80]} is not supported; this server translates {self}')
 
     def directions(self, texts: Sequence[str], source: str, target: str) -> Iterator[tuple[Direction, float]]:
         """Yields the direction of each text, and the confidence that the text is in its source language, 0 to 100.
@@ -143,21 +145,18 @@ class Served:
         """
         first, second = self.pair(source, target)
         stays = len(texts) > 1
-        languages = ((first, 100.0) if first else self._source_of(text, second, stays=stays) for text in texts)
-        return ((self._direction(known, second), confidence) for known, confidence in languages)
-
-    def _direction(self, source: str, target: str) -> Direction:
-        return self.pairs.get((source, target), self.models[0]).direction(source, target)
+        for text in texts:
+            known, confidence = (first, 100.0) if first else self._source_of(text, second, stays=stays)
+            yield self.pairs.get((known, second), self.models[0]).direction(known, second), confidence
 
     def _source_of(self, text: str, target: str, *, stays: bool) -> tuple[str, float]:
         """The language of a text, and the confidence, 0 to 100; of a short one, what can be translated is likelier."""
         ranked = self.detect(text)
         language, confidence = ranked[0]
-        if (language, target) in self.pairs or (language == target and confidence > _GIVEN_BACK):
+        is_certain = confidence > _CERTAIN
+        if (language, target) in self.pairs or (is_certain and (stays or language == target)):
             return ranked[0]
-        if certain_language(_prose(text)):
-            if stays:
-                return ranked[0]
+        if is_certain:
             raise self._refused(f'{language}-{target} (the text is in {name_of(language)})')
         return next(other for other in ranked if (other[0], target) in self.pairs)
 
@@ -180,11 +179,3 @@ def _prose(text: str) -> str:
     """The words of a text, without tags, addresses and names of accounts."""
     words = re.sub('<[^<>]*>', ' ', text).split()
     return ' '.join(word for word in words if not re.search('://|^www[.]|[@#]', word))
-
-
-def _known(language: str, served: Collection[str]) -> str | None:
-    """The served language that is meant, such as `en` by `en-GB`."""
-    try:
-        return known_language('language', language.strip(), served)
-    except UserError:
-        return None

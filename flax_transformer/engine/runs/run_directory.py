@@ -162,7 +162,7 @@ def read_config_text(path: Path) -> str:
             what = 'is a file' if path.is_file() else 'does not exist'
         raise UserError(
             f'{path} {what}; expected a run directory, as `flax-transformer train` writes it, or one of '
-            f'`flax-transformer models`.{nearest(str(path), shipped_models())}'
+            f'`flax-transformer models`; texts come from standard input.{nearest(str(path), shipped_models())}'
         )
     with naming_damage(file):
         return read_limited(file).decode('utf-8')

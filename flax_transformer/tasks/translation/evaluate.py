@@ -55,13 +55,13 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     settings = asdict(options.decoding) | {'literals': 'translated'}  # what is scored is the model's own text
     if options.data.language_tags:  # the set is in the language translated into
         data = options.data
-        asked = settings['source_language'], settings['target_language']
+        source, target = settings['source_language'], settings['target_language']
         with contextlib.suppress(UserError):  # the model may know more languages
-            asked = direction([corpus.languages for corpus in data.corpora], *asked)
-        source, target = asked
-        data = replace(data, source_language=source or data.source_language)
-        options = replace(options, data=replace(data, target_language=target or data.target_language))
-        settings['target_language'] = options.data.target_language
+            source, target = direction([corpus.languages for corpus in data.corpora], source, target)
+        languages = {'source_language': source, 'target_language': target}
+        data = replace(data, **{name: language for name, language in languages.items() if language})
+        settings['target_language'] = data.target_language
+        options = replace(options, data=data)
     tokens = tokens_of(options.data, settings['target_language'])
     name, pairs = read_set(runs[0], options.source, options.reference, options.data, trust=options.trust_data)
     translator = Translator.from_run(*runs, step=options.step, parallel=options.parallel, **settings)

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -37,8 +36,7 @@ def test_it_translates_both_ways() -> None:
         assert translator('Tom ist mein Bruder.', **languages).text == 'Tom is my brother.'
     assert translator('Das ist\tTom.', source_language='de', target_language='de').text == 'Das ist\tTom.'
     assert translator.runner.num_compilations == compiled
-    assert repr(translator) == '<Translator: Transformer, en to de, 8,357,120 parameters, 1 x cpu>'
-    assert 'de to en' in repr(translator.into('en'))
+    assert repr(translator).startswith('<Translator: Transformer, en to de, 33.4 MB of parameters on 1 cpu device')
     np.testing.assert_array_equal(translator.encode('a line'), translator.encode(['a line']))
     with pytest.raises(UserError, match="source_language='fr': expected one of en, de"):
         translator('Bonjour', source_language='fr')
@@ -49,8 +47,8 @@ def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callab
     lines = 'Tom ist mein Bruder.\nThis line is in another language.\nSarah Connor, Rio, Oslo\n'
     code, output, error = call_command('translate', 'everyday', '--from=German', *options, text=lines)
     assert (code, output.splitlines()[0]) == (0, 'Tom is my brother.')
-    assert 'translating de to en; --to and --from choose en to de\n' in error
-    assert 'lines that are not in German: 1; input line 2 (en)\n' in error
+    assert 'translating de to en\n' in error
+    assert 'lines that are not in German: 1; input line 2\n' in error
     assert 'doubtful translations, of a quality below 0.5' in error
 
 
@@ -58,9 +56,8 @@ def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callab
 def test_a_text_in_place_of_a_run_is_told_where_texts_go(call_command: Callable[..., Any], runs: tuple) -> None:
     code, _, error = call_command('translate', *runs)
     assert code == 2
-    assert '`flax-transformer models`.' in error
+    assert '`flax-transformer models`; texts come from standard input.' in error
     assert ('Did you mean everyday?' in error) == (runs == ('everday',))
-    assert f'standard input: echo {shlex.quote(runs[-1])} | flax-transformer translate everyday' in error
 
 
 def test_training_from_it_tags_sources_as_it_expects() -> None:

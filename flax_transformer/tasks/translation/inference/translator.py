@@ -20,7 +20,6 @@ from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.ops.int8 import is_quantized
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -218,17 +217,6 @@ class Translator(Streams):
             return self._like(params, decoding, programs=self.programs)
         return self._like(params, decoding, parallel=self.programs.parallel)
 
-    def into(self, target_language: str | None, source_language: str | None = None) -> Self:
-        """The same models, search and programs for other languages; one that is None follows from the other."""
-        languages = {'target_language': target_language, 'source_language': source_language}
-        return self.with_decoding(replace(self.decoding, **languages))
-
-    def giving_back(self) -> Self:
-        """In its place: gives each line back as it is, for texts that are in the target language already."""
-        other = self.with_decoding(self.decoding)
-        other.gives_back = True
-        return other
-
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
         other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
@@ -246,16 +234,12 @@ class Translator(Streams):
 
     @property
     def languages(self) -> str:
-        """Source and target as a phrase."""
-        return f'{self.source_language} to {self.target_language or "the language that a line names"}'
+        return f'{self.source_language} to {self.target_language or "any"}'
 
     def __repr__(self) -> str:
-        """The model, its languages, the number of its parameters, and the devices."""
-        leaves = jax.tree.leaves(self.weights, is_leaf=is_quantized)
-        count = sum(leaf.values.size if is_quantized(leaf) else leaf.size for leaf in leaves)
-        devices = self.runner.devices.devices
         models = ' and '.join(type(model).__name__ for model in self.models)
-        return f'<Translator: {models}, {self.languages}, {count:,} parameters, {len(devices)} x {devices[0].platform}>'
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(self.weights)) / 1e6
+        return f'<Translator: {models}, {self.languages}, {size:.1f} MB of parameters on {self.runner.devices}>'
 
     @property
     def params(self) -> Any:
@@ -311,10 +295,10 @@ class Translator(Streams):
           progress: called with the number of sentences of each finished batch.
           target_language, source_language: other languages than this translator's, by the same compiled programs.
         """
-        if target_language is not None or source_language is not None:
-            other = self.into(target_language, source_language)
+        if target_language or source_language:
+            languages = {'target_language': target_language, 'source_language': source_language}
             wishes = {'prefixes': prefixes, 'required': required, 'glossary': glossary, 'alignment': alignment}
-            return other(lines, **wishes, progress=progress)
+            return self.with_decoding(replace(self.decoding, **languages))(lines, **wishes, progress=progress)
         if isinstance(prefixes, str):
             prefixes = [prefixes]
         is_single = isinstance(lines, (str, bytes, Marked))
