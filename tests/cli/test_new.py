@@ -11,6 +11,7 @@ from wav_files import tone, wav_bytes
 
 from flax_transformer.cli import main
 from flax_transformer.cli.new import config_text
+from flax_transformer.cli.train import train_options
 from flax_transformer.common.config_files import load_config, shipped_configs
 from flax_transformer.common.config_json import flat_fields
 from flax_transformer.cost import step_cost
@@ -145,6 +146,20 @@ def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatc
     assert endless.steps == endless.config.training.max_steps == 3 * made(29_000)[-1].steps
     assert (short.config.training.minutes, short.config.training.max_steps > short.steps) == (10, True)
     assert fit(made(29_000), 600, 3_600_000)[1].steps == endless.steps
+
+
+def test_a_length_in_the_command_replaces_that_of_the_config(tmp_path: Path) -> None:
+    """Else --training.steps 3 would last as long as a new config says."""
+    file = str(tmp_path / 'mine.py')
+    timed = {'training.minutes': 5.0, 'training.max_steps': 90}
+    Path(file).write_text(config_text(shared.changed(made(5_000)[0].config, timed), 'timed', {}))
+    lengths = []
+    for argv in ([], ['--training.steps', '3'], ['--training.epochs=2'], ['--training.minutes', '4']):
+        training = train_options(file, [file, *argv]).config.training
+        lengths.append((training.epochs, training.minutes, training.max_steps))
+    assert lengths == [(0, 5, 90), (0, 0, 0), (0, 0, 0), (0, 0, 90)]  # the command's own is parsed after this
+    with pytest.raises(shared.UserError, match=r'got --training\.steps and'):
+        train_options(file, [file, '--training.steps=3', '--training.minutes', '4'])
 
 
 def test_one_example_in_ten_is_held_out_and_in_a_small_corpus_twenty(tmp_path: Path) -> None:

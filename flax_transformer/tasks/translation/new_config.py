@@ -34,9 +34,9 @@ LEAST_STEPS = 1500  # a wider one should have so many
 # Fine-tuning.
 REPLAYED = 4000  # pairs of each corpus that the run has learned from, at most
 TUNED_TOKENS = 1024  # a step
-TUNED_RATE = 5e-4
+TUNED_RATE = 3e-4
 CHARACTERS = 3.5  # of a token, about: of the interfaces and sentences that were tried
-TUNED_PASSES = (300, 20), (4_000, 6)  # by pairs
+TUNED_PASSES = (300, 12), (4_000, 4)  # by pairs
 MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
 
 
@@ -222,7 +222,7 @@ def propose(file: Path, options: NewOptions) -> Proposal:
 
 
 def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> Proposal:
-    """The candidate that goes on from a run, half of it with pairs that the run has learned from: it forgets less.
+    """The candidate that goes on from a run, with two of three pairs from what the run has learned: it forgets less.
 
     Those pairs are written next to the config: a few are enough, and to tokenize all would take longer than training.
     """
@@ -248,12 +248,12 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     languages = {side: data[f'data.{side}'] for side in ('source_language', 'target_language')}
     held_out = data['data.held_out']
     validation = '' if held_out else data['data.validation']
-    weight = float(max(len(replayed), 1))
+    weight = max(len(replayed), 1) / 2
     own = CorpusConfig(file.stem, data['data.train'], validation, held_out, weight, **languages)
     kept = {name: getattr(config.data, name) for name in ('language_tags', 'source_length', 'target_length')}
     section = DataConfig(**languages, **kept, mixture=(own, *replayed), test=data['data.test'], root=data['data.root'])
 
-    own_tokens = TUNED_TOKENS * FILL / (2 if replayed else 1)
+    own_tokens = TUNED_TOKENS * FILL / (3 if replayed else 1)
     passes_of_a_step = own_tokens / (facts.characters / 2 / CHARACTERS)
     steps = max(round(between(facts.pairs, *TUNED_PASSES) / passes_of_a_step), 20)
     fields = {
