@@ -260,17 +260,17 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
         'optimizer.learning_rate': TUNED_RATE,
         'optimizer.schedule': 'linear',
         'training.tokens_per_step': TUNED_TOKENS,
-        'training.evaluate_bleu': 200,
-        'training.calibrate_on': 200,
+        'training.evaluate_bleu': 120,
+        'training.calibrate_on': 120,
         'training.best_by': 'bleu',
         'training.sample_translations': 0,
     }
 
-    def evaluated_twice(passes: float) -> dict[str, int]:
-        return {'training.evaluate_every': max(round(passes / passes_of_a_step / 2), 1)}
+    def rarely_evaluated(_: float) -> dict[str, int]:
+        return {'training.evaluate_every': 200, 'training.checkpoint_every': 200}
 
     base = shared.changed(replace(config, data=section), fields)
-    return lines, [Candidate(base, steps, passes_of_a_step, evaluation=1.5, adapted=evaluated_twice)]
+    return lines, [Candidate(base, steps, passes_of_a_step, evaluation=0.2, adapted=rarely_evaluated)]
 
 
 def data_slots(pieces: Pieces) -> int:
