@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,32 @@ def test_it_translates_both_ways() -> None:
     np.testing.assert_array_equal(translator.encode('a line'), translator.encode(['a line']))
     with pytest.raises(UserError, match="source_language='fr': expected one of en, de"):
         translator('Bonjour', source_language='fr')
+
+
+def test_what_is_no_language_comes_out_once_and_in_place() -> None:
+    translator = Translator.from_run('everyday', beam_width=2)
+    expected = {
+        '12345': '12345',
+        ' --- ': ' --- ',
+        'See https://example.org/a?b=1!': 'https://example.org/a?b=1',
+        '3,250.50 EUR to Anna by 14:30': '3,250.50 EUR',
+        'I have 2 dogs and 13 cats. 😀': '2 Hunde und 13 Katzen. 😀',
+        'PLEASE CLOSE THE DOOR!': 'TÜR',
+        'Привет means hello.': 'Привет',
+        '| Tom | 12 | Mary |': '| 12 |',
+        ' '.join(f'See {number}.5 km.' for number in range(25)): '24.5 km',
+    }
+    lines = [*expected, 'Tom is my brother.']
+    translations = translator(lines)
+    for translation, literal in zip(translations, expected.values(), strict=False):
+        assert translation.text.count(literal) == 1, translation.text
+    assert translations[5].text.isupper()
+    alone = translator.with_decoding(replace(translator.decoding, literals='translated', n_best=2))
+    assert translations[-1].tokens == alone('Tom is my brother.').tokens
+    assert '12345' not in alone('12345').text
+    local = translator.with_decoding(replace(translator.decoding, literals='localized', n_best=2))
+    best = local('It costs 1,234.50 EUR.', prefixes='Es kostet')
+    assert {text.count('1.234,50 EUR') for text in (best.text, *map(str, best.n_best))} == {1}
 
 
 def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callable[..., Any]) -> None:

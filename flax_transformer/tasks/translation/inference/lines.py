@@ -6,9 +6,17 @@ from typing import NamedTuple
 
 from flax_transformer.text.tokenizer import as_text
 
-# Ends of a part: after a sentence, a clause, a word; never between the digits of 10:30.
-_SEAMS = (r'(?<![.!?…])[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*', r'[,;:]\s+|[，；：、]\s*', r'\s+')
+# Ends of a part: after a sentence, but rather not after 3., z. B. and Dr., a clause, a word; never within 10:30.
+_STOP = r'[.!?…]+[\'")\]»”’]*\s+|[。！？]\s*'
+_SEAMS = (
+    rf'(?<![.!?…])(?<!\d)(?<!\b\w)(?<!\b[A-Z][a-z]){_STOP}',
+    rf'(?<![.!?…]){_STOP}',
+    r'[,;:]\s+|[，；：、]\s*',
+    r'\s+',
+)
 
+# German ordinals before what is written with a capital: im 2. Stock.
+_ORDINAL = re.compile(r'\b([AaIi]m|[Vv]om|[Zz]u[mr]|[Bb]eim|[Dd](er|ie|as|e[mns])|[Jj]ede[rsnm]?) \d{1,3}\.\s+$')
 _CELLS = re.compile(r'((?:^|[ \t]+)\|(?:[ \t]+|$)|[ \t]*\t[ \t]*)')
 
 
@@ -81,6 +89,9 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
     pieces = [piece for piece in sentencex.segment(language, line) if piece]
     if ''.join(pieces) != line:
         pieces = [line]  # the splitter lost something
+    for i in range(len(pieces) - 1, 0, -1):
+        if language == 'de' and _ORDINAL.search(pieces[i - 1]):
+            pieces[i - 1 : i + 1] = [pieces[i - 1] + pieces[i]]
     lead = ''
     parts = []
     for piece in pieces:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flax_transformer.tasks.translation.inference.lines import is_blank, split_line
+from flax_transformer.tasks.translation.inference.lines import is_blank, split_into_parts, split_line
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 LIMIT = 12
@@ -44,9 +44,10 @@ def test_a_line_that_fits_is_left_as_it_is():
         ('Is it so? Yes it is! Good then…  Well.', ['Is it so? Yes it is!', 'Good then…  Well.']),
         ('one two, three four, five six seven', ['one two, three four,', 'five six seven']),
         ('one two three four five six seven', ['one two three four five', 'six seven']),
+        ('He is here. So is Dr. Smith', ['He is here.', 'So is Dr. Smith']),
         ('你好你好你好你好你好。 再见再见再见再见再见再见。', ['你好你好你好你好你好。', '再见再见再见再见再见再见。']),
     ],
-    ids=['sentence before comma', 'all ends', 'clauses', 'words', 'Chinese'],
+    ids=['sentence before comma', 'all ends', 'clauses', 'words', 'Dr.', 'Chinese'],
 )
 def test_a_line_is_cut_at_sentence_ends_then_clauses_then_words(line, parts):
     assert split_line(line, len, 24 if line.isascii() or '…' in line else 14) == parts
@@ -78,3 +79,25 @@ def test_very_long_lines_are_cut_in_reasonable_time(text):
     assert squeezed(''.join(parts)) == squeezed(text)
     assert max(map(count, parts)) <= 256
     assert re.fullmatch(r'\S.*\S|\S', parts[0])
+
+
+@pytest.mark.parametrize(
+    ('line', 'parts'),
+    [
+        ('Er wohnt im 2. Stock. Dort ist es, z. B. am 14. März, warm.', 2),
+        ('Dr. Weber kam im 19. Jahrhundert. Es kostet 30. Dann ging er.', 3),
+    ],
+)
+def test_no_sentence_ends_at_an_ordinal_or_an_abbreviation(line, parts):
+    split = split_into_parts(line, len, 256, 'de')
+    assert len(split.parts) == parts
+    assert ''.join(part + gap for part, gap in zip(split.parts, split.gaps, strict=True)) == line
+
+
+@pytest.mark.parametrize(
+    ('row', 'parts'), [('| Name | 12 | City |', ['Name', 'City']), ('one\t3,5\ttwo', ['one', 'two']), ('a|b', ['a|b'])]
+)
+def test_cells_are_parts_and_those_without_letters_stay(row, parts):
+    split = split_into_parts(row, len, 256, in_cells=True)
+    assert split.parts == parts
+    assert split.lead + ''.join(part + gap for part, gap in zip(split.parts, split.gaps, strict=True)) == row
