@@ -35,13 +35,21 @@ class Demands(NamedTuple):
     places: np.ndarray | None  # [N, G, 2] the source positions, from and to, of spans; equal: anywhere; None: no spans
 
     def of_part(self, number: int) -> 'Demands':
-        return Demands(self.wanted[number : number + 1], self.phrases[number : number + 1])
+        part = slice(number, number + 1)
+        return Demands(self.wanted[part], self.phrases[part], None if self.places is None else self.places[part])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Demands of one shape can be joined."""
+        return *self.phrases.shape[1:], self.places is None
 
     @classmethod
     def joined(cls, demands: Sequence['Demands']) -> Self:
-        """Demands whose phrases have the same shape."""
         wanted = [phrases for several in demands for phrases in several.wanted]
-        return cls(wanted, np.concatenate([several.phrases for several in demands]))
+        places = None
+        if demands[0].places is not None:
+            places = np.concatenate([several.places for several in demands])
+        return cls(wanted, np.concatenate([several.phrases for several in demands]), places)
 
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""
