@@ -5,10 +5,12 @@ import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
+from flax_transformer.common.files import allow_open_files
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
@@ -24,6 +26,8 @@ except ImportError as error:
     raise UserError(f'serve needs the package {error.name}: {install_command("serve")}') from None
 
 from flax_transformer.server.directions import Directions, Served, is_folder
+from flax_transformer.server.guard import MOST_CONNECTIONS
+from flax_transformer.server.keys import Keys
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.api import read_run_config
 
@@ -45,7 +49,9 @@ class ServeOptions(ToTranslate):
     decoding: DecodingConfig = _DECODING
     host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
     port: int = 5000  # port to listen on; 0: any free one
-    keys: Path | None = None  # a file of keys, one a line, that requests must bring; None: no keys
+    keys: Path | None = None  # a file of keys that requests must bring, a line each: KEY or NAME: KEY; None: no keys
+    shared: str = ''  # the name of a key whose glossaries all may use
+    host_name: tuple[str, ...] = ()  # names by which this server is called, beside localhost and addresses; *: any
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
     limits: Limits = field(default_factory=Limits)
 
@@ -57,15 +63,13 @@ def main(argv: list[str]) -> int:
     if not positional(argv) and not wants_help(argv):
         argv = [DEFAULT_RUN, *argv]
     options = parse('serve', ServeOptions, argv, default=lambda run: ServeOptions(), most=None)
-    keys = [] if options.keys is None else list(filter(None, map(str.strip, read_lines(options.keys))))
-    if options.keys is not None and not keys:
-        raise UserError(f'{options.keys} has no keys; expected one a line')
-
+    keys = _read_keys(options.keys)
     sys.setswitchinterval(_SWITCH)
     references = positional(argv)
     for reference in references:
         if not is_folder(reference):
             read_run_config(reference, 'translation')  # any other is refused before a model is loaded
+    allow_open_files(2 * MOST_CONNECTIONS)
     with _listen(options.host, options.port) as listener:
         signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet
         prepare_devices(options.parallel.num_devices)
@@ -73,10 +77,19 @@ def main(argv: list[str]) -> int:
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens} | changes
         models = [Directions.load(reference, options.parallel, **changes) for reference in references]
-        service = Service(Served(models), options.limits, keys)
+        service = Service(Served(models), options.limits, keys, shared=options.shared)
         host, port = listener.getsockname()[:2]
         note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port}')
-        server = Server(service, cors_origins=options.cors_origins)
+        server = Server(service, cors_origins=options.cors_origins, host_names=options.host_name)
+
+        def read_again(number: int, frame: Any) -> None:
+            try:
+                service.keys = _read_keys(options.keys)
+            except (UserError, OSError) as error:
+                note(f'{error}; the keys stay as they were')
+
+        if hasattr(signal, 'SIGHUP'):  # not on Windows
+            signal.signal(signal.SIGHUP, read_again)
         # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
         signal.signal(signal.SIGTERM, server.handle_exit)
         server.run([listener])
@@ -86,6 +99,13 @@ def main(argv: list[str]) -> int:
     if service.batcher.is_running(_LAST_BATCH):
         end_process(0)  # a thread still compiles, and Python's end would crash it
     return 0
+
+
+def _read_keys(file: Path | None) -> Keys:
+    keys = Keys([] if file is None else read_lines(file))
+    if file is not None and not keys:
+        raise UserError(f'{file} has no keys; expected one a line')
+    return keys
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -197,3 +197,15 @@ def _open_and_lock(file: Path, say: Callable[[str], None]) -> int:
             say(f'{file} cannot be locked here ({error.strerror}): train with one process at a time')
             return opened
         os.close(opened)
+
+
+def allow_open_files(count: int) -> None:
+    """Raises this process's limit of open files to so many, if the system lets it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -21,17 +21,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flax_transformer.common.errors import UserError
 
-from . import deepl, glossaries, libretranslate, native
+from . import deepl, glossaries, guard, libretranslate, native
 from .batcher import ThreadFailed
 from .fields import Gone, Refused
 from .service import Service
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
-_MOST_CONNECTIONS = 1024
 _TICKS_TO_TELL = 20  # 2 seconds for whoever polls /health to learn why the server ends
 _TO_WRITE = 0.5  # seconds for the last replies
 _PAGE = Path(__file__).parent / 'page'
@@ -45,7 +45,7 @@ _HEADERS = {
 }
 
 
-def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette:
+def make_app(service: Service, *, cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()) -> Starlette:
     """The application of a service, whose thread it starts and stops."""
 
     @contextlib.asynccontextmanager
@@ -73,12 +73,28 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = ()) -> Starlette
         for api in (libretranslate, deepl, glossaries, native)
         for (method, path), handler in api.ROUTES.items()
     ]
+
+    def check(app: ASGIApp) -> ASGIApp:
+        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope['type'] == 'http':
+                request = Request(scope)
+                try:
+                    guard.check_host(request.headers, host_names)
+                    guard.check_site(request.method, request.headers, cors_origins)
+                except Refused as error:
+                    await _error(request, error.status, str(error))(scope, receive, send)
+                    return
+            await app(scope, receive, send)
+
+        return checked
+
     page = Mount('/', StaticFiles(directory=_PAGE, html=True))
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
+    gzip = Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)
     return Starlette(
         routes=[Route('/health', health), Route('/metrics', metrics), *routes, page],
         lifespan=lifespan,
-        middleware=[*[cors] * bool(cors_origins), Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)],
+        middleware=[*[cors] * bool(cors_origins), Middleware(check), gzip],
         exception_handlers={HTTPException: _not_found, Exception: _failed},
     )
 
@@ -89,14 +105,15 @@ class Server(uvicorn.Server):
     Then refuses new requests and finishes those that were admitted.
     """
 
-    def __init__(self, service: Service, *, cors_origins: Sequence[str] = ()) -> None:
+    def __init__(self, service: Service, *, cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()) -> None:
         self._service = service
         self._ticks_left = _TICKS_TO_TELL
         config = uvicorn.Config(
-            make_app(service, cors_origins=cors_origins),
+            make_app(service, cors_origins=cors_origins, host_names=host_names),
             log_level='warning',
             access_log=False,  # addresses of requests may hold texts and keys
-            limit_concurrency=_MOST_CONNECTIONS,
+            http=guard.Protocol,
+            limit_concurrency=guard.MOST_CONNECTIONS + 64,
             timeout_graceful_shutdown=max(service.limits.drain - 3 * _TO_WRITE, _TO_WRITE),
             server_header=False,
             headers=list(_HEADERS.items()),

@@ -17,7 +17,7 @@ _VARIANTS = {
     'EN': {'EN-GB': 'English (British)', 'EN-US': 'English (American)'},
     'PT': {'PT-BR': 'Portuguese (Brazilian)', 'PT-PT': 'Portuguese (European)'},
 }
-_LIMIT = 10**12  # characters; nobody is billed here
+_LIMIT = 10**12  # characters, where there is no quota
 
 
 async def translate(service: Service, request: Request) -> Any:
@@ -29,7 +29,7 @@ async def translate(service: Service, request: Request) -> Any:
     glossary = None
     if 'glossary_id' in fields:
         source = fields.text('source_lang')
-        stored, pair = find(service, fields)
+        stored, pair = find(service, fields, request.state.owner)
         glossary = stored.by_pair[pair]
     else:
         source = fields.text('source_lang', '')
@@ -49,7 +49,8 @@ async def translate(service: Service, request: Request) -> Any:
 
 async def usage(service: Service, request: Request) -> Any:
     await service.read(request)
-    return {'character_count': service.num_characters, 'character_limit': _LIMIT}
+    count = service.usage.characters(request.state.client)
+    return {'character_count': count, 'character_limit': service.usage.quota or _LIMIT}
 
 
 async def languages(service: Service, request: Request) -> Any:

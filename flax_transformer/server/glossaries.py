@@ -1,4 +1,4 @@
-"""DeepL's glossaries, versions 2 and 3 of its API: kept in memory, and shared by all who may ask."""
+"""DeepL's glossaries, versions 2 and 3 of its API: kept in memory, each for the key that made it."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ class StoredGlossary:
 
     name: str
     by_pair: dict[Pair, Glossary]
+    owner: str = ''  # the name of a key
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec='milliseconds'))
 
@@ -38,10 +39,17 @@ class StoredGlossary:
         return {**named, 'dictionaries': list(dictionaries.values()), **dictionaries[pair or next(iter(dictionaries))]}
 
 
-def find(service: Service, fields: Fields) -> tuple[StoredGlossary, Pair]:
+def _seen(service: Service, owner: str, *, to_change: bool = False) -> list[StoredGlossary]:
+    """The glossaries that the owner of a key may change, or else use."""
+    owners = [owner] if to_change else [owner, service.shared or owner]
+    return [stored for stored in service.glossaries.values() if stored.owner in owners]
+
+
+def find(service: Service, fields: Fields, owner: str, *, to_change: bool = False) -> tuple[StoredGlossary, Pair]:
     """The glossary that a request names, and its pair of languages, by default the first. Raises Refused."""
     identifier = fields.text('glossary_id')
-    if (stored := service.glossaries.get(identifier)) is None:
+    stored = service.glossaries.get(identifier)
+    if stored not in _seen(service, owner, to_change=to_change):
         raise Refused(404, f'{identifier[:80]} is no glossary here; /v3/glossaries lists what there is')
     if 'source_lang' not in fields:
         return stored, next(iter(stored.by_pair))
@@ -55,9 +63,10 @@ async def create(service: Service, request: Request) -> Response:
     fields = await service.read(request)
 
     def make(errand: Errand) -> StoredGlossary:
-        if len(service.glossaries) >= _MOST:
+        owner = request.state.owner
+        if len(_seen(service, owner, to_change=True)) >= _MOST:
             raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
-        stored = StoredGlossary(_name(fields), {})
+        stored = StoredGlossary(_name(fields), {}, owner)
         stored.by_pair = _read(service, fields, stored)
         service.glossaries[stored.id] = stored
         return stored
@@ -67,11 +76,11 @@ async def create(service: Service, request: Request) -> Response:
 
 async def show_all(service: Service, request: Request) -> Any:
     await service.read(request)
-    return {'glossaries': [stored.info() for stored in service.glossaries.values()]}
+    return {'glossaries': [stored.info() for stored in _seen(service, request.state.owner)]}
 
 
 async def show(service: Service, request: Request) -> Any:
-    stored, _ = find(service, await service.read(request))
+    stored, _ = find(service, await service.read(request), request.state.owner)
     return stored.info()
 
 
@@ -81,7 +90,8 @@ async def update(service: Service, request: Request) -> Any:
     replaces = request.method == 'PUT'
 
     def change(errand: Errand) -> dict[str, Any]:
-        stored, _ = find(service, Fields(glossary_id=fields['glossary_id']))  # the pair may be new
+        named = Fields(glossary_id=fields['glossary_id'])  # the pair may be new
+        stored, _ = find(service, named, request.state.owner, to_change=True)
         name = _name(fields, stored.name)
         added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
         stored.name = name
@@ -96,7 +106,7 @@ async def delete(service: Service, request: Request) -> Response:
     fields = await service.read(request)
     if 'source_lang' not in fields and request.url.path.endswith('dictionaries'):
         raise Refused(400, 'source_lang and target_lang: expected both')
-    stored, pair = find(service, fields)
+    stored, pair = find(service, fields, request.state.owner, to_change=True)
     del stored.by_pair[pair]
     if 'source_lang' not in fields or not stored.by_pair:
         del service.glossaries[stored.id]
@@ -106,7 +116,7 @@ async def delete(service: Service, request: Request) -> Response:
 async def entries(service: Service, request: Request) -> Any:
     """Terms and translations as TSV; in version 3 within JSON."""
     fields = await service.read(request)
-    stored, pair = find(service, fields)
+    stored, pair = find(service, fields, request.state.owner)
     if 'source_lang' not in fields:
         return Response(stored.by_pair[pair].tsv, media_type='text/tab-separated-values')
     named = {'source_lang': pair[0], 'target_lang': pair[1], 'entries_format': 'tsv'}
@@ -135,7 +145,7 @@ def _read(service: Service, fields: Fields, stored: StoredGlossary, replaces: bo
         if pair in stored.by_pair and not replaces:
             added[pair] = Glossary(stored.by_pair[pair].terms | added[pair].terms)
     kept = list((stored.by_pair | added).values())
-    for other in service.glossaries.values():
+    for other in _seen(service, stored.owner, to_change=True):
         if other is not stored:
             kept += other.by_pair.values()
     count = sum(len(glossary.terms) for glossary in kept)

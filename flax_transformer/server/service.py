@@ -2,7 +2,7 @@
 
 import asyncio
 import collections
-import hmac
+import ipaddress
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -26,6 +26,7 @@ from .batcher import Batcher, Job
 from .directions import Direction, Served
 from .errand import Errand
 from .fields import Fields, Gone, Refused, read_fields
+from .keys import Keys, Usage
 from .metrics import Metrics
 from .turns import Baton
 
@@ -44,7 +45,9 @@ class Limits:
     max_characters: int = 20_000  # characters in all texts of a request
     max_lines: int = 1000  # lines in them
     max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.num_candidates - 1
-    max_terms: int = 50_000  # terms in all glossaries that clients keep here
+    max_terms: int = 50_000  # terms in all glossaries that a key, or all without keys, keeps here
+    quota: int = 0  # characters of a client (a key, else an address) in a day; 0: any number
+    rate: int = 0  # requests of a client in a minute; 0: any number
     max_wait: float = 30.0  # seconds from admission to the reply, else 503
     drain: float = 30.0  # seconds for what was admitted, after SIGTERM
 
@@ -66,33 +69,35 @@ class Reply(NamedTuple):
 class Service:
     """What all APIs share."""
 
-    def __init__(self, served: Served, limits: Limits, keys: Sequence[str] = ()) -> None:
+    def __init__(self, served: Served, limits: Limits, keys: Keys | None = None, *, shared: str = '') -> None:
+        """The glossaries of the key named `shared` are for all."""
         self.served = served
         self.limits = limits
         self.metrics = Metrics()
         self.glossaries: dict[str, Any] = {}  # keys are identifiers
-        self.keys = [key.encode() for key in keys]
+        self.keys = keys or Keys()
+        self.shared = shared
+        self.usage = Usage(limits.quota, limits.rate)
         self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
         self._seconds: dict[Hashable, float] = collections.defaultdict(float)  # of a slot in a full batch, by programs
-        self.num_characters = 0  # translated so far
         self.is_draining = False
 
     async def read(self, request: Request) -> Fields:
         """The fields of a request that may be served. Raises Refused, or Gone."""
         # JSON may spell a character in 12 bytes.
         fields = await read_fields(request, most=12 * self.limits.max_characters + 16_384)
-        request.state.client = request.client.host if request.client else ''
         header = request.headers.get('authorization', '').partition(' ')[2].strip()
-        named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey')]
+        named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey', 'auth_key')]
         # The header's characters are bytes: of UTF-8 from curl, of Latin-1 from Python's clients.
         given = [key for key in (header.encode('latin-1'), header.encode(), *named) if key]
-        # Every pair is compared, in constant time, which says nothing of the keys.
-        matches = [hmac.compare_digest(key, known) for key in given for known in self.keys]
-        if self.keys and not any(matches):
+        request.state.owner = self.keys.name(given)
+        if self.keys and not request.state.owner:
             raise Refused(403, 'Invalid API key' if given else 'This server needs an API key: ask whoever runs it')
+        request.state.client = request.state.owner or _network(request.client.host if request.client else '')
+        self.usage.count_request(request.state.client)
         return fields
 
     def texts(self, fields: Fields, name: str) -> list[str]:
@@ -122,9 +127,13 @@ class Service:
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
 
+        status = 456 if request.url.path.startswith('/v2/') else 403
+        self.usage.check(request.state.client, sum(map(len, texts)), status)
         # The least that they may take: most such requests are refused before anybody looks at them.
-        tokens = sum(map(len, texts)) / _MOST_CHARACTERS
-        self._admit(request.state.client, tokens * min(self._seconds.values(), default=0.0))
+        shortest = min(model.translator.runner.slots(1) for model in self.served.models)
+        lines = [_num_lines(text) if split is split_lines else 0 for text in texts]
+        least = [max(len(text) / _MOST_CHARACTERS, shortest * count) for text, count in zip(texts, lines, strict=True)]
+        self._admit(request.state.client, sum(least) * min(self._seconds.values(), default=0.0))
 
         def work(errand: Errand) -> list[Reply]:
             directions = []
@@ -191,7 +200,7 @@ class Service:
             done.exception()  # it was seen
 
     def _count(self, request: Request, jobs: Sequence[Job], admitted: float, num_characters: int) -> None:
-        self.num_characters += num_characters
+        self.usage.count_characters(request.state.client, num_characters)
         self.metrics.characters.inc(num_characters)
         began = min(job.started for job in jobs)
         queue = began - admitted
@@ -237,7 +246,7 @@ class Service:
         jobs = []
         for part in asked.parts():
             slots = runner.slots(len(part.sources[0]))
-            shape = part.demands.phrases.shape if part.demands else None
+            shape = part.demands.shape if part.demands else None
             cost = slots * self._seconds[translator.programs]
             kind = (translator, slots, part.alignment, shape)
             jobs.append(
@@ -259,6 +268,17 @@ class Service:
             translator = model.translator
             translator.warm_up()
             self._seconds[translator.programs] = _seconds_per_slot(translator)
+
+
+def _network(address: str) -> str:
+    """The address, or of IPv6 the network of one customer."""
+    if ':' not in address:
+        return address
+    return str(ipaddress.ip_network((address.partition('%')[0], 64), strict=False))
+
+
+def _num_lines(text: str) -> int:
+    return sum(not line.isspace() for line in text.splitlines())
 
 
 def _together(translator: Translator, parts: Sequence[Asked]) -> list[Translation]:

@@ -30,9 +30,11 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.server import guard
 from flax_transformer.server.app import Server
 from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.fields import read_fields
+from flax_transformer.server.keys import Keys
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.directions import pairs_of
@@ -347,7 +349,7 @@ def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.
     monkeypatch.setattr(
         Translator, 'translate_parts', lambda *given, **options: gate.wait(60) and translate(*given, **options)
     )
-    service = Service(Served([model]), Limits(max_requests=4, max_wait=1.0), ['secret', 'schlüssel'])
+    service = Service(Served([model]), Limits(max_requests=4, max_wait=1.0), Keys(['secret', 'schlüssel']))
     asked, known = {'q': 'six', **PAIR}, {'Authorization': 'Bearer secret'}
     with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
         assert client('/translate', asked).status == 403
@@ -424,6 +426,84 @@ def test_a_server_that_is_told_to_stop_tells_those_who_still_wait(
         assert time.monotonic() - signaled < 3
         gate.set()
     assert [(reply.status, *reply.body) for reply in replies] == [(503, 'error'), (503, 'message')]
+
+
+def test_a_key_has_glossaries_usage_a_quota_and_a_rate_of_its_own(model: Directions) -> None:
+    keys = Keys(['ann: 1', 'bob: 2', 'all: 3', '4'])
+    limits = Limits(max_terms=2, quota=20, rate=14)
+    with running(Service(Served([model]), limits, keys, shared='all')) as client:
+        made = TERMS | {'entries': 'six\tacht\ntwo\telf', 'auth_key': '1'}
+        own = client('/v2/glossaries', made).body['glossary_id']
+        assert client('/v2/glossaries', made).status == 413
+        common = client('/v2/glossaries', made | {'auth_key': '3'}).body['glossary_id']
+        listed = lambda key: client.get('/v2/glossaries', **bearer(key)).body['glossaries']
+        names = lambda key: [each['glossary_id'] for each in listed(key)]
+        assert [names(key) for key in '124'] == [[own, common], [common], [common]]
+        assert client.get(f'/v2/glossaries/{own}', **bearer('2')).status == 404
+        assert client(f'/v2/glossaries/{common}', None, 'DELETE', **bearer('2')).status == 404
+        asked = {'text': 'six', 'source_lang': 'EN', 'target_lang': 'DE', 'glossary_id': common}
+        assert 'acht' in client('/v2/translate', asked, **bearer('2')).body['translations'][0]['text']
+
+        usage = lambda key: client.get('/v2/usage', **bearer(key)).body
+        assert [usage(key)['character_count'] for key in '12'] == [0, 3]
+        assert usage('2')['character_limit'] == 20
+        asked = {'text': 'six ' * 5, 'target_lang': 'DE'}
+        assert client('/v2/translate', asked, **bearer('2')).status == 456
+        assert client('/translate', {'q': 'six ' * 5, **PAIR}, **bearer('2')).status == 403
+        assert client('/v2/translate', asked, **bearer('4')).status == 200
+
+        last = [client.get('/v2/usage', **bearer('4')) for _ in range(14)][-1]
+        assert last.status == 429
+        assert 0 < int(last.headers['Retry-After']) <= 60
+        assert client.get('/v2/usage', **bearer('3')).status == 200
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {'Authorization': f'Bearer {key}'}
+
+
+@pytest.mark.parametrize(
+    ('headers', 'status'),
+    [
+        ({}, 200),
+        ({'Host': 'evil.example'}, 403),  # its name leads here: DNS rebinding
+        ({'Host': 'evil.example', 'Sec-Fetch-Site': 'same-origin'}, 403),
+        ({'Host': 'mine.example:5000', 'Origin': 'https://mine.example:5000'}, 200),
+        ({'Host': '192.0.2.1'}, 200),
+        ({'Origin': 'https://evil.example'}, 403),
+        ({'Origin': 'null'}, 403),
+        ({'Origin': 'https://evil.example', 'Content-Type': 'text/plain'}, 403),
+        ({'Sec-Fetch-Site': 'cross-site'}, 403),
+        ({'Sec-Fetch-Site': 'same-site', 'Origin': 'http://localhost:8080'}, 403),
+        ({'Sec-Fetch-Site': 'same-origin', 'Origin': 'https://behind.a.proxy'}, 200),
+        ({'Sec-Fetch-Site': 'cross-site', 'Origin': 'https://friend.example'}, 200),
+        ({'Sec-Fetch-Site': 'cross-site', 'Origin': 'moz-extension://1'}, 200),
+    ],
+)
+def test_pages_of_other_sites_may_not_ask(guarded: Client, headers: dict[str, str], status: int) -> None:
+    names = {name.replace('-', '_'): value for name, value in headers.items()}
+    reply = guarded('/translate', {'q': 'six', **PAIR}, **names)
+    assert (reply.status, *reply.body) == (status, 'translatedText' if status == 200 else 'error')
+
+
+@pytest.fixture(scope='module')
+def guarded(model: Directions) -> Iterator[Client]:
+    service = Service(Served([model]), Limits())
+    with running(service, cors_origins=['https://friend.example'], host_names=['mine.example']) as client:
+        yield client
+
+
+def test_silent_connections_make_room_and_are_closed(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, 'MOST_CONNECTIONS', 8)
+    monkeypatch.setattr(guard, '_SECONDS_TO_ASK', 0.5)
+    silent = [socket.create_connection(('127.0.0.1', guarded.port)) for _ in range(20)]
+    silent[-1].sendall(b'GET /health HTT')  # half a request is none
+    assert guarded.get('/health').status == 200
+    for connection in silent:
+        connection.settimeout(10)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b''
+        connection.close()
 
 
 STOPPED = [('/translate', {'q': 'six', **PAIR}), ('/v2/translate', {'text': 'six', 'target_lang': 'DE'})]

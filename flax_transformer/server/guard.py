@@ -1,0 +1,90 @@
+"""Keeps out pages of other sites, and connections on which nothing comes."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .fields import Refused
+
+MOST_CONNECTIONS = 1024
+_SECONDS_TO_ASK = 10  # the head of a request must have arrived by then
+_SAFE = ('GET', 'HEAD', 'OPTIONS')
+
+
+def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
+    """Raises Refused for a Host that is none of the names, nor this machine's, nor an address.
+
+    A page whose name was made to lead here (DNS rebinding) has its own name there.
+    """
+    name = urlsplit(f'//{headers.get("host", "")}').hostname or ''
+    known = ['localhost', socket.gethostname().lower(), *map(str.lower, names)]
+    if name in known or '*' in known or name.endswith('.localhost') or _is_address(name):
+        return
+    raise Refused(403, f'Host {name[:80]!r} is not served here; if it is this server, start it with --host-name {name}')
+
+
+def check_site(method: str, headers: Mapping[str, str], allowed: Iterable[str]) -> None:
+    """Raises Refused for a request by a page of a site that is not allowed; forms need no leave of the browser."""
+    origin = headers.get('origin', '')
+    site = headers.get('sec-fetch-site', '')
+    # No page can claim the scheme of an extension.
+    if method in _SAFE or {origin, '*'} & {*allowed} or urlsplit(origin).scheme.endswith('-extension'):
+        return
+    is_own = site in ('same-origin', 'none') if site else not origin or urlsplit(origin).netloc == headers.get('host')
+    if not is_own:
+        raise Refused(403, f'Pages of {origin[:80] or "other sites"} may not ask here; --cors-origins allows a site')
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Protocol(H11Protocol):
+    """HTTP whose connections are closed if no request comes; the oldest such one makes room for another."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._await_request()
+        if len(self.connections) > MOST_CONNECTIONS:
+            next(iter(self._silent)).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        cycle = self.cycle
+        super().handle_events()
+        if self.cycle is not cycle:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        self._await_request()
+        super().on_response_complete()
+
+    @property
+    def _silent(self) -> dict['Protocol', None]:
+        """The connections of this server without a request, the oldest first."""
+        return vars(self.server_state).setdefault('silent', {})
+
+    def _await_request(self) -> None:
+        self._stop_waiting()
+        self._silent[self] = None
+        self._timer = self.loop.call_later(_SECONDS_TO_ASK, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        self._silent.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,77 @@
+"""Keys that requests bring, what each client has used, and how much it may."""
+
+import collections
+import hashlib
+import hmac
+import time
+from collections.abc import Sequence
+
+from flax_transformer.common.errors import UserError
+
+from .fields import Refused
+
+_DAY = 86_400  # seconds
+_MINUTE = 60
+
+
+class Keys:
+    """The keys that are known, by name."""
+
+    def __init__(self, lines: Sequence[str] = ()) -> None:
+        """`lines` have a key each, `KEY` or `NAME: KEY`; without a name, a part of a digest is one."""
+        self._names: dict[bytes, str] = {}
+        for line in filter(None, map(str.strip, lines)):
+            name, _, key = line.rpartition(': ')
+            self._names[key.encode()] = name or f'key {hashlib.sha256(key.encode()).hexdigest()[:8]}'
+        if len({*self._names.values()}) < len(self._names):
+            raise UserError('two keys have the same name; expected another for each')
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def name(self, given: Sequence[bytes]) -> str:
+        """The name of the first known key among those given, '' for none."""
+        # Every pair is compared, in constant time, which says nothing of the keys.
+        matches = [name for key in given for known, name in self._names.items() if hmac.compare_digest(key, known)]
+        return matches[0] if matches else ''
+
+
+class Usage:
+    """What each client has used today (UTC), and its requests of this minute; kept in memory."""
+
+    def __init__(self, quota: int, rate: int) -> None:
+        """At most `quota` characters a day and `rate` requests a minute; 0: any number."""
+        self.quota = quota
+        self._rate = rate
+        self._characters: collections.Counter[str] = collections.Counter()
+        self._requests: collections.Counter[str] = collections.Counter()
+        self._day = 0
+        self._minute = 0
+
+    def characters(self, client: str) -> int:
+        day = int(time.time() // _DAY)
+        if self._day != day:
+            self._day = day
+            self._characters.clear()
+        return self._characters[client]
+
+    def count_request(self, client: str) -> None:
+        """Raises Refused for one too many."""
+        now = time.time()
+        minute = int(now // _MINUTE)
+        if self._minute != minute:
+            self._minute = minute
+            self._requests.clear()
+        self._requests[client] += 1
+        if 0 < self._rate < self._requests[client]:
+            left = _MINUTE - int(now % _MINUTE)
+            raise Refused(429, f'{self._rate} requests a minute are allowed here; wait {left} s', retry_after=left)
+
+    def check(self, client: str, count: int, status: int) -> None:
+        """Raises Refused, with that status, for so many characters more than are left."""
+        left = self.quota - self.characters(client)
+        if self.quota and count > left:
+            raise Refused(status, f'{count} characters: {max(left, 0)} are left of the {self.quota} for this day (UTC)')
+
+    def count_characters(self, client: str, count: int) -> None:
+        self._characters[client] = self.characters(client) + count
