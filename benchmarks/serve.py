@@ -79,7 +79,7 @@ async def load(port: int, lines: list[str], clients: int, fields: dict[str, str]
         for line in left:
             body = json.dumps({'q': line, **fields}).encode()
             began = time.perf_counter()
-            writer.write(b'POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n')
+            writer.write(b'POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n')
             writer.write(b'Content-Length: %d\r\n\r\n%b' % (len(body), body))
             head = await reader.readuntil(b'\r\n\r\n')
             length = next(int(each[15:]) for each in head.lower().split(b'\r\n') if each.startswith(b'content-length:'))
