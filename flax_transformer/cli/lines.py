@@ -109,7 +109,8 @@ class LineWriter:
         self._is_new = not path.exists()
         self._file = path.open('a+b')
         try:
-            lock(self._file.fileno())
+            if path.is_file():
+                lock(self._file.fileno())
         except BlockingIOError:
             self._file.close()
             raise UserError(f'{path} is being written by another process; give another --output') from None

@@ -36,10 +36,6 @@ def _read_html(text: str, place: str) -> Document:
     return document._replace(naming=naming)
 
 
-def _read_markdown(text: str, place: str) -> Document:
-    return read_markdown(text)
-
-
 def _read_xml(text: str, place: str) -> Document:
     return document_of(markup.split_xml(text, place=place))
 
@@ -55,7 +51,7 @@ FORMATS = {
     'html': Format('.html .htm .xhtml', _read_html, rf'{_XML_BEGIN}<(?:!doctype\s+html|html)\b'),
     'xliff': Format('.xlf .xliff', read_xliff, rf'{_XML_BEGIN}<xliff\b'),
     'xml': Format('.xml', _read_xml, r'<\?xml\b'),
-    'markdown': Format('.md .markdown', _read_markdown),
+    'markdown': Format('.md .markdown', read_markdown),
     'po': Format('.po .pot', read_po, r'(?:\s|#[^\n]*\n)*msgid\s+"'),
     'json': Format('.json .arb', read_json),
     'properties': Format('.properties', read_properties),

@@ -61,7 +61,7 @@ _IMAGE_ALT = re.compile(r'!\[([^\[\]\\`*_&<]*)\][(\[](?!\])')
 _TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)*?\{%-? *end\1 *-?%\}', re.S)
 
 
-def read_markdown(text: str) -> Document:
+def read_markdown(text: str, place: str) -> Document:
     return document_of(_markdown(text))
 
 

@@ -13,7 +13,7 @@ from .markup import Part, Token, escape_of, split_tokens, tokens_of
 # Comments and sections, tags, commands of subtitles, entities, escapes, line ends, a speaker's dash, and tabs.
 _TOKEN = re.compile(
     r"""
-    <!--.*?--> | <!\[CDATA\[.*?\]\]> | <\?.*?\?>
+    <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z)
     | <(?P<close>/)?(?P<name>[A-Za-z0-9][\w.:-]*)(?:[\s/](?:"[^"<]*"|'[^'<]*'|[^<>])*+)?> | \{\\[^{}]*\}
     | '' | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
     | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|\r?\n[ \t]*|.)
@@ -27,7 +27,7 @@ _NO_LANGUAGE = ('code', 'kbd', 'pre', 'samp')
 # Choices of ICU's MessageFormat: {count, plural, one {# file} other {# files}}.
 _CHOICE = re.compile(r'\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,')
 _BRANCH = re.compile(r'\s*(?:offset:\s*\d+\s+)?(?:=\d+|[\w-]+)\s*\{')
-_CHOICE_END = re.compile(r'\s*\}')
+_DEEPEST = 10  # choices within each other
 
 
 def message_parts(
@@ -36,17 +36,19 @@ def message_parts(
     encode: Callable[[str], str] | None = None,
     retag: Callable[[Token], Token] | None = None,
     ignored: Sequence[str] = _NO_LANGUAGE,
+    depth: int = 0,
 ) -> list[Part]:
     """The parts of a message with placeholders of a family, or none.
 
     `encode` writes text as it stands in the file; without it, the message is markup. `retag` may change its tokens, and
-    elements with the names `ignored` are kept.
+    elements with the names `ignored` are kept. It stands in as many choices as `depth`.
     """
 
     def parts_of(branch: str) -> list[Part]:
-        return message_parts(branch, 'plural', encode, retag, ignored)
+        return message_parts(branch, 'plural', encode, retag, ignored, depth + 1)
 
-    choices = _choices(raw, parts_of) if family in ('message', 'plural') else []
+    has_choices = family in ('message', 'plural') and depth < _DEEPEST
+    choices = _choices(raw, parts_of) if has_choices else []
     parts_by_choice = {raw[start:end]: parts for start, end, parts in choices}
     tokens: list[Token] = []
     is_split: list[bool] = []
@@ -125,18 +127,20 @@ def _choices(raw: str, parts_of: Callable[[str], list[Part]]) -> list[tuple[int,
     choices = []
     done = 0
     for match in _CHOICE.finditer(raw):
-        if match.start() < done:
+        stop = _closing(raw, match.start() + 1)
+        if match.start() < done or stop == len(raw):
             continue
-        parts: list[Part] = [match[0]]
+        branches = []
         at = match.end()
-        while branch := _BRANCH.match(raw, at):
-            at = _closing(raw, branch.end())
-            parts += [branch[0], *parts_of(raw[branch.end() : at]), '}']
-            at += 1
-        end = _CHOICE_END.match(raw, at)
-        if end:
-            done = end.end()
-            choices.append((match.start(), done, [*parts, end[0]]))
+        while branch := _BRANCH.match(raw, at, stop):
+            at = _closing(raw, branch.end()) + 1
+            branches.append((branch[0], raw[branch.end() : at - 1]))
+        if not raw[at:stop].strip():
+            done = stop + 1
+            parts: list[Part] = [match[0]]
+            for opening, inner in branches:
+                parts += [opening, *parts_of(inner), '}']
+            choices.append((match.start(), done, [*parts, raw[at:done]]))
     return choices
 
 

@@ -132,6 +132,9 @@ first
 <v Bob>‹well, now› &amp; <i>‹then›</i>
 ‹and so on until the end›
 
+NOTE not
+this either
+
 00:03.000 --> 00:04.000
 – ‹yes›
 – ‹no›
