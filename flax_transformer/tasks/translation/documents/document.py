@@ -125,7 +125,9 @@ def _keeps(line: Marked, text: str) -> bool:
     if len(kept) < len(line.spans):  # their texts may be anything
         return all(name in text for name in kept)
     names = {raw for raw in kept if re.search(r'[^\w\s]', raw)}  # letters may be in a word, too
-    if any(text.count(name) != spans.count(name) for name in names):
-        return False
+    for name in names:
+        most = max(spans.count(name), line.raw.count(name))  # _ may be in its words, too
+        if not spans.count(name) <= text.count(name) <= most:
+            return False
     pattern = placeholders(line.family) if line.family else None
     return pattern is None or sorted(pattern.findall(text)) == sorted(pattern.findall(spans))

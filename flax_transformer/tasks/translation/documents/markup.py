@@ -195,12 +195,9 @@ def _sentence(
     yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
     text = ''
     spans = []
-    next_signs = ['']
-    for token in reversed(tokens):
-        next_signs.append({'text': token.value, 'literal': '-'}.get(token.kind, '')[:1] or next_signs[-1])
-    for token, next_sign in zip(tokens, next_signs[-2::-1], strict=True):
-        # The space at an edge of a text is no part of it.
-        is_edge = token.raw.startswith('&') and token.value.isspace() and not (text[-1:].strip() and next_sign.strip())
+    for token in tokens:
+        # A space after a space, or at the beginning, is no part of the text.
+        is_edge = token.raw.startswith('&') and token.value.isspace() and not text[-1:].strip()
         if token.kind == 'text' and not is_edge:
             value = re.sub(r'[ \t\r\n\f]+', ' ', token.value)
             value = value.lstrip() if token is first else value
@@ -232,22 +229,21 @@ def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
         token = tokens[number]
         end = ends.get(number, 0)
         inner = tokens[number:end] if end <= number + _PART else []
+        raw = ''.join(part.raw for part in inner)
         text = ''.join(part.value for part in inner if part.kind == 'text').strip()
-        is_part = token.name in ('sub', 'sup') or not any(map(str.isalpha, text))
+        has_letters = any(map(str.isalpha, text))
+        is_index = token.name in ('sub', 'sup')
         last = joined[-1] if joined else Token('text', '', '', ' ')
-        if text and not any(map(str.isalpha, text)) and last.value[-1:].isspace() and _begins_word(tokens, end):
-            joined.append(Token('void', ''.join(part.raw for part in inner), token.name))
-            number = end
-            continue
         head = re.search(r'(\w*)[.,:;!?"”’)\]]*$', last.value[-99:])
-        if not (text and is_part and (head[0] or last.name == 'word')):
+        is_before = last.value[-1:].isspace() and not has_letters and _begins_word(tokens, end)
+        is_after = (is_index or not has_letters) and (head[0] or last.name == 'word')
+        if not text or not (is_before or is_after):
             joined.append(token)
             number += 1
             continue
-        raw = ''.join(part.raw for part in inner)
         number = end
         tail = re.match(r'[^\W\d_]\w*', tokens[end].value) if end < len(tokens) and tokens[end].kind == 'text' else None
-        is_formula = head[1] == head[0] and (tail or (_FORMULA.fullmatch(head[1]) and token.name in ('sub', 'sup')))
+        is_formula = head[0] and head[1] == head[0] and (tail or (is_index and _FORMULA.fullmatch(head[1])))
         if last.name == 'word':
             joined[-1] = last._replace(raw=last.raw + raw + (tail[0] if tail else ''))
         elif is_formula:

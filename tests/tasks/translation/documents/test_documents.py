@@ -38,7 +38,7 @@ title: no
 ---
 # ‹one› *‹two›*
 
-‹some› **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![‹alt›](s.png)\x20\x20
+‹some› a_b **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![‹alt›](s.png)\x20\x20
 ‹hard› \\*‹break›\\* <http://a.b>
 
 > ‹a quote›
