@@ -20,6 +20,7 @@ LEAST = 20  # texts
 MOST_LINEAR = 20_000  # texts of a linear classifier; we have measured up to 10,000
 MOST_WEIGHTS = 20_000_000  # of its tokens and labels
 PASSES = {'average': 4, 'linear': 8}  # naive Bayes, where rt_polarity's average starts, needs few more
+LEAST_STEPS = {'average': 20, 'linear': 400}  # of linear weights, which start from zero
 NGRAMS = VocabularyConfig(ngrams=2, characters=5)
 LINEAR = {
     'model.encoder': 'linear',
@@ -63,7 +64,7 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     if len(labels) > 5:
         shown += ', ...'
     facts = [f'{options.data}: {len(texts):,} labeled texts{held_out}', f'  {len(labels):,} labels: {shown}']
-    steps = max(PASSES[config.model.encoder] * len(texts) // batch, 20)
+    steps = max(PASSES[config.model.encoder] * len(texts) // batch, LEAST_STEPS[config.model.encoder])
     return facts, [Candidate(config, steps, batch / len(texts))]
 
 
