@@ -124,7 +124,7 @@ def test_relative_paths_start_at_the_root_else_the_variable_else_data(monkeypatc
     assert str(data_root(None)) == 'data'
 
 
-@pytest.mark.parametrize('name', ['train.txt', 'train.csv.gz', ''])
+@pytest.mark.parametrize('name', ['train.txt', 'train.parquet', ''])
 def test_a_name_of_no_known_form_lists_the_forms(name):
     with pytest.raises(UserError, match=r'\{lang\}.* tfds:.* number_words:'):
         read_corpus(name, DataConfig())
