@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ from flax_transformer.tasks.api import read_run_config
 
 DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
-_SWITCH = 0.0005  # seconds until a thread lets others run: what reads texts would hold up what translates
 _LAST_BATCH = 0.5  # seconds
 _DECODING = DecodingConfig(batch_tokens=512)
 
@@ -64,7 +62,6 @@ def main(argv: list[str]) -> int:
         argv = [DEFAULT_RUN, *argv]
     options = parse('serve', ServeOptions, argv, default=lambda run: ServeOptions(), most=None)
     keys = _read_keys(options.keys)
-    sys.setswitchinterval(_SWITCH)
     references = positional(argv)
     for reference in references:
         if not is_folder(reference):

@@ -34,6 +34,7 @@ Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
 _TICKS_TO_TELL = 20  # 2 seconds for whoever polls /health to learn why the server ends
 _TO_WRITE = 0.5  # seconds for the last replies
+_TO_END = 2.0  # seconds for them and the end of the process
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
@@ -114,7 +115,7 @@ class Server(uvicorn.Server):
             access_log=False,  # addresses of requests may hold texts and keys
             http=guard.Protocol,
             limit_concurrency=guard.MOST_CONNECTIONS + 64,
-            timeout_graceful_shutdown=max(service.limits.drain - 3 * _TO_WRITE, _TO_WRITE),
+            timeout_graceful_shutdown=max(service.limits.drain - _TO_END, _TO_WRITE),
             server_header=False,
             headers=list(_HEADERS.items()),
         )

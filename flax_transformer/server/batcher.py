@@ -41,6 +41,10 @@ class ThreadFailed(Exception):
     """The thread that translates has failed: the server translates nothing more."""
 
 
+def _is_canceled(job: Job) -> bool:
+    return job.result.cancelled()
+
+
 class Batcher:
     """Translates what is submitted, in batches; clients have equal shares of its time while they wait."""
 
@@ -88,24 +92,14 @@ class Batcher:
 
     def withdraw(self, client: Hashable, jobs: Sequence[Job]) -> None:
         """Drops a client's jobs; whoever waits for them waits no more."""
-        canceled = {id(job) for job in jobs if job.result.cancel()}
         for job in jobs:
-            with contextlib.suppress(InvalidStateError):
-                job.result.set_exception(CancelledError())  # it is being translated
-        if not canceled:
-            return
+            if not job.result.cancel():
+                with contextlib.suppress(InvalidStateError):
+                    job.result.set_exception(CancelledError())  # it is being translated
         with self._changed:
-            kept: list[Job] = []
-
-            def is_wanted(job: Job) -> bool:
-                if id(job) in canceled:
-                    self._count -= 1
-                else:
-                    kept.append(job)
-                return id(job) not in canceled
-
-            self._turns.keep(client, is_wanted)
-            self._costs[client] = sum(job.cost for job in kept)
+            for job in self._turns.drop(client, _is_canceled):
+                self._count -= 1
+                self._costs[client] -= job.cost
 
     def wait_for(self, client: Hashable, cost: float) -> float:
         """About the seconds until more jobs of a client, of so much cost, are done."""
@@ -183,17 +177,15 @@ class Batcher:
 
         Clients that have had more than others only fill rows that the program computes anyway.
         """
-        _, kind, job = self._turns.take()
-        self._count_out(job)
-        batch = [job]
-        sizes = job.sizes
+        batch = [self._turns.take()]
+        sizes = batch[0].sizes
         while len(batch) < sizes[-1]:
-            is_free = len(batch) not in sizes
-            other = self._turns.take_like(kind, math.inf if is_free else _AHEAD)
-            if other is None:
-                break
-            self._count_out(other[1])
-            batch.append(other[1])
+            ahead = _AHEAD if len(batch) in sizes else math.inf
+            self._count_out(batch[-1])
+            if (job := self._turns.take_like(batch[0].kind, ahead)) is None:
+                return batch
+            batch.append(job)
+        self._count_out(batch[-1])
         return batch
 
     def _count_out(self, job: Job) -> None:

@@ -40,7 +40,7 @@ class Errand:
         except CancelledError:
             raise Gone from None
         finally:
-            self._batcher.withdraw(self.client, [job for job in jobs if not job.result.done()])
+            self._withdraw()
             self._baton.take(self.client)
 
     def lend(self) -> None:
@@ -51,7 +51,11 @@ class Errand:
     def cancel(self) -> None:
         """Drops what has not begun: nobody waits for it any more."""
         self._is_canceled = True
-        self._batcher.withdraw(self.client, [job for job in self.jobs if not job.result.done()])
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        if left := [job for job in self.jobs if not job.result.done()]:
+            self._batcher.withdraw(self.client, left)
 
     def _check(self) -> None:
         if self._is_canceled:

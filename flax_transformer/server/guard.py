@@ -1,7 +1,7 @@
 """Keeps out pages of other sites, and connections on which nothing comes."""
 
 import asyncio
-import ipaddress
+import re
 import socket
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +13,7 @@ from .fields import Refused
 
 MOST_CONNECTIONS = 1024
 _SECONDS_TO_ASK = 10  # the head of a request must have arrived by then
+_ADDRESS = re.compile(r'[\d.]+|[\da-f.]*:[\da-f:.]*')
 _SAFE = ('GET', 'HEAD', 'OPTIONS')
 
 
@@ -23,7 +24,7 @@ def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
     """
     name = urlsplit(f'//{headers.get("host", "")}').hostname or ''
     known = ['localhost', socket.gethostname().lower(), *map(str.lower, names)]
-    if name in known or '*' in known or name.endswith('.localhost') or _is_address(name):
+    if name in known or '*' in known or name.endswith('.localhost') or _ADDRESS.fullmatch(name):
         return
     raise Refused(403, f'Host {name[:80]!r} is not served here; if it is this server, start it with --host-name {name}')
 
@@ -38,14 +39,6 @@ def check_site(method: str, headers: Mapping[str, str], allowed: Iterable[str]) 
     is_own = site in ('same-origin', 'none') if site else not origin or urlsplit(origin).netloc == headers.get('host')
     if not is_own:
         raise Refused(403, f'Pages of {origin[:80] or "other sites"} may not ask here; --cors-origins allows a site')
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 class Protocol(H11Protocol):

@@ -10,9 +10,6 @@ from flax_transformer.common.errors import UserError
 
 from .fields import Refused
 
-_DAY = 86_400  # seconds
-_MINUTE = 60
-
 
 class Keys:
     """The keys that are known, by name."""
@@ -36,35 +33,42 @@ class Keys:
         return matches[0] if matches else ''
 
 
+class _Counts(collections.Counter[str]):
+    """Counts by client, which begin again with each period (UTC)."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._period = 0
+
+    def begin(self) -> int:
+        """The seconds that are left of this period."""
+        period, gone = divmod(int(time.time()), self._seconds)
+        if self._period != period:
+            self._period = period
+            self.clear()
+        return self._seconds - gone
+
+
 class Usage:
-    """What each client has used today (UTC), and its requests of this minute; kept in memory."""
+    """What each client has used today, and its requests of this minute; kept in memory."""
 
     def __init__(self, quota: int, rate: int) -> None:
         """At most `quota` characters a day and `rate` requests a minute; 0: any number."""
         self.quota = quota
         self._rate = rate
-        self._characters: collections.Counter[str] = collections.Counter()
-        self._requests: collections.Counter[str] = collections.Counter()
-        self._day = 0
-        self._minute = 0
+        self._characters = _Counts(86_400)
+        self._requests = _Counts(60)
 
     def characters(self, client: str) -> int:
-        day = int(time.time() // _DAY)
-        if self._day != day:
-            self._day = day
-            self._characters.clear()
+        self._characters.begin()
         return self._characters[client]
 
     def count_request(self, client: str) -> None:
         """Raises Refused for one too many."""
-        now = time.time()
-        minute = int(now // _MINUTE)
-        if self._minute != minute:
-            self._minute = minute
-            self._requests.clear()
+        left = self._requests.begin()
         self._requests[client] += 1
         if 0 < self._rate < self._requests[client]:
-            left = _MINUTE - int(now % _MINUTE)
             raise Refused(429, f'{self._rate} requests a minute are allowed here; wait {left} s', retry_after=left)
 
     def check(self, client: str, count: int, status: int) -> None:
@@ -74,4 +78,4 @@ class Usage:
             raise Refused(status, f'{count} characters: {max(left, 0)} are left of the {self.quota} for this day (UTC)')
 
     def count_characters(self, client: str, count: int) -> None:
-        self._characters[client] = self.characters(client) + count
+        self._characters[client] += count

@@ -131,9 +131,11 @@ class Service:
         self.usage.check(request.state.client, sum(map(len, texts)), status)
         # The least that they may take: most such requests are refused before anybody looks at them.
         shortest = min(model.translator.runner.slots(1) for model in self.served.models)
-        lines = [_num_lines(text) if split is split_lines else 0 for text in texts]
-        least = [max(len(text) / _MOST_CHARACTERS, shortest * count) for text, count in zip(texts, lines, strict=True)]
-        self._admit(request.state.client, sum(least) * min(self._seconds.values(), default=0.0))
+        least = 0.0
+        for text in texts:
+            lines = sum(map(bool, map(str.strip, text.split('\n')))) if split is split_lines else 0
+            least += max(len(text) / _MOST_CHARACTERS, lines * shortest)
+        self._admit(request.state.client, least * min(self._seconds.values(), default=0.0))
 
         def work(errand: Errand) -> list[Reply]:
             directions = []
@@ -275,10 +277,6 @@ def _network(address: str) -> str:
     if ':' not in address:
         return address
     return str(ipaddress.ip_network((address.partition('%')[0], 64), strict=False))
-
-
-def _num_lines(text: str) -> int:
-    return sum(not line.isspace() for line in text.splitlines())
 
 
 def _together(translator: Translator, parts: Sequence[Asked]) -> list[Translation]:

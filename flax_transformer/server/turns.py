@@ -19,10 +19,10 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, dict[Hashable, collections.deque[tuple[int, Any]]]] = {}
+        self._waiting: dict[Hashable, collections.OrderedDict[int, tuple[Hashable, Any]]] = {}
         self._had: dict[Hashable, float] = {}  # seconds
-        self._expected: dict[Hashable, float] = {}  # until when clients may come back
         self._level = 0.0  # what the client had whose turn it was last
+        self._expected: dict[Hashable, float] = {}  # until when clients may come back
         self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
@@ -31,28 +31,38 @@ class Turns:
     def put(self, client: Hashable, item: Any, kind: Hashable = None) -> None:
         if client not in self._waiting:
             if len(self._had) > _KNOWN + 2 * len(self._waiting):
-                self._had = {name: had for name, had in self._had.items() if had > self._level}
+                self._had = {name: had for name, had in self._had.items() if had > self._level or name in self._waiting}
             self._had[client] = max(self._had.get(client, 0.0), self._level)
-            self._waiting[client] = {}
-        self._waiting[client].setdefault(kind, collections.deque()).append((next(self._numbers), item))
+            self._waiting[client] = collections.OrderedDict()
+        self._waiting[client][next(self._numbers)] = kind, item
 
-    def take(self) -> tuple[Hashable, Hashable, Any]:
-        """The client whose turn it is, and the kind and the item that it has waited for longest."""
-        client = min(self._waiting, key=self._seconds)
+    def take(self) -> Any:
+        """What the client whose turn it is has waited for longest."""
+        client = self._in_turn()[0]
         self._level = self._had[client]
-        kinds = self._waiting[client]
-        kind = min(kinds, key=lambda kind: kinds[kind][0][0])
-        return client, kind, self._pop(client, kind)
+        return self._pop(client, next(iter(self._waiting[client])))
 
-    def take_like(self, kind: Hashable, ahead: float) -> tuple[Hashable, Any] | None:
+    def take_like(self, kind: Hashable, ahead: float) -> Any | None:
         """Another item of a kind, if one waits whose client has had at most `ahead` seconds more than others."""
-        clients = [client for client, kinds in self._waiting.items() if kind in kinds]
-        if not clients:
-            return None
-        client = min(clients, key=self._seconds)
-        if self._had[client] > min(map(self._seconds, self._waiting)) + ahead:
-            return None
-        return client, self._pop(client, kind)
+        clients = self._in_turn()
+        for client in clients:
+            if self._had[client] > self._had[clients[0]] + ahead:
+                break
+            for number, (other, _) in self._waiting[client].items():
+                if other == kind:
+                    return self._pop(client, number)
+        return None
+
+    def drop(self, client: Hashable, is_dropped: Callable[[Any], bool]) -> list[Any]:
+        """Takes out, and returns, some of a client's items."""
+        numbered = list(self._waiting.get(client, {}).items())
+        return [self._pop(client, number) for number, (_, item) in numbered if is_dropped(item)]
+
+    def clear(self) -> list[Any]:
+        """All items, which wait no more."""
+        items = [item for queue in self._waiting.values() for _, item in queue.values()]
+        self._waiting.clear()
+        return items
 
     def charge(self, client: Hashable, seconds: float) -> None:
         self._had[client] = self._had.get(client, self._level) + seconds
@@ -65,36 +75,18 @@ class Turns:
         """Seconds for which clients may come back that have had less, by more than `ahead`, than all who wait."""
         now = time.monotonic()
         self._expected = {client: until for client, until in self._expected.items() if until > now}
-        least = min(map(self._seconds, self._waiting)) - ahead
+        least = self._had[self._in_turn()[0]] - ahead
         expected = [until for client, until in self._expected.items() if self._had.get(client, least) < least]
         return max(expected, default=now) - now
 
-    def keep(self, client: Hashable, is_wanted: Callable[[Any], bool]) -> None:
-        """Drops a client's items that are not wanted."""
-        for kind, items in list(self._waiting.get(client, {}).items()):
-            wanted = [numbered for numbered in items if is_wanted(numbered[1])]
-            self._waiting[client][kind] = collections.deque(wanted)
-            self._tidy(client, kind)
+    def _in_turn(self) -> list[Hashable]:
+        return sorted(self._waiting, key=self._had.__getitem__)
 
-    def clear(self) -> list[Any]:
-        """All items, which wait no more."""
-        items = [item for kinds in self._waiting.values() for queue in kinds.values() for _, item in queue]
-        self._waiting.clear()
-        return items
-
-    def _seconds(self, client: Hashable) -> float:
-        return self._had[client]
-
-    def _pop(self, client: Hashable, kind: Hashable) -> Any:
-        _, item = self._waiting[client][kind].popleft()
-        self._tidy(client, kind)
-        return item
-
-    def _tidy(self, client: Hashable, kind: Hashable) -> None:
-        if not self._waiting[client][kind]:
-            del self._waiting[client][kind]
+    def _pop(self, client: Hashable, number: int) -> Any:
+        _, item = self._waiting[client].pop(number)
         if not self._waiting[client]:
             del self._waiting[client]
+        return item
 
 
 class Baton:
@@ -121,7 +113,7 @@ class Baton:
         with self._lock:
             self._turns.charge(client, time.thread_time() - self._began)
             if self._turns:
-                self._turns.take()[2].set()
+                self._turns.take().set()
             else:
                 self._is_held = False
 

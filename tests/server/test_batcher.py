@@ -102,14 +102,14 @@ def test_the_time_until_an_answer_counts_what_waits_but_no_more_of_others_than_o
 def test_who_comes_back_has_saved_no_time_up() -> None:
     turns = Turns()
     turns.charge('busy', 100.0)  # it worked while the other one slept
-    turns.put('busy', 0)
+    turns.put('busy', 'busy')
     turns.take()
     order = []
-    for number in range(8):
-        turns.put('busy', number)
-        turns.put('slept', number)
     for _ in range(8):
-        client, _, _ = turns.take()
+        turns.put('busy', 'busy')
+        turns.put('slept', 'slept')
+    for _ in range(8):
+        client = turns.take()
         turns.charge(client, 1.0)
         order.append(client)
     assert order.count('busy') == order.count('slept') == 4
