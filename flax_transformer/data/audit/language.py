@@ -22,7 +22,14 @@ FEWEST_LETTERS = 20  # the library is unreliable on shorter lines
 FEWEST_UNSPACED = 9  # the same in scripts without spaces
 CERTAIN = 0.7  # the library's confidence
 ASKED = 200  # most lines given to the library for a side
-ALIKE = ({'no', 'nb', 'nn', 'da'}, {'hr', 'sr', 'bs', 'sh'}, {'id', 'ms'}, {'cs', 'sk'}, {'gl', 'pt'})
+ALIKE = (
+    {'no', 'nb', 'nn', 'da'},
+    {'hr', 'sr', 'bs', 'sh'},
+    {'id', 'ms'},
+    {'cs', 'sk'},
+    {'gl', 'pt'},
+    {'zh', 'wuu', 'yue'},
+)
 
 
 class SideModel(NamedTuple):
