@@ -44,6 +44,7 @@ RUN = TESTS / 'golden' / 'number_words'
 SMALL = {'max_source_tokens': 32, 'batch_tokens': 128, 'buckets': (32,), 'beam_width': 2}
 FRENCH = 'Le chien dort dans le jardin, @anna https://example.org/the/english/words'
 LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', 'two', 'twelve']
+NONE = 'xxxxxxxx yyyyyyyy zzzzzzzz'
 TWO = (('de', 'en'), ('en', 'de'))
 PAIR = {'source': 'en', 'target': 'de'}
 TERMS = {'name': 'a', 'source_lang': 'EN', 'target_lang': 'DE'}
@@ -165,7 +166,13 @@ def test_a_text_in_the_target_language_comes_back_as_it_is(client: Client, langu
 
 
 def test_a_short_text_is_rather_translated(client: Client) -> None:
-    for text, target, source in (('No', 'en', 'de'), ('OK', 'de', 'en'), ('12', 'en', 'de'), ('Hallo', 'en', 'de')):
+    for text, target, source in (
+        ('No', 'en', 'de'),
+        ('OK', 'de', 'en'),
+        ('12', 'en', 'de'),
+        ('Hallo', 'en', 'de'),
+        (NONE, 'de', 'en'),
+    ):
         reply = client('/translate', {'q': text, 'source': 'auto', 'target': target}).body
         assert reply['detectedLanguage']['language'] == source
     among = client('/translate', {'q': [FRENCH, 'six'], 'source': 'auto', 'target': 'de'}).body

@@ -129,7 +129,7 @@ def certain_language(line: str) -> tuple[str, float] | None:
     if not is_long and count_unspaced(line) < FEWEST_UNSPACED:
         return None
     language, confidence = identify(line)
-    return (language, confidence) if confidence > CERTAIN else None
+    return (language, confidence) if confidence > CERTAIN and language != 'zxx' else None  # zxx: in none
 
 
 def is_foreign(line: str, expected: str) -> bool:
