@@ -20,7 +20,6 @@ _NAMES = ['Tom', 'London', 'Chicago', 'Boston']
 _SMALL = re.compile(r'\d{1,4}')  # stands for itself: what depends on a number agrees
 # A word; its group is without the signs around it, unless it has no others.
 _LATIN = 'A-Za-z0-9À-ɏ'
-_GLUED = re.compile(f'[{_LATIN}]{{2}}')
 _WORD = re.compile(r'(?:[^\w\s]*(?=\w))?(\w(?:\S*\w)?|\S+)\S*')
 _ENDING = 4  # letters of a word are fewer
 _MOST_GLUED = 99  # letters
@@ -287,7 +286,7 @@ class _Element:
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     follows_stop: bool = False  # whether a sign of the end of a sentence is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
-    is_literal: bool = False
+    touches: tuple[bool, bool] = (False, False)  # whether a letter is right before it and after it
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
 
@@ -347,7 +346,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:]) or is_last),
             follows_stop=is_last or text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':')),
             part=part,
-            is_literal=span.kind == 'literal',
+            touches=(before[-1:].isalnum(), after[:1].isalnum()),
         )
         stack[-1][0].children.append(element)
         if is_pair:
@@ -443,10 +442,9 @@ def _written(
                 is_sign = not re.search(r'\w', words[-1][0])
                 begin = stop = words[-2].end() if is_sign else words[-1].end(1)
                 blank = words[-1].start() - stop if is_sign else 0
-            # Nor may a literal that stood next to a sign be glued to a word.
-            around = ('x', 'x') if child.is_literal else (child.before[:1], (child.before + child.after)[-1:])
-            leads = leads or _GLUED.fullmatch(text[start:begin][-1:] + around[0])
-            trails = trails or _GLUED.fullmatch(around[1] + text[begin:end][:1])
+            # What stood next to a sign or a tag is not glued to a word.
+            leads = leads or (text[start:begin][-1:].isalnum() and not child.touches[0])
+            trails = trails or (text[begin:end][:1].isalnum() and not child.touches[1])
             before = ' ' * bool(leads and text[:begin][-1:].strip())
             after = ' ' * bool(trails and text[begin:][:1].strip(' ,.;:!?)]…'))
         begin = min(max(begin, start), end)
@@ -475,7 +473,7 @@ def _without_added_stop(text: str, source: str) -> str:
     """The text as its source ends, if that is no sentence: a heading, a cell, a name."""
     if source.isalpha() and text.split()[:1] == [source]:
         return source  # 'Tom is.' for Tom
-    added = re.search(r'(?<=[^\W_])[.!。](?=\W*$)(?<!\.\w\.)', text)
+    added = re.search(r'(?<=[^\s.!?…,;:])[.!。](?=\W*$)(?<!\.\w\.)', text)
     if not added or re.search(r'[.!?…。！？;]\W*$', source):
         return text
     return text[: added.start()] + ':' * source.rstrip().endswith(':') + text[added.end() :]
