@@ -147,7 +147,7 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
         except Gone:
             response = Response(status_code=_CLIENT_LEFT)
         except asyncio.CancelledError:
-            response = _error(request, 503, 'The server stops, and has not come to this; ask another, or later')
+            response = _error(request, 503, 'The server is stopping; ask another, or later')
         except Exception as error:
             response = await _failed(request, error)
         given = request.headers.get('x-request-id', '')

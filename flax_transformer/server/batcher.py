@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import math
+import queue
 import sys
 import threading
 import time
@@ -33,12 +34,17 @@ class Job:
     sizes: Sequence[int] = (1,)  # numbers of lines for which its call is compiled, ascending
     slots: int = 1  # what each line takes of a batch
     cost: float = 0.0  # seconds, about
+    runner: Any = None  # counts compilations; None: the warm-up has compiled all
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
 
 
 class ThreadFailed(Exception):
     """The thread that translates has failed: the server translates nothing more."""
+
+
+def _program(batch: Sequence[Job]) -> Hashable:
+    return batch[0].kind, next(size for size in batch[0].sizes if size >= len(batch))
 
 
 def _is_canceled(job: Job) -> bool:
@@ -58,11 +64,15 @@ class Batcher:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
+        self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
+        self._compiled: set[Hashable] = set()  # programs beyond those of the warm-up
+        self._cold: queue.SimpleQueue[list[Job]] = queue.SimpleQueue()  # an empty batch is the end
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
 
     def start(self) -> None:
         self._thread.start()
+        self._beside.start()
 
     def stop(self) -> None:
         """Ends the thread after its batch; what waits is canceled."""
@@ -70,14 +80,16 @@ class Batcher:
             self._is_stopping = True
             jobs = self._clear()
             self._changed.notify()
+        self._cold.put([])
         for job in jobs:
             job.result.cancel()
 
-    def is_running(self, timeout: float = 0.0) -> bool:
-        """Whether the thread still runs after so many seconds."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return self._thread.is_alive()
+    def is_running(self, timeout: float) -> bool:
+        """Whether a thread still runs after so many seconds."""
+        threads = [thread for thread in (self._thread, self._beside) if thread.ident is not None]
+        for thread in threads:
+            thread.join(timeout)
+        return any(thread.is_alive() for thread in threads)
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queues jobs. Raises ThreadFailed."""
@@ -119,16 +131,39 @@ class Batcher:
             self._warm_up()
             self.is_warm = True
             while batch := self._next():
-                started = time.monotonic()
-                for job in batch:
-                    job.started = started
-                self._translate(batch)
-                duration = time.monotonic() - started
-                self._settle(batch, duration)
-                self._observe(batch, duration)
-                self._wait_until(len(batch), timeout=_PAUSE * duration)
+                if batch[0].runner and _program(batch) not in self._compiled:
+                    self._cold.put(batch)
+                    continue
+                self._wait_until(len(batch), timeout=_PAUSE * self._run(batch))
         except BaseException as error:
             self._fail(error, batch)
+
+    def _work_beside(self) -> None:
+        """Runs batches that may have to be compiled."""
+        while batch := self._cold.get():
+            if batch := [job for job in batch if not job.result.done()]:
+                try:
+                    self._run(batch)
+                except BaseException as error:
+                    self._fail(error, batch)
+
+    def _run(self, batch: list[Job]) -> float:
+        """Translates a batch, and charges its clients; returns the seconds."""
+        started = time.monotonic()
+        for job in batch:
+            job.started = started
+        runner = batch[0].runner
+        before = runner and runner.num_compilations
+        self._translate(batch)
+        is_compiled = runner and runner.num_compilations == before
+        (self._compiled.add if is_compiled else self._compiled.discard)(_program(batch))
+        duration = time.monotonic() - started
+        with self._changed:
+            for job in batch:
+                self._turns.charge(job.client, duration / len(batch) - job.cost)
+                self._turns.expect(job.client, started + duration + _BACK)
+        self._observe(batch, duration)
+        return duration
 
     def _fail(self, error: BaseException, batch: list[Job]) -> None:
         reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
@@ -142,14 +177,6 @@ class Batcher:
         for job in jobs:
             with contextlib.suppress(InvalidStateError):
                 job.result.set_exception(ThreadFailed(reason))
-
-    def _settle(self, batch: list[Job], duration: float) -> None:
-        """Charges clients for what their jobs took, in place of what they were thought to take."""
-        with self._changed:
-            until = time.monotonic() + _BACK
-            for job in batch:
-                self._turns.charge(job.client, duration / len(batch) - job.cost)
-                self._turns.expect(job.client, until)
 
     def _wait_until(self, count: int, timeout: float | None = None) -> None:
         with self._changed:

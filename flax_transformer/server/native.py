@@ -47,7 +47,9 @@ async def attention(service: Service, request: Request) -> Any:
         def see(lines: list[str]) -> list[Any]:
             return [attended(direction.best, line, text) for line in lines]
 
-        return errand.results([Job(errand.client, line, see, kind=object())])[0]
+        runner = direction.best.runner
+        shape = direction.best, *(runner.slots(len(tokens)) for tokens in ids.values())
+        return errand.results([Job(errand.client, line, see, shape, runner=runner)])[0]
 
     source, target, weights = await service.run(request, work, len(line))
     return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}

@@ -191,7 +191,13 @@ class Service:
             errand.cancel()
         result = done.result()
         if errand.jobs:
-            self._count(request, errand.jobs, admitted, num_characters)
+            self.usage.count_characters(client, num_characters)
+            self.metrics.characters.inc(num_characters)
+            began = min(job.started for job in errand.jobs)
+            queue = began - admitted
+            work = time.monotonic() - began
+            self.metrics.queue.observe(queue)
+            request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
         return result
 
     def _finished(self, client: Hashable, done: asyncio.Future[Any]) -> None:
@@ -200,15 +206,6 @@ class Service:
             del self._waiting[client]
         if not done.cancelled():
             done.exception()  # it was seen
-
-    def _count(self, request: Request, jobs: Sequence[Job], admitted: float, num_characters: int) -> None:
-        self.usage.count_characters(request.state.client, num_characters)
-        self.metrics.characters.inc(num_characters)
-        began = min(job.started for job in jobs)
-        queue = began - admitted
-        work = time.monotonic() - began
-        self.metrics.queue.observe(queue)
-        request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
 
     def _cost(
         self, errand: Errand, directions: Sequence[tuple[Direction, float]], lines_of: Sequence[Sequence[Marked]]
@@ -245,15 +242,18 @@ class Service:
     def _translate_parts(self, errand: Errand, translator: Translator, asked: Asked) -> list[Translation]:
         """The translations of parts, in batches with those of other requests."""
         runner = translator.runner
+
+        def together(parts: Sequence[Asked]) -> list[Translation]:
+            return translator.translate_parts(Asked.joined(parts))
+
         jobs = []
         for part in asked.parts():
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.shape if part.demands else None
+            kind = translator, slots, part.alignment, shape
             cost = slots * self._seconds[translator.programs]
-            kind = (translator, slots, part.alignment, shape)
-            jobs.append(
-                Job(errand.client, part, partial(_together, translator), kind, runner.sizes(slots), slots, cost)
-            )
+            cold = runner if shape or any(part.alignment) else None
+            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, cold))
         return errand.results(jobs)
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
@@ -277,10 +277,6 @@ def _network(address: str) -> str:
     if ':' not in address:
         return address
     return str(ipaddress.ip_network((address.partition('%')[0], 64), strict=False))
-
-
-def _together(translator: Translator, parts: Sequence[Asked]) -> list[Translation]:
-    return translator.translate_parts(Asked.joined(parts))
 
 
 def _seconds_per_slot(translator: Translator) -> float:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
-_KNOWN = 1000  # clients that are remembered at least
+_KNOWN = 10_000  # clients; of more, those that have had least are forgotten
 _LONG = 0.005  # seconds
 
 
@@ -30,7 +30,7 @@ class Turns:
 
     def put(self, client: Hashable, item: Any, kind: Hashable = None) -> None:
         if client not in self._waiting:
-            if len(self._had) > _KNOWN + 2 * len(self._waiting):
+            if len(self._had) > _KNOWN:
                 self._had = {name: had for name, had in self._had.items() if had > self._level or name in self._waiting}
             self._had[client] = max(self._had.get(client, 0.0), self._level)
             self._waiting[client] = collections.OrderedDict()

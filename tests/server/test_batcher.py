@@ -1,7 +1,9 @@
 """The thread that translates the lines of many callers: who is next, and what happens when it fails."""
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,3 +115,32 @@ def test_who_comes_back_has_saved_no_time_up() -> None:
         turns.charge(client, 1.0)
         order.append(client)
     assert order.count('busy') == order.count('slept') == 4
+
+
+def test_what_must_be_compiled_first_does_not_hold_up_others() -> None:
+    runner, seen = SimpleNamespace(num_compilations=0), []
+    began, gate = threading.Event(), threading.Event()
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        seen.append(threading.current_thread().name)
+        began.set()
+        runner.num_compilations += not gate.is_set()
+        assert gate.wait(10)
+        return lines
+
+    made = batcher()
+    made.start()
+    for _ in range(100):  # known once it has compiled nothing
+        job = Job('a', 1, call, 0, runner=runner)
+        other = Job('b', 2, list, 1)
+        made.submit([job])
+        assert began.wait(10)
+        made.submit([other])
+        assert other.result.result(10) == 2
+        gate.set()
+        assert job.result.result(10) == 1
+        if seen[-1] == 'translators':
+            break
+    assert seen[:2] == ['compilations'] * 2
+    assert seen[-1] == 'translators'
+    made.stop()
