@@ -34,7 +34,7 @@ LEAST_STEPS = 1500  # a wider one should have so many
 # Fine-tuning.
 REPLAYED = 4000  # pairs of each corpus that the run has learned from, at most
 TUNED_TOKENS = 1024  # a step
-TUNED_RATE = 3e-4
+TUNED_RATE = 2e-4
 CHARACTERS = 3.5  # of a token, about: of the interfaces and sentences that were tried
 TUNED_PASSES = (300, 12), (4_000, 4)  # by pairs
 MORE = (4_000, 1), (16_000, 3)  # factor on the measured passes, by pairs: a small text is soon memorized
