@@ -1,20 +1,12 @@
-"""Words and their vectors: similar words, neighbors, analogies; files in and out.
-
-Shapes: V words, D width of a vector, Q queries, P words that count for and M words that count against, E excluded
-ids.
-"""
+"""Words and their vectors: similar words, neighbors, analogies; files in and out. V words, D width of a vector."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
-from itertools import zip_longest
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.data.vector_files import Format, Invalid, read_vectors, write_vectors
 
@@ -27,56 +19,6 @@ def normalized(matrix: np.ndarray) -> np.ndarray:
     matrix = np.asarray(matrix, np.float64)  # a square may be beyond float32
     lengths = np.sqrt((matrix**2).sum(axis=-1, keepdims=True))
     return (matrix / np.where(lengths == 0, 1, lengths)).astype(np.float32)
-
-
-@partial(jax.jit, static_argnames='count')
-def nearest_by_sum(
-    units: jax.Array, queries: jax.Array, excluded: jax.Array, among: int, *, count: int
-) -> tuple[jax.Array, jax.Array]:
-    """The `count` words of highest cosine with each query, 3CosAdd if it is a sum: cosines and ids [Q, count].
-
-    Args:
-      units: [V, D], rows of length 1.
-      queries: [Q, D], of any length.
-      excluded: [Q, E] ids that are no answer; V for none.
-      among: only the first so many words are answers.
-    """
-    lengths = jnp.linalg.norm(queries, axis=1, keepdims=True)
-    queries = queries / jnp.where(lengths == 0, 1, lengths)
-    return _best(_cosines(queries, units), excluded, among, count)
-
-
-@partial(jax.jit, static_argnames='count')
-def nearest_by_product(
-    units: jax.Array, plus: jax.Array, minus: jax.Array, excluded: jax.Array, among: int, *, count: int
-) -> tuple[jax.Array, jax.Array]:
-    """The words of the highest product of cosines with `plus`, divided by that with `minus`: 3CosMul.
-
-    Cosines are moved to 0 ... 1 (Levy and Goldberg 2014, section 5 and footnote 7).
-
-    Args:
-      plus: [Q, P, D], rows of length 1.
-      minus: [Q, M, D], likewise.
-      others: as `nearest_by_sum`.
-    """
-    above = (1 + _cosines(plus, units)) / 2
-    below = (1 + _cosines(minus, units)) / 2
-    return _best(above.prod(axis=1) / (below.prod(axis=1) + EPSILON), excluded, among, count)
-
-
-def _cosines(vectors: jax.Array, units: jax.Array) -> jax.Array:
-    return jnp.einsum('...D,VD->...V', vectors, units, precision='highest')
-
-
-def _best(scores: jax.Array, excluded: jax.Array, among: int, count: int) -> tuple[jax.Array, jax.Array]:
-    """The highest scores and their ids, [Q, count], of scores [Q, V]."""
-    scores = jnp.where(jnp.arange(scores.shape[1])[None] < among, scores, -jnp.inf)
-    rows = jnp.arange(len(scores))[:, None]
-    scores = scores.at[rows, excluded].set(-jnp.inf, mode='drop')
-    if count == 1:  # much faster than top_k
-        ids = scores.argmax(axis=1)[:, None]
-        return jnp.take_along_axis(scores, ids, axis=1), ids
-    return jax.lax.top_k(scores, count)
 
 
 _CHUNK = 256  # queries computed at once: 30 MB of scores for 30,000 words
@@ -99,8 +41,6 @@ class WordVectors:
     vectors.neighbors('king')
     vectors.analogy('man', 'woman', 'king')
     ```
-
-    Every word is compared with the whole vocabulary by a compiled function, on JAX's default device.
     """
 
     def __init__(self, words: Iterable[str], matrix: np.ndarray, *, lower_case: bool = False) -> None:
@@ -164,11 +104,6 @@ class WordVectors:
         return normalized(self.matrix)
 
     @cached_property
-    def _units(self) -> jax.Array:
-        use_compilation_cache()
-        return jax.device_put(self.units)
-
-    @cached_property
     def by_spelling(self) -> dict[str, list[int]]:
         """The ids of the words that are the same in upper case, in order."""
         ids: dict[str, list[int]] = {}
@@ -213,7 +148,8 @@ class WordVectors:
         """
         if isinstance(word, str):
             return self.combined([word], count=count, among=among)
-        return self._named(*self._nearest(np.asarray(word, np.float32)[None], np.zeros((1, 0), int), count, among))
+        count, units = self._limits(count, among)
+        return self._best(units @ normalized(word), (), count)
 
     neighbours = neighbors
 
@@ -241,47 +177,44 @@ class WordVectors:
         """The words nearest to the words `plus` and farthest from the words `minus`, by the method of `analogy`."""
         plus_ids = self.ids_of(plus)
         minus_ids = self.ids_of(minus)
-        excluded = np.concatenate([plus_ids, minus_ids])[None]
+        count, units = self._limits(count, among)
         if method == 'add':
             query = self.units[plus_ids].sum(axis=0) - self.units[minus_ids].sum(axis=0)
-            return self._named(*self._nearest(query[None], excluded, count, among))
-
-        count, among = self._limits(count, among, excluded)
-        scores, ids = nearest_by_product(
-            self._units, self.units[plus_ids][None], self.units[minus_ids][None], excluded, among, count=count
-        )
-        return self._named(scores, ids)
+            scores = units @ normalized(query)
+        else:
+            above, below = (((1 + self.units[ids] @ units.T) / 2).prod(axis=0) for ids in (plus_ids, minus_ids))
+            scores = above / (below + EPSILON)
+        return self._best(scores, (*plus_ids, *minus_ids), count)
 
     def answers(self, questions: np.ndarray, *, among: int | None = None) -> np.ndarray:
         """The best word's id [N] for analogies [N, 3] of ids a, b, c, by 3CosAdd.
 
         No answer is spelled as one of the three, ignoring case.
         """
-        same = [[i for word in row for i in self.by_spelling[self.words[word].upper()]] for row in questions.tolist()]
-        excluded = np.array([*zip(*zip_longest(*same, fillvalue=len(self)), strict=True)], np.int32)
-
+        _, units = self._limits(1, among)
         answers = []
         for start in range(0, len(questions), _CHUNK):
-            # One shape, compiled once.
-            chosen = np.resize(np.arange(len(questions))[start : start + _CHUNK], min(len(questions), _CHUNK))
-            a, b, c = self.units[questions[chosen].T]
-            _, ids = self._nearest(b - a + c, excluded[chosen], 1, among)
-            answers.append(np.asarray(ids)[: len(questions) - start, 0])
-        return np.concatenate(answers) if answers else np.zeros(0, np.int32)
+            rows = questions[start : start + _CHUNK]
+            a, b, c = self.units[rows.T]
+            scores = (b - a + c) @ units.T
+            for own, row in zip(scores, rows.tolist(), strict=True):
+                same = [i for word in row for i in self.by_spelling[self.words[word].upper()]]
+                own[[i for i in same if i < len(units)]] = -np.inf
+            answers += scores.argmax(axis=1).tolist()
+        return np.array(answers, np.int32)
 
-    def _nearest(
-        self, queries: np.ndarray, excluded: np.ndarray, count: int, among: int | None
-    ) -> tuple[jax.Array, jax.Array]:
-        count, among = self._limits(count, among, excluded)
-        return nearest_by_sum(self._units, jnp.asarray(queries), jnp.asarray(excluded), among, count=count)
-
-    def _limits(self, count: int, among: int | None, excluded: np.ndarray) -> tuple[int, int]:
+    def _limits(self, count: int, among: int | None) -> tuple[int, np.ndarray]:
+        """How many words are asked for, and the vectors of those to choose from."""
         for name, value in (('count', count), ('among', among)):
             if value is not None and value < 1:
                 raise UserError(f'{name}={value}: expected at least 1')
-        among = min(among or len(self), len(self))
-        return min(count, among), among
+        units = self.units[:among]
+        return min(count, len(units)), units
 
-    def _named(self, scores: jax.Array, ids: jax.Array) -> list[Neighbor]:
-        pairs = zip(np.asarray(ids)[0].tolist(), np.asarray(scores)[0].tolist(), strict=True)
+    def _best(self, scores: np.ndarray, excluded: Iterable[int], count: int) -> list[Neighbor]:
+        """The words of the `count` highest scores, of equal ones the more frequent first."""
+        scores[[i for i in excluded if i < len(scores)]] = -np.inf
+        ids = np.flatnonzero(scores >= np.partition(scores, -count)[-count])
+        ids = ids[np.argsort(-scores[ids], kind='stable')][:count]
+        pairs = zip(ids.tolist(), scores[ids].tolist(), strict=True)
         return [Neighbor(self.words[i], score) for i, score in pairs if score > -np.inf]
