@@ -1,5 +1,6 @@
 """Blocks of words with their neighbors and drawn negatives, for skip-gram and CBOW."""
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -53,25 +54,18 @@ def paths_of(counts: np.ndarray) -> Paths:
 def _huffman_tree(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The parent of each node and its branch there, 0 or 1, [2 V - 1]: the words, rarest first, then inner nodes."""
     size = len(counts)
-    weights = [*counts[::-1].astype(np.int64).tolist(), *[0] * (size - 1)]
     parent = np.zeros(2 * size - 1, np.int64)
     branch = np.zeros(2 * size - 1, np.int8)
-
-    # Leaves and inner nodes are each in ascending order of weight, so the lightest node is the next of one of them.
-    leaf = 0
-    inner = size
+    lightest = [(count, leaf) for leaf, count in enumerate(counts[::-1].tolist())]
+    heapq.heapify(lightest)
     for made in range(size, 2 * size - 1):
+        weight = 0
         for side in (1, 0):
-            if leaf < size and (inner >= made or weights[leaf] <= weights[inner]):
-                lightest = leaf
-                leaf += 1
-            else:
-                lightest = inner
-                inner += 1
-            weights[made] += weights[lightest]
-            parent[lightest] = made
-            branch[lightest] = side
-
+            own, node = heapq.heappop(lightest)
+            weight += own
+            parent[node] = made
+            branch[node] = side
+        heapq.heappush(lightest, (weight, made))
     return parent, branch
 
 

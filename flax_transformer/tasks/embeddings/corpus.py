@@ -1,4 +1,4 @@
-"""Text as a file of word ids: the words are counted and the ids written in one pass, in bounded memory.
+"""Text as a file of word ids: it is read once to count its words and once to write them, in bounded memory.
 
 corpus.ids    int32, the words of each line in order, then END_OF_LINE; words outside of the vocabulary are left out
 corpus.json   the text files and their checksums, and the digest of corpus.ids
@@ -8,21 +8,19 @@ import hashlib
 import itertools
 import json
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import (
     MOST_WORDS,
-    naming,
     naming_damage,
-    own_partial,
     read_limited,
     sha256_of,
     write_whole,
@@ -88,8 +86,6 @@ class Vocabulary:
 IDS_FILE = 'corpus.ids'
 DESCRIPTION_FILE = 'corpus.json'
 END_OF_LINE = -1
-_UNKNOWN = -2
-_PIECE = 1 << 22  # ids held at once
 
 
 @dataclass(frozen=True)
@@ -143,15 +139,18 @@ def lines_of_words(text: Text, config: WordsConfig) -> Iterator[list[str]]:
         yield words_of(line, config)
 
 
-def encode(text: Text, vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
-    """The ids of a text that fits in memory, as corpus.ids has them."""
+def lines_of_ids(text: Text, vocabulary: Vocabulary, config: WordsConfig) -> Iterator[list[int]]:
+    """The ids of each line that has a known word, then END_OF_LINE, as corpus.ids has them."""
     known = vocabulary.ids
-    written: list[int] = []
     for words in lines_of_words(text, config):
         ids = [known[word] for word in words if word in known]
         if ids:
-            written += [*ids, END_OF_LINE]
-    return np.array(written, np.int32)
+            yield [*ids, END_OF_LINE]
+
+
+def encode(text: Text, vocabulary: Vocabulary, config: WordsConfig) -> np.ndarray:
+    """The ids of a text that fits in memory."""
+    return np.fromiter(itertools.chain.from_iterable(lines_of_ids(text, vocabulary, config)), np.int32)
 
 
 def prepare_corpus(
@@ -161,27 +160,20 @@ def prepare_corpus(
 
     `known` is the vocabulary to use; None: the text's own. Raises UserError if there are no two words to learn.
     """
-    raw = own_partial(folder / IDS_FILE)
-    try:
-        words, num_words = _write_numbers(text, config, raw)
-        counts = np.zeros(len(words), np.int64)
-        for piece in _pieces(raw):
-            counts += np.bincount(piece[piece >= 0], minlength=len(words))
-        vocabulary = known or Vocabulary.of(
-            dict(zip(words, counts.tolist(), strict=True)), min_count=config.min_count, size=vocab_size
-        )
-        _check_enough(vocabulary, text.files, counts, config)
-
-        # Indexed by a number of the pass; END_OF_LINE, -1, is the last.
-        ids = np.array([*(vocabulary.ids.get(word, _UNKNOWN) for word in words), END_OF_LINE], np.int32)
-        with written_whole(folder / IDS_FILE) as out:
-            num_lines = sum(_write_known(ids, _pieces(raw), out))
-    finally:
-        raw.unlink(missing_ok=True)
+    counts: Counter[str] = Counter()
+    for words in lines_of_words(text, config):
+        counts.update(words)
+    vocabulary = known or Vocabulary.of(counts, min_count=config.min_count, size=vocab_size)
+    _check_enough(vocabulary, text.files, counts, config)
 
     file = folder / IDS_FILE
+    num_lines = 0
+    with written_whole(file) as out:
+        for ids in lines_of_ids(text, vocabulary, config):
+            out.write(np.array(ids, np.int32).tobytes())
+            num_lines += 1
     num_known = file.stat().st_size // 4 - num_lines
-    corpus = Corpus(file, num_lines, num_words, num_known, sha256_of(file), listed(text.files))
+    corpus = Corpus(file, num_lines, counts.total(), num_known, sha256_of(file), listed(text.files))
     describe(corpus)
     return corpus, vocabulary
 
@@ -209,50 +201,12 @@ def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus 
         return None
 
 
-def _write_numbers(text: Text, config: WordsConfig, out: Path) -> tuple[list[str], int]:
-    """Writes each line's words as numbers, then END_OF_LINE; returns the words by number, and how many were read."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
-    total = 0
-    piece: list[int] = []
-    with naming(out), out.open('wb') as opened:
-        for words in lines_of_words(text, config):
-            piece += [*map(numbers.__getitem__, words), END_OF_LINE]
-            total += len(words)
-            if len(piece) >= _PIECE:
-                opened.write(np.array(piece, np.int32).tobytes())
-                piece = []
-        opened.write(np.array(piece, np.int32).tobytes())
-    return list(numbers), total
-
-
-def _pieces(file: Path) -> Iterator[np.ndarray]:
-    with file.open('rb') as opened:
-        while len(piece := np.fromfile(opened, np.int32, _PIECE)):
-            yield piece
-
-
-def _write_known(ids: np.ndarray, pieces: Iterable[np.ndarray], out: BinaryIO) -> Iterator[int]:
-    """Writes the ids of numbers, without unknown words and empty lines; yields the lines of each piece."""
-    last = END_OF_LINE
-    for piece in pieces:
-        known = ids[piece]
-        known = known[known != _UNKNOWN]
-        is_end = known == END_OF_LINE
-        follows_end = np.concatenate([[last == END_OF_LINE], is_end])[: len(known)]
-        kept = known[~(is_end & follows_end)]
-        if len(kept):
-            last = kept[-1]
-        out.write(kept.tobytes())
-        yield int((kept == END_OF_LINE).sum())
-
-
-def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: np.ndarray, config: WordsConfig) -> None:
+def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: Counter[str], config: WordsConfig) -> None:
     """Raises UserError if the text has fewer than two words to learn."""
     if len(vocabulary) >= 2:
         return
     name = str(files[0]) if len(files) == 1 else f'{files[0]} and {len(files) - 1} more'
-    if not len(counts):
+    if not counts:
         raise UserError(f'{name}: no words; expected text, in which tokenizer.pattern={config.pattern!r} finds words')
     raise UserError(
         f'{name}: {len(counts):,} different words, {len(vocabulary)} of them at least tokenizer.min_count='

@@ -1,4 +1,4 @@
-"""Text as ids: counted and written in one pass, whatever the text."""
+"""Text as ids: counted and written, whatever the text."""
 
 import itertools
 from collections import Counter
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.tasks.embeddings import corpus as corpus_module
 from flax_transformer.tasks.embeddings.config import WordsConfig
 from flax_transformer.tasks.embeddings.corpus import END_OF_LINE, Text, Vocabulary, encode, load_corpus, prepare_corpus
 from flax_transformer.tasks.embeddings.glove import PAIR, count_pairs
@@ -29,12 +28,6 @@ def test_words_are_numbered_by_count_and_others_left_out(tmp_path: Path) -> None
     assert corpus.ids.tolist() == [0, 1, -1, 0, -1, 1, 0, -1]
     assert (corpus.num_lines, corpus.num_words, corpus.num_known) == (3, 9, 5)
     np.testing.assert_array_equal(encode(Text([tmp_path / 'text.txt']), vocabulary, TWICE), corpus.ids)
-
-
-def test_pieces_do_not_change_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = prepared(tmp_path)[0].ids.tolist()
-    monkeypatch.setattr(corpus_module, '_PIECE', 2)
-    assert prepared(tmp_path)[0].ids.tolist() == whole
 
 
 def test_the_table_keeps_the_most_frequent_words(tmp_path: Path) -> None:
