@@ -26,7 +26,6 @@ from .problem import (
 )
 from .required import (
     BEGIN,
-    MUST,
     Progress,
     advance,
     allocate,
@@ -34,13 +33,15 @@ from .required import (
     banks,
     begun,
     first_progress,
+    has_place,
     is_met,
+    steer,
     tails,
     wanted_tokens,
 )
 from .scorers import coverages_of
 
-NEVER = 1 << 20  # phrases
+LACKING = 1000.0  # taken from the score for each phrase that a hypothesis ends without
 
 
 class _Live(NamedTuple):
@@ -54,17 +55,10 @@ class _Live(NamedTuple):
     shares: jax.Array | None  # [B, W, G] of the newest attention, for each phrase's place; None: phrases have none
 
 
-class _Ranked(NamedTuple):
-    """Hypotheses, best first: those that lack fewest phrases, by score."""
-
-    hypotheses: Hypotheses
-    lacking: jax.Array | None  # [B, W] phrases, or NEVER for an empty slot; None: none is required
-
-
 class _Beams(NamedTuple):
     position: jax.Array  # number of tokens of every live hypothesis
     live: _Live
-    finished: _Ranked  # the best W so far; empty slots score NEG_INF
+    finished: Hypotheses  # the best W so far, best first; empty slots score NEG_INF
     is_closed: jax.Array  # [B] the sentence's search is over
     state: DecodeState
 
@@ -126,9 +120,7 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     state_scores = jnp.zeros((batch, width), jnp.float32)
     progress = None
     shares = None
-    lacking = None
     if problem.required is not None:
-        lacking = zeros + NEVER
         progress = first_progress(problem.required, width)
         if problem.required.places is not None:
             shares = jnp.zeros(progress.counts.shape, jnp.float32)
@@ -136,7 +128,7 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     return _Beams(
         position=jnp.int32(0),
         live=_Live(tokens, token_log_probs, log_probs, state_scores, progress, shares),
-        finished=_Ranked(Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs), lacking),
+        finished=Hypotheses(tokens, none, none, zeros, zeros > 0, token_log_probs),
         is_closed=jnp.zeros(batch, bool),
         state=state._replace(cache=repeat(state.cache, width), ancestry=ancestry),
     )
@@ -160,8 +152,8 @@ def _decode(step: Step, beams: _Beams, problem: SearchProblem) -> tuple[_Live, j
 
 
 def _extend(
-    parts: Sequence[tuple[_Live, _Ranked, jax.Array]], diversity: float, position: jax.Array, problem: SearchProblem
-) -> tuple[_Live, _Ranked, jax.Array]:
+    parts: Sequence[tuple[_Live, Hypotheses, jax.Array]], diversity: float, position: jax.Array, problem: SearchProblem
+) -> tuple[_Live, Hypotheses, jax.Array]:
     """Each group's hypotheses one token later, given the log-probabilities [B, W, V], and the live ones' parents."""
     batch, size, vocab_size = parts[0][2].shape
     extended = []
@@ -177,12 +169,12 @@ def _extend(
 
 def _extend_group(
     live: _Live,
-    finished: _Ranked,
+    finished: Hypotheses,
     log_probs: jax.Array,
     penalty: jax.Array,
     position: jax.Array,
     problem: SearchProblem,
-) -> tuple[_Live, _Ranked, jax.Array]:
+) -> tuple[_Live, Hypotheses, jax.Array]:
     """`_extend` of one group, which ranks tokens lower by penalty [B, V]."""
     batch, width, vocab_size = log_probs.shape
     required = problem.required
@@ -190,7 +182,9 @@ def _extend_group(
         wanted = _wanted(live, position, problem)
         log_probs = _without_early_end(log_probs, _may_end(live, required), problem.eos_id)
         if live.shares is not None:
-            log_probs = _only_wanted(log_probs, wanted, live, position, required)
+            tail = tails(required, live.tokens, position)
+            log_probs, progress = steer(log_probs, required, live.progress, tail, wanted, live.shares)
+            live = live._replace(progress=progress)
 
     ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
@@ -209,7 +203,7 @@ def _extend_group(
     gains = gains.at[:, :, position].set(gain)
 
     ends = chosen == problem.eos_id
-    lacking = None
+    lacking = 0
     if required is not None:
         progress, shares = gather_beams((live.progress, live.shares), parents)
         lacking = (~is_met(required, progress.counts)).sum(axis=-1)
@@ -217,15 +211,10 @@ def _extend_group(
         ends &= (lacking == 0) | (position + 1 < problem.max_lengths[:, None])
     lengths = jnp.full_like(chosen, position + 1)
     is_finished = ends & _is_real(best)
-    scores = jnp.where(is_finished, problem.scorer.score(best, lengths) + state_scores, NEG_INF)
-    if required is not None:
-        lacking = jnp.where(is_finished, lacking, NEVER)
-    candidates = _Ranked(Hypotheses(tokens, scores, best, lengths, is_finished, gains), lacking)
-    candidates = _concatenate([finished, candidates])
-    if required is None:
-        _, kept = jax.lax.top_k(candidates.hypotheses.scores, width)
-    else:
-        kept = jnp.lexsort((-candidates.hypotheses.scores, candidates.lacking), axis=1)[:, :width]
+    scores = problem.scorer.score(best, lengths) + state_scores - LACKING * lacking
+    scores = jnp.where(is_finished, scores, NEG_INF)
+    candidates = _concatenate([finished, Hypotheses(tokens, scores, best, lengths, is_finished, gains)])
+    _, kept = jax.lax.top_k(candidates.scores, width)
 
     to_go_on = jnp.where(ends, NEG_INF, rank)
     if required is None:
@@ -251,7 +240,7 @@ def _may_end(live: _Live, required: Required) -> jax.Array:
     """Whether [B, W] live hypotheses have all phrases that they must not end without: those without a place."""
     is_enough = is_met(required, live.progress.counts)
     if required.places is not None:
-        is_enough |= (required.places[..., 0] < required.places[..., 1])[:, None]
+        is_enough |= has_place(required)[:, None]
     return is_enough.all(axis=-1)
 
 
@@ -264,20 +253,6 @@ def _wanted(live: _Live, position: jax.Array, problem: SearchProblem) -> jax.Arr
     has_all = is_met(required, counts).all(axis=-1) & required.exists[:, None]
     eos = jnp.where(has_all, problem.eos_id, NONE)
     return jnp.concatenate([wanted.reshape(*counts.shape[:2], -1), eos[..., None]], axis=-1)
-
-
-def _only_wanted(
-    log_probs: jax.Array, wanted: jax.Array, live: _Live, position: jax.Array, required: Required
-) -> jax.Array:
-    """log_probs [B, W, V] of nothing but the wanted tokens, for hypotheses in a phrase or at its place."""
-    batch, width, vocab_size = log_probs.shape
-    lacks = ~is_met(required, live.progress.counts) & (required.places[..., 0] < required.places[..., 1])[:, None]
-    parts = begun(required, live.progress, tails(required, live.tokens, position)).max(axis=-1)
-    must = (lacks & ((live.shares >= MUST) | (parts > 0))).any(axis=-1)
-    rows = jnp.arange(batch)[:, None, None], jnp.arange(width)[None, :, None]
-    is_wanted = jnp.zeros((batch, width, vocab_size + 1), bool)
-    is_wanted = is_wanted.at[*rows, jnp.where(wanted < 0, vocab_size, wanted)].set(True)[..., :-1]
-    return jnp.where(must[..., None] & ~is_wanted, NEG_INF, log_probs)
 
 
 def _with_wanted(
@@ -306,7 +281,7 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
 
 
 def _cannot_improve(
-    live: _Live, finished: _Ranked, position: jax.Array, problem: SearchProblem, groups: int
+    live: _Live, finished: Hypotheses, position: jax.Array, problem: SearchProblem, groups: int
 ) -> jax.Array:
     """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
 
@@ -317,57 +292,43 @@ def _cannot_improve(
     size = width // groups
     log_probs = live.log_probs
     lengths = problem.max_lengths
-    required = problem.required
-    if required is not None:
-        log_probs = jnp.where(is_met(required, live.progress.counts).all(axis=-1), log_probs, NEG_INF)
-        lengths = jnp.where(required.exists, jnp.minimum(lengths, position + 2), lengths)
+    if problem.required is not None:
+        log_probs = jnp.where(is_met(problem.required, live.progress.counts).all(axis=-1), log_probs, NEG_INF)
+        lengths = jnp.where(problem.required.exists, jnp.minimum(lengths, position + 2), lengths)
     # Not a group's first: the penalty for diversity may rank a more probable hypothesis after it.
     best = log_probs.reshape(batch, groups, size).max(axis=2)
-    worst = finished.hypotheses.scores[:, size - 1 :: size]
-    is_over = worst >= problem.scorer.bound(best, lengths[:, None])
-    if required is not None:
-        lacks = finished.lacking[:, size - 1 :: size] > 0
-        is_over = jnp.where(lacks, _is_real(worst) & ~_is_real(best), is_over)
-    return jnp.all(is_over, axis=1)
+    worst = finished.scores[:, size - 1 :: size]
+    return jnp.all(worst >= problem.scorer.bound(best, lengths[:, None]), axis=1)
 
 
-def _best(live: _Live, finished: _Ranked, problem: SearchProblem) -> _Ranked:
+def _best(live: _Live, finished: Hypotheses, problem: SearchProblem) -> Hypotheses:
     """The W best of a group."""
-    width = finished.hypotheses.scores.shape[1]
-    lengths = jnp.broadcast_to(problem.max_lengths[:, None], live.log_probs.shape).astype(jnp.int32)
+    width = finished.scores.shape[1]
+    lengths = jnp.broadcast_to(problem.max_lengths[:, None], finished.lengths.shape).astype(jnp.int32)
     scores = problem.scorer.score(live.log_probs, lengths) + live.state_scores
-    is_finished = jnp.zeros(scores.shape, bool)
+    is_finished = jnp.zeros_like(finished.is_finished)
     cut = Hypotheses(live.tokens, scores, live.log_probs, lengths, is_finished, live.token_log_probs)
-    lacking = None
-    if problem.required is not None:
-        lacking = (~is_met(problem.required, live.progress.counts)).sum(axis=-1)
-    return _best_of(_concatenate([finished, _Ranked(cut, lacking)]), width)
+    return jax.tree.map(lambda x: x[:, :width], _sort(_concatenate([finished, cut])))
 
 
-def _merge(best: Sequence[_Ranked], problem: SearchProblem) -> Hypotheses:
+def _merge(best: Sequence[Hypotheses], problem: SearchProblem) -> Hypotheses:
     """The hypotheses of all groups, each once; missing ones are blank."""
-    ranked = _concatenate(best)
-    width = ranked.hypotheses.scores.shape[1]
+    merged = _concatenate(best)
     if len(best) > 1:
-        ranked = _best_of(ranked, width)
-        merged = ranked.hypotheses
+        merged = _sort(merged)
         same = jnp.all(merged.tokens[:, :, None] == merged.tokens[:, None], axis=-1)
         same &= merged.lengths[:, :, None] == merged.lengths[:, None]
         is_repeat = jnp.any(jnp.tril(same, -1), axis=-1)
-        merged = merged._replace(log_probs=jnp.where(is_repeat, NEG_INF, merged.log_probs))
-        ranked = _best_of(ranked._replace(hypotheses=merged), width)
-    merged = ranked.hypotheses
+        merged = _sort(merged._replace(log_probs=jnp.where(is_repeat, NEG_INF, merged.log_probs)))
     # There may be fewer than W hypotheses.
     blank = Hypotheses(problem.pad_id, NEG_INF, NEG_INF, lengths=0, is_finished=False, token_log_probs=0.0)
     return _select(_is_real(merged.log_probs), merged, blank)
 
 
-def _best_of(ranked: _Ranked, width: int) -> _Ranked:
-    """The first `width`: finished ones, cut ones, then those that do not exist; by phrases, then score, stable."""
-    hypotheses = ranked.hypotheses
+def _sort(hypotheses: Hypotheses) -> Hypotheses:
+    """Finished ones, cut ones, then those that do not exist; each by score, stable."""
     kind = jnp.where(_is_real(hypotheses.log_probs), ~hypotheses.is_finished, 2)
-    keys = (-hypotheses.scores, kind) if ranked.lacking is None else (-hypotheses.scores, ranked.lacking, kind)
-    return gather_beams(ranked, jnp.lexsort(keys, axis=1)[:, :width])
+    return gather_beams(hypotheses, jnp.lexsort((-hypotheses.scores, kind), axis=1))
 
 
 def _select(mask: jax.Array, chosen: Any, other: Any) -> Any:

@@ -35,6 +35,7 @@ class Required(NamedTuple):
     phrases: jax.Array  # [B, G, A, P] ids, then NONE; an alternative, or a phrase, without ids does not exist
     times: jax.Array  # [B, G] how often each phrase must occur: a repeated one once more each time; 0: no phrase
     places: jax.Array | None = None  # [B, G, 2] the source positions, from and to, that it translates; equal: any
+    glued: Sequence[int] = ()  # tokens that go on with a word: none follows a phrase that has a place
 
     @property
     def exists(self) -> jax.Array:  # [B]

@@ -5,6 +5,7 @@ those of different phrases may. One with a place counts only if it begins where 
 Shapes: B sentences, G phrases of each, A alternatives of a phrase, P tokens of an alternative, K candidates, S source.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -12,8 +13,10 @@ import jax.numpy as jnp
 
 from .problem import NEG_INF, NONE, Required
 
-BEGIN = 0.25  # share of the attention from which a phrase may begin
-MUST = 0.45  # and from which nothing else may be said
+BEGIN = 0.25  # share of the attention to its place from which a phrase may begin
+MUST = 0.45  # and from which nothing else may be said there
+COST = 0.1  # share of what its tokens cost more than the model's own that they do cost
+SURE = 0.3  # probability from which a word that the model would have said in its place is not said later
 
 
 class Progress(NamedTuple):
@@ -21,25 +24,27 @@ class Progress(NamedTuple):
 
     counts: jax.Array  # [B, K, G] how often each phrase has occurred
     open: jax.Array  # [B, K, G, P] whether it may have begun with each of the last P tokens
+    has_ended: jax.Array  # [B, K, G] whether one ends with the last token
+    replaced: jax.Array  # [B, K, G] what the model would have said in its place, or NONE
 
 
-def make_required(phrases: jax.Array, places: jax.Array | None = None) -> Required:
+def make_required(phrases: jax.Array, places: jax.Array | None = None, glued: Sequence[int] = ()) -> Required:
     """Requires `phrases` [B, G, A, P], each as often as it is repeated.
 
     `places` [B, G, 2] are the first source position that a phrase translates and the one after the last; if they are
-    equal, it may stand anywhere.
+    equal, it may stand anywhere. None of the tokens `glued` follows one that has a place.
     """
     is_phrase = (phrases != NONE).any(axis=(2, 3))
     same = (phrases[:, :, None] == phrases[:, None]).all(axis=(3, 4))  # [B, G, G]
     if places is not None:
         same &= (places[:, :, None] == places[:, None]).all(axis=3)
-    return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0), places)
+    return Required(phrases, jnp.where(is_phrase, jnp.tril(same).sum(axis=2), 0), places, glued)
 
 
 def first_progress(required: Required, width: int) -> Progress:
     batch, count, _, size = required.phrases.shape
     nothing = jnp.zeros((batch, width, count), jnp.int32)
-    return Progress(nothing, jnp.zeros((*nothing.shape, size), bool))
+    return Progress(nothing, jnp.zeros((*nothing.shape, size), bool), nothing > 0, nothing + NONE)
 
 
 def is_met(required: Required, counts: jax.Array) -> jax.Array:
@@ -47,13 +52,17 @@ def is_met(required: Required, counts: jax.Array) -> jax.Array:
     return counts >= required.times[:, None]
 
 
+def has_place(required: Required) -> jax.Array:
+    """[B, G]"""
+    return required.places[..., 0] < required.places[..., 1]
+
+
 def attended(required: Required, attention: jax.Array) -> jax.Array:
     """The share [B, W, G] of the attention [B, W, S] that each phrase's place has; 1 without a place."""
     position = jnp.arange(attention.shape[-1])[None, None]
-    begin, end = required.places[:, :, :1], required.places[:, :, 1:]
-    is_place = (begin <= position) & (position < end)  # [B, G, S]
-    share = jnp.einsum('BWS,BGS->BWG', attention, is_place.astype(attention.dtype))
-    return jnp.where((begin == end)[:, None, :, 0], 1.0, share)
+    is_place = (required.places[..., :1] <= position) & (position < required.places[..., 1:])  # [B, G, S]
+    share = jnp.where(is_place[:, None], attention[:, :, None], 0.0).sum(axis=-1)
+    return jnp.where(has_place(required)[:, None], share, 1.0)
 
 
 def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Array:
@@ -75,7 +84,7 @@ def advance(required: Required, progress: Progress, tail: jax.Array, may_begin: 
     is_open = jnp.concatenate([progress.open[..., 1:], newest[..., None]], axis=-1)
     is_complete = _matches(required, is_open, tail)[1].any(axis=-1)
     # What counted once is no part of the next occurrence.
-    return Progress(counts + is_complete, is_open & ~is_complete[..., None])
+    return Progress(counts + is_complete, is_open & ~is_complete[..., None], is_complete, progress.replaced)
 
 
 def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -95,10 +104,61 @@ def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[j
 
 def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, may_begin: jax.Array | bool) -> jax.Array:
     """[B, K, G, A] ids that bring hypotheses closer to their phrases; else NONE."""
+    following = next_tokens(required, begun)
+    is_possible = (begun > 0) | jnp.broadcast_to(jnp.asarray(may_begin), counts.shape)[..., None]
+    return jnp.where(is_possible & ~is_met(required, counts)[..., None], following, NONE)
+
+
+def next_tokens(required: Required, begun: jax.Array) -> jax.Array:
+    """[B, K, G, A] the ids that continue alternatives of which `begun` tokens are there."""
     phrases = jnp.broadcast_to(required.phrases[:, None], (*begun.shape, required.phrases.shape[-1]))
-    following = jnp.take_along_axis(phrases, begun[..., None], axis=-1)[..., 0]
-    is_wanted = ~is_met(required, counts) & jnp.asarray(may_begin)
-    return jnp.where(is_wanted[..., None] | ((begun > 0) & ~is_met(required, counts)[..., None]), following, NONE)
+    return jnp.take_along_axis(phrases, begun[..., None], axis=-1)[..., 0]
+
+
+def steer(
+    log_probs: jax.Array,
+    required: Required,
+    progress: Progress,
+    tail: jax.Array,
+    wanted: jax.Array,
+    shares: jax.Array,
+) -> tuple[jax.Array, Progress]:
+    """log_probs [B, W, V] that put phrases with places there, and the progress with what they replace.
+
+    At its place, by `shares` [B, W, G], and within it only `wanted` tokens [B, W, ...] are left. After it no word goes
+    on, unless another alternative does, and what the model would have said in its place is not said.
+    """
+    vocab_size = log_probs.shape[-1]
+    placed = has_place(required)[:, None]
+    parts = begun(required, progress, tail).max(axis=-1)
+    lacks = placed & ~is_met(required, progress.counts)
+    is_due = lacks & ((shares >= MUST) | (parts > 0))
+
+    is_wanted = one_of(wanted, vocab_size) & (log_probs > NEG_INF / 2)
+    must = is_due.any(axis=-1) & is_wanted.any(axis=-1)
+    best = log_probs.max(axis=-1)
+    own = jnp.argmax(log_probs, axis=-1)
+    is_own_wanted = jnp.take_along_axis(is_wanted, own[..., None], axis=-1)[..., 0]
+    is_replaced = must & ~is_own_wanted & (best > jnp.log(SURE))
+    is_replaced = is_due & (parts == 0) & is_replaced[..., None]
+    progress = progress._replace(replaced=jnp.where(is_replaced, own[..., None], progress.replaced))
+
+    cost = COST * (log_probs - best[..., None]) + best[..., None]
+    log_probs = jnp.where(must[..., None], jnp.where(is_wanted, cost, NEG_INF), log_probs)
+    has_ended = (progress.has_ended & placed).any(axis=-1)
+    longer = next_tokens(required, begun(required, progress._replace(open=jnp.ones_like(progress.open)), tail))
+    is_glued = jnp.isin(jnp.arange(vocab_size), jnp.array(required.glued, jnp.int32))[None, None]
+    is_glued &= has_ended[..., None] & ~one_of(longer, vocab_size)
+    is_banned = is_glued | one_of(progress.replaced, vocab_size)
+    return jnp.where(is_banned & ~is_wanted, NEG_INF, log_probs), progress
+
+
+def one_of(ids: jax.Array, vocab_size: int) -> jax.Array:
+    """[B, W, V] whether a token is one of the ids [B, W, ...], some of which may be NONE."""
+    ids = ids.reshape(*ids.shape[:2], -1)
+    rows = jnp.arange(ids.shape[0])[:, None, None], jnp.arange(ids.shape[1])[None, :, None]
+    there = jnp.zeros((*ids.shape[:2], vocab_size + 1), bool)
+    return there.at[*rows, jnp.where(ids < 0, vocab_size, ids)].set(True)[..., :-1]
 
 
 def banks(required: Required, counts: jax.Array, begun: jax.Array) -> jax.Array:

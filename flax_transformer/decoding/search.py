@@ -72,6 +72,7 @@ def make_problem(
     prefix: jax.Array | None = None,
     required: jax.Array | None = None,
     places: jax.Array | None = None,
+    glued: Sequence[int] = (),
     max_positions: int | None = None,
     start_id: int | None = None,
     free_prefix: int = 0,
@@ -83,6 +84,7 @@ def make_problem(
       prefix: ids [B, P] that the translations begin with, then pad_id; the first `free_prefix` cost nothing.
       required: ids [B, G, A, P] of G phrases in A alternatives that the translations contain, then NONE.
       places: source positions [B, G, 2], from and to, that each phrase translates; needs a step by `with_coverage`.
+      glued: ids that go on with a word; none follows a phrase with a place.
       max_positions: the model's, where translations are cut; None: any number.
       start_id: the token before the first; None: pad_id.
     """
@@ -110,7 +112,7 @@ def make_problem(
         pad_id=pad_id,
         transforms=[transform for is_asked, transform in chain if is_asked],
         scorer=make_scorer(decoding, source != pad_id),
-        required=None if required is None else make_required(required, places),
+        required=None if required is None else make_required(required, places, glued),
     )
 
 

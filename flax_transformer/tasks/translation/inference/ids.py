@@ -46,6 +46,7 @@ def translate_ids(
     decoding: DecodingConfig,
     banned: tuple[int, ...] = (),
     banned_sequences: tuple[tuple[int, ...], ...] = (),
+    glued: tuple[int, ...] = (),
 ) -> Hypotheses:
     """The best hypotheses of source ids [B, S], each ending with EOS and padded: encoder and whole search.
 
@@ -89,6 +90,7 @@ def translate_ids(
         prefix=prefix,
         required=required,
         places=places,
+        glued=glued,
         max_positions=max_positions(models),
     )
     back = jnp.argsort(order)

@@ -1,6 +1,7 @@
 """What is compiled to translate: shared by translators that differ only in parameters or target language."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +17,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.int8 import to_dtype, to_int8
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import UNSPACED, Tokenizer
 
 from .batch_runner import Runner
 from .ids import SpecialIds, attend_ids, score_ids, translate_ids
@@ -84,36 +85,29 @@ class Programs:
             if self.has_first and prefix is None:
                 tag = self.tokenizer.first_id(self.decoding.target_language)
                 raise UserError(f'prefix: got none; expected the tag of the target language, [[{tag}], ...]')
-            return search(weights, source, prefix, required=required, places=places)
+            program = search if places is None else self._search_in_place
+            return program(weights, source, prefix, required=required, places=places)
 
         return checked
 
     @cached_property
-    def translate_required(self) -> Callable[..., Hypotheses]:
-        """`translate_ids` for a runner: what is required is the last array."""
-        self._check_beam()
-
-        def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
-            *prefix, required = rest
-            return self.translate_ids(weights, source, *prefix, required=required)
-
-        return translate
+    def _search_in_place(self) -> Callable[..., Hypotheses]:
+        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
+        return self._jitted(translate_ids, decoding=self.decoding, glued=self.glued, **banned)
 
     @cached_property
-    def translate_in_place(self) -> Callable[..., Hypotheses]:
-        """`translate_required` with the places of what is required as one more array."""
-        self._check_beam()
-
-        def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
-            *prefix, required, places = rest
-            return self.translate_ids(weights, source, *prefix, required=required, places=places)
-
-        return translate
-
-    def _check_beam(self) -> None:
+    def translate_required(self) -> Callable[..., Hypotheses]:
+        """`translate_ids` for a runner, whose last arrays are what is required and perhaps the places."""
         if self.decoding.search != 'beam' or self.decoding.beam_width < 2:
             got = f'search={self.decoding.search!r}, beam_width={self.decoding.beam_width}'
             raise UserError(f'required phrases and glossaries: got {got}; expected a beam of at least 2')
+
+        def translate(weights: Any, source: jax.Array, *rest: jax.Array) -> Hypotheses:
+            prefix = [ids for ids in rest if ids.ndim == 2]
+            required = dict(zip(('required', 'places'), rest[len(prefix) :], strict=False))
+            return self.translate_ids(weights, source, *prefix, **required)
+
+        return translate
 
     @cached_property
     def score_ids(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
@@ -141,6 +135,13 @@ class Programs:
             max_positions=self.max_positions,
             buckets=self.decoding.buckets,
         )
+
+    @cached_property
+    def glued(self) -> tuple[int, ...]:
+        """The pieces that go on with a word, in scripts with spaces between words."""
+        size = self.tokenizer.target_vocab_size
+        pieces = [self.tokenizer.piece(i)[:1] for i in range(size)]
+        return tuple(i for i, first in enumerate(pieces) if first.isalnum() and not re.match(UNSPACED, first))
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:

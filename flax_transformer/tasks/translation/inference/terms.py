@@ -93,9 +93,9 @@ def demands_of_parts(
         places = np.zeros((*phrases.shape[:2], 2), np.int32)
         parts = [part for line in split for part in line.parts]
         for row, demands, part, ids in zip(places, wanted, parts, sources, strict=True):
-            row[: len(demands)] = [
-                positions_of(demand.span, part, ids, tokenizer) if demand.span else (0, 0) for demand in demands
-            ]
+            for place, demand in zip(row, demands, strict=False):
+                if demand.span:
+                    place[:] = positions_of(demand.span, part, ids, tokenizer)
     return Demands(wanted, phrases, places)
 
 

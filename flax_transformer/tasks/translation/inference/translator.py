@@ -399,7 +399,6 @@ class Translator(Streams):
             function = self.programs.translate_required
             last = [demands.phrases]
             if demands.places is not None and self.programs.has_places:
-                function = self.programs.translate_in_place
                 last.append(demands.places)
         hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
         self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))

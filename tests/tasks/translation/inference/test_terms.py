@@ -11,6 +11,8 @@ from flax_transformer.cli import lines, main
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.lines import split_into_parts
+from flax_transformer.tasks.translation.inference.terms import Demand
 
 LINES = ['a b c', 'd e', '', 'f g h a']
 
@@ -32,6 +34,34 @@ def test_a_translation_contains_what_its_line_requires_and_others_are_as_without
     assert with_prefix.text.startswith('h')
     assert 'g' in with_prefix.text.split()
     assert translator('a b c', required=[]) == plain[0]
+
+
+def test_a_term_stands_in_place_of_what_the_model_says_for_its_words(copy_run: Path) -> None:
+    """The model copies letters, so a term's place is known: in the middle, twice at both ends, beside other lines."""
+    translator = Translator.from_run(copy_run, beam_width=4)
+    glossary = Glossary({'b': ['g']})
+    found = translator(['a b c', 'd e', 'b a d b'], glossary=glossary)
+    assert [each.text for each in found] == ['a g c', 'd e', 'g a d g']
+    assert not any(each.missing for each in found)
+    assert translator('a b c', prefixes='a b', glossary=glossary).text.startswith('a b')
+    own = translator('a b c', required=[Demand(('g',), (2, 3)), 'h'], glossary=glossary)
+    assert (own.text.split().count('g'), 'h' in own.text) == (1, True)
+    assert translator('a b', required=[Demand(('h ' * 60,), (2, 3))]).missing == ('h ' * 60,)
+
+
+def test_no_sentence_ends_within_a_term() -> None:
+    line = split_into_parts('I use e.g. house. It is old.', len, 99, 'en', [(6, 16)])
+    assert line.parts == ['I use e.g. house.', 'It is old.']
+    whole = split_into_parts('One. Two. Three.', len, 99, 'en', [(3, 7)])
+    assert whole.parts == ['One. Two.', 'Three.']
+
+
+def test_alternatives_of_one_phrase_do_not_overlap_and_forced_ends_are_cut(copy_run: Path) -> None:
+    translator = Translator.from_run(copy_run, beam_width=4, force_eos=True, max_tokens=6)
+    (twice,) = translator(['a b c'], required=[[('b', 'b c'), ('b', 'b c')]])
+    assert twice.text.split().count('b') == 2
+    (late,) = translator(['a b'], required=[['c d e f g h']])
+    assert (late.truncated, late.missing) == (True, ('c d e f g h',))
 
 
 def test_a_phrase_that_cannot_be_is_missing(copy_run: Path) -> None:
