@@ -229,7 +229,7 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
         write_whole(output, whole)
         partial.unlink()
     for unit in document.left(texts):
-        note(f'{place}, {unit} is left untranslated: its placeholders could not be kept')
+        note(f'{place}, {unit} is left untranslated: its tags or placeholders could not be kept')
     return counts
 
 

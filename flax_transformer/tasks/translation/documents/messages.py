@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z)
     | <(?P<close>/)?(?P<name>[A-Za-z0-9][\w.:-]*)(?:[\s/](?:"[^"<]*"|'[^'<]*'|[^<>])*+)?> | \{\\[^{}]*\}
     | '' | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
-    | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|\r?\n[ \t]*|.)
+    | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|[0-7]{1,3}|x[0-9A-Fa-f]+|\r?\n[ \t]*|.)
     | (?:\A|(?<![^\S\n])[^\S\n]*\n\s*)[-–—](?![\d-])\s* | (?<![^\S\n])[^\S\n]*\n\s* | \t
     """,
     re.S | re.X,
@@ -89,6 +89,8 @@ def _with_value(token: Token, *, is_markup: bool) -> Token:
         return Token('text', raw, '', ' ') if goes_on else Token('break', raw)
     if raw[0] == '\\':
         value = raw if is_markup and raw != '\\n' else _decoded(raw)
+        if value is None:
+            return token._replace(kind='void')
         return Token('break' if value.isspace() else 'text', raw, '', value)
     if raw == "''":
         return Token('text', raw, '', raw)
@@ -112,14 +114,14 @@ def as_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _decoded(escape: str) -> str:
-    """What an escape means; a line end is none, and an unknown one the character itself."""
+def _decoded(escape: str) -> str | None:
+    """What an escape means; a line end is none, one of a sign the sign itself, and an unknown one None."""
     if escape[1:].isspace():
         return ''
     try:
         return json.loads(f'"{escape}"')
     except ValueError:
-        return escape[1:]
+        return None if escape[1].isalnum() else escape[1:]
 
 
 def _choices(raw: str, parts_of: Callable[[str], list[Part]]) -> list[tuple[int, int, list[Part]]]:
