@@ -12,6 +12,8 @@ from .markup import Token
 from .messages import message
 
 _JSON = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]', re.S)
+_ABOUT_MESSAGES = re.compile(r'"(?:message|defaultMessage)"\s*:')  # of browser extensions, and FormatJS
+_ABOUT = ('@', '$', 'description', 'placeholders')
 _PROPERTY = re.compile(
     r'^[ \t\f]*(?![#!\s])(?:[^\\\s=:]|\\(?:\r\n|.))+[ \t\f]*[=:]?[ \t\f]*((?:[^\\\r\n]|\\(?:\r\n|.))*)', re.M | re.S
 )
@@ -30,7 +32,7 @@ def _unit(match: re.Match[str], encode: Callable[[str], str], **reading: Any) ->
 
 
 def read_json(text: str, place: str) -> Document:
-    """Strings that are values; what belongs to a key with @, as in ARB, or $ is kept."""
+    """Strings that are values; what belongs to a key with @, as in ARB, or $, or describes a message, is kept."""
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -41,6 +43,7 @@ def read_json(text: str, place: str) -> Document:
     def encode(new: str) -> str:
         return json.dumps(new, ensure_ascii='\\u' in text and text.isascii())[1:-1]
 
+    keys_kept = _ABOUT if _ABOUT_MESSAGES.search(text) else ('@', '$')
     units = []
     depth = 0
     kept = None  # the depth at which a key is kept
@@ -51,7 +54,7 @@ def read_json(text: str, place: str) -> Document:
             depth -= 1
         elif match[2]:
             if kept is None or depth <= kept:
-                kept = depth if match[1][:1] in ('@', '$') else None
+                kept = depth if match[1].startswith(keys_kept) else None
         elif kept is None:
             units.append(_unit(match, encode))
     return Document(text, units)

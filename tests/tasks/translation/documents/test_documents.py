@@ -142,6 +142,11 @@ this either
     'a.json': """{"a": {"b": "‹hello› {name}, \\"‹you›\\" \\u00d7",  "@b": {"c": "d"}}, "n": [1, "‹one›", "2"],
  "i": "‹it has› {n, plural, =0 {‹none›} one {# ‹file›} other {{x} ‹of› #}}", "t": "<0>‹read›</0>\\n\\t‹this›"}
 """,
+    'b.json': """{
+  "a": {"message": "‹hi› $WHO$, $1", "description": "no", "placeholders": {"who": {"content": "$1", "example": "b"}}},
+  "b": {"message": "‹description›"}
+}
+""",
     'a.properties': """# no
 a.b = ‹hello›, {0}! ‹It''s› \\u00d7
 c : ‹one two three›\\t‹four›
