@@ -25,7 +25,7 @@ _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholde
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
 _LITERAL = re.compile(
     rf"""
-    (?:[a-z]+://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
+    (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
     | `[^`]+`    # code
@@ -33,14 +33,15 @@ _LITERAL = re.compile(
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*_\w+\b    # names in programs
-    | \b[a-z]*[A-Z]*[a-z]+[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
+    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
     | (?P<number>
         \b[A-Z]{{2}}\d\d(?:[ ]?[A-Z\d]{{4}}){{2,7}}(?:[ ]?[A-Z\d]{{1,3}})?\b    # IBAN
         | (?<!\w)(?:\+\d{{1,3}}|\(?0\d{{1,5}}\)?|\(\d{{3}}\))(?:[ /-]{{1,3}}\(?\d+\)?)+(?!\w)    # telephone numbers
         | \b\d{{4}}(?:[ ]\d{{4}}){{2,}}\b
         | (?<!\w)[+−-]?[$€£¥][ ]?{_NUMBER}(?:k|m|bn|[KMB])?(?!\w)
         | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
-          (?:(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])|(?![A-Z_\d]|[a-rt-z]\b|[a-z]+\d|-\w*\d|-[A-Z]\b))
+          (?:(?<=[:.]\d\d)[ ]Uhr\b|(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])
+          |(?![A-Z_\d]|[a-rt-z]\b|[a-z]+\d|-\w*\d|-[A-Z]\b))
     )
     | \b(?=[^\W\d]*\d)\w+(?:[-_.:/#](?:\w*\d\w*|[A-Z]\b))*\b | \b[^\W\d]+(?:[-.:/#]\w*\d\w*)+\b    # identifiers
     """,
@@ -48,7 +49,7 @@ _LITERAL = re.compile(
 )
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
 _MARKER = re.compile(rf'\s*(?:[-*+•·–—>]|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d)))\s+(?=\S)')
-_WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/&%§$€£¥!?\ufffd'  # the model's, even where it spells them by bytes
+_WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/&%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
 
 
@@ -61,6 +62,7 @@ class Literals:
         styles = {two_letters(language) in _POINT for language in (source, target or source)}
         self._swaps = decoding.literals == 'localized' and len(styles) == 2
         self._thousands, self._decimal = ',.' if two_letters(source) in _POINT else '.,'
+        self._keeps_uhr = target is None or two_letters(target) == 'de'
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -115,6 +117,7 @@ class Literals:
     def _localized(self, raw: str, kind: str) -> str:
         own, other = self._thousands, self._decimal
         number = rf'(?<![\w.,:/-])\d+(?:{re.escape(own)}\d{{3}})*(?:{re.escape(other)}\d+)?(?![\w.,:/-]*\d)'
+        raw = raw if self._keeps_uhr else raw.removesuffix(' Uhr')  # it would be translated: at 14:30 o'clock
         if not self._swaps or kind != 'number':
             return raw
         return re.sub(number, lambda match: match[0].translate(str.maketrans(own + other, other + own)), raw)
