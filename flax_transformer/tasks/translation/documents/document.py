@@ -126,7 +126,7 @@ def _keeps(line: Marked, text: str) -> bool:
         return all(name in text for name in kept)
     names = {raw for raw in kept if re.search(r'[^\w\s]', raw)}  # letters may be in a word, too
     for name in names:
-        most = max(spans.count(name), line.raw.count(name))  # _ may be in its words, too
+        most = max(spans.count(name), line.raw.count(name))  # * may be in its words, too
         if not spans.count(name) <= text.count(name) <= most:
             return False
     pattern = placeholders(line.family) if line.family else None

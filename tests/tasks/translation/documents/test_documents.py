@@ -22,7 +22,7 @@ DOCUMENTS = {
 href="u">t@u.de</a>.<!-- c --><br>
   ‹next line› &lt;‹caf›&ordf; &copy; 2024
 <pre> raw <b>x</b></pre><p title='‹it›&#39;‹s›'>‹cost: 5›&nbsp;€ &lt;today&gt; <input type=submit value=«"»‹Send›«"»>
-<br>{% if x %}‹if› {% url y %} ‹then›{% endif %}<hr>
+<br>{% if x %}‹if› {% url y %} ‹then›{% endif %}<hr><img translate=no alt="k">
 <a href="#" aria-label="‹up›"><i></i></a> <img alt="‹dog›" data-x='alt="x"'> ‹x› <img src=x alt='‹cat›'> ‹y›<p>
 <p translate="no">keep <b>me</b></p>‹plain› &amp; <script>if (a<b) c</script><li>‹run› <code>ls</code> ‹now›<li>12""",
     'a.xml': """<?xml version='1.0'?>
@@ -38,12 +38,12 @@ title: no
 ---
 # ‹one› *‹two›*
 
-‹some› a_b **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![‹alt›](s.png)\x20\x20
+‹some› **‹bold› _‹it›_**‹,› `code` ‹and› [‹a link›](http://u.v "t") ![‹alt›](s.png)\x20\x20
 ‹hard› \\*‹break›\\* <http://a.b>
 
 > ‹a quote›
 
-1. ‹item›
+1. ‹item› 2 * 3 *‹it›*
 2. read as [one](http://u.v "x) y"), which is a title
 
 | ‹a› | ‹b› \\| ‹c› |

@@ -71,6 +71,14 @@ def test_xliff_says_what_is_not_translated_and_into_which_language() -> None:
     assert read_document(after.encode(), 'xliff', 'a.xlf').languages == ['de']
 
 
+def test_html_names_the_language_that_it_is_in_then() -> None:
+    page = '<!-- <html lang="x"> --><html xml:lang="en" lang=en-GB><p lang="en">a</p>'
+    document = read_document(page.encode(), 'html', 'a.html')
+    assert document.identity() == page
+    after = '<!-- <html lang="x"> --><html xml:lang="de" lang=de><p lang="en">A</p>'
+    assert document.with_texts(['A'], 'de') == after
+
+
 @pytest.mark.parametrize(
     ('source', 'lost'),
     [
