@@ -88,13 +88,14 @@ def read_po(text: str, place: str) -> Document:
         if 'msgid_plural' in entry.strings:
             wanted = [f'msgstr[{form}]' for form in range(plurals.count)]
             there = [keyword for keyword in entry.strings if keyword.startswith('msgstr')]
-            if not plurals.is_known or there != wanted:
-                why = '' if plurals.is_known else '; the header has no Plural-Forms, as by `msginit`'
+            line = text.count('\n', 0, entry.start) + 1
+            if header and not plurals.is_known:  # no number of forms would be right
+                why = 'got a header without Plural-Forms, expected them as `msginit` writes them; it is left'
+                faults.append(f'{place}, line {line}: {why}')
+                continue
+            if there != wanted:
                 got = ', '.join(there) or 'no msgstr[0]'
-                line = text.count('\n', 0, entry.start) + 1
-                faults.append(f'{place}, line {line}: got {got}, expected {plurals.count} plural forms{why}')
-            if header and not plurals.is_known:
-                continue  # no number of forms would be right
+                faults.append(f'{place}, line {line}: got {got}, expected {plurals.count} plural forms')
         if not all(map(entry.raw, wanted)):
             units.append(_unit(text, entry, wanted, plurals))
     return Document(text, units, faults)

@@ -252,7 +252,12 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(
     [
         ('a.html', '<p>\n<b>a <i>c</b></p></u>', 'line 2: got <i>, expected </i> after it'),
         ('a.html', '<p>\n<b>a <i>c</b></p></u>', 'line 2: got </u>, expected <u> before it'),
-        ('a.po', 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\n', 'got msgstr[0], expected 2 plural forms; the header'),
+        ('a.po', 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\n', 'got msgstr[0], expected 2 plural forms'),
+        (
+            'a.po',
+            'msgid ""\nmsgstr "x"\n\nmsgid "b"\nmsgid_plural "c"\nmsgstr[0] ""\n\nmsgid "a"\nmsgstr ""\n',
+            'line 4: got a header without Plural-Forms',
+        ),
         ('a.srt', '1\n00:00:03,000 --> 00:00:02,000\na\n', 'line 2: got 00:00:03,000 --> 00:00:02,000, expected times'),
     ],
 )
