@@ -237,7 +237,10 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
             for pairs in open_corpus(corpus.train, config.data, corpus.languages).pairs():
                 sample.add(pairs)
         except UserError:
-            lines.append(f'  {corpus.train}, which it has learned from, is not here: without it, it forgets more')
+            lines.append(
+                f'  {corpus.train}, which it has learned from, is not here, and without it more is forgotten: '
+                '`flax-transformer prepare` gets some'
+            )
             continue
         known = file.with_name(f'{file.stem}.{corpus.name}.tsv')
         write_whole(known, ''.join(f'{source}\t{target}\n' for source, target in zip(*sample.sides, strict=True)))
