@@ -27,9 +27,8 @@ class Classification:
     label: str  # the most probable
     probability: float  # the label's
     probabilities: dict[str, float]  # each label's; they sum to 1
-    # What to know about it: `empty`, the text has no token, so the probabilities are the training data's; `truncated`,
-    # the end of the text was not read; `unknown`, none of its words was in the training data; `replaced`, it was not
-    # valid UTF-8, and U+FFFD stands for the rest.
+    # `empty`: the text has no token, so the probabilities are the training data's; `truncated`: its end was not read;
+    # `unknown`: none of its words was in the training data; `replaced`: U+FFFD stands for what is not valid UTF-8.
     flags: tuple[str, ...] = ()
 
 
@@ -38,7 +37,7 @@ LEAST_SLOTS = 16
 
 
 def slots_for(length: int) -> int:
-    """The slots of the batch that a text of this many tokens goes into: a power of two.
+    """The slots of a text's batch: a power of two.
 
     >>> [slots_for(n) for n in (1, 16, 17, 100)]
     [16, 16, 32, 128]
@@ -47,10 +46,9 @@ def slots_for(length: int) -> int:
 
 
 class Predictor:
-    """Computes the probabilities of labels.
+    """Computes the probabilities of labels. Compiles once for each power of two of tokens.
 
-    A text shares its batch with texts of about its own length only. So the shape that it is computed in, and with it
-    the rounding of its result, does not depend on the others. Compiles once for each power of two of tokens.
+    A text shares its batch with texts of about its own length only, so that its rounding does not depend on others.
     """
 
     def __init__(self, config: ClassifierConfig) -> None:
@@ -65,7 +63,7 @@ class Predictor:
         self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
         """[N, C] float32, for the ids of N texts; for a text without ids, what the model makes of padding."""
-        out = np.zeros((len(ids), self.num_classes), np.float32)
+        out = np.empty((len(ids), self.num_classes), np.float32)
         slots = np.array([slots_for(max(len(text), 1)) for text in ids], int)
         for size in np.unique(slots).tolist():
             alike = np.flatnonzero(slots == size)
@@ -124,10 +122,10 @@ class Classifier(Streams):
         """
         if isinstance(lines, (str, bytes)):
             return self([lines], progress=progress)[0]
-        texts, replaced = zip(*map(as_text, lines), strict=True) if len(lines) else ((), ())
-        ids = self.vocabulary.encode(texts)
+        texts = list(map(as_text, lines))
+        ids = self.vocabulary.encode([text for text, _ in texts])
         probabilities = self.probabilities_of_ids(ids, progress=progress)
-        flags = map(self._flags, ids, replaced)
+        flags = [self._flags(own, is_replaced) for own, (_, is_replaced) in zip(ids, texts, strict=True)]
         return list(map(self._classification, probabilities, flags))
 
     def probabilities(

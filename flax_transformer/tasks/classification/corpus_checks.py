@@ -78,7 +78,7 @@ KINDS = {**_LABELS, **SHARED, 'test_is_training': SHARED['test_is_training']._re
 
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
-    """The examples of those corpora, of `names`, that the config has."""
+    """The examples of those of `names` that the config has."""
     corpora = {name: read_examples(getattr(data, name), data) for name in names if getattr(data, name)}
     if data.held_out:
         whole = corpora['train']
@@ -94,11 +94,7 @@ def report_of(config: ClassificationConfig, workdir: Path | None, **_: Any) -> R
 
 
 def audit(corpora: Corpora, config: ClassificationConfig, vocabulary: Vocabulary | None = None) -> Report:
-    """What is wrong with the corpora. KINDS lists what is looked for.
-
-    Args:
-      vocabulary: counts the tokens; None: words are counted, at most as many.
-    """
+    """What is wrong with the corpora; `vocabulary` counts tokens, None: words, at most as many."""
     tables = {
         name: Rows(name, examples.places, {'label': examples.labels, 'text': examples.texts})
         for name, examples in corpora.items()

@@ -49,7 +49,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
 def evaluate_classifier(
     classifier: 'Classifier', examples: Examples, *, progress: Callable[[int], None] | None = None
 ) -> 'tuple[Scores, list[Classification]]':
-    """The scores of the classifier on labeled texts, and what it says of each; an unknown label counts as wrong."""
+    """The scores on labeled texts, and what the classifier says of each; an unknown label counts as wrong."""
     given = classifier(examples.texts, progress=progress)
     names = tuple(dict.fromkeys((*classifier.labels, *sorted(set(examples.labels)))))
     numbers = np.array([names.index(label) for label in examples.labels])
@@ -58,7 +58,7 @@ def evaluate_classifier(
 
 
 def _most_wrong(given: 'Sequence[Classification]', examples: Examples, count: int) -> list[dict[str, Any]]:
-    """The wrong answers whose true label got the least probability, that one first."""
+    """The wrong answers whose true label got the least probability, the least first."""
     wrong = [i for i, label in enumerate(examples.labels) if given[i].label != label]
     wrong.sort(key=lambda i: given[i].probabilities.get(examples.labels[i], 0.0))
     return [

@@ -78,11 +78,8 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int =
 def fitted_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """The number by which to divide logits so that their softmax fits the labels best (Guo et al. 2017, section 4.2).
 
-    Each label also gets the weight of about one text (Platt 1999), so that it stays finite where all answers are right.
-
-    Args:
-      probabilities: [N, C], the softmax of the logits.
-      labels: [N], each below C.
+    Takes probabilities [N, C], the softmax of the logits, and labels [N] below C. Each label also gets the weight of
+    about one text (Platt 1999), so that the number stays finite where all answers are right.
     """
     logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)).astype(np.float64)  # up to a constant per row
     count, num_classes = logits.shape

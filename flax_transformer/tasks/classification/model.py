@@ -33,7 +33,6 @@ POOLS = {'mean': mean_of, 'max': max_of}
 
 
 def average(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
-    """The mean of the embeddings."""
     return mean_of(_dropped(config, x, deterministic), is_token)
 
 
@@ -74,7 +73,7 @@ def _dropped(config: ClassifierConfig, x: jax.Array, deterministic: bool) -> jax
     return Dropout(config.encoder_dropout_rate)(x, deterministic=deterministic)
 
 
-SEQUENCES_LENGTH = 0.5  # of characters; that of words is 1
+SEQUENCES_LENGTH = 0.5  # of the vector of a text's sequences of characters; that of its words is 1
 ENCODERS = {'average': average, 'recurrent': recurrent, 'convolution': convolution, 'transformer': transformer}
 
 
@@ -95,8 +94,8 @@ class Encoder(nn.Module):
 class Linear(nn.Module):
     """Logits [B, C] of tokens [B, S]: the sum of a weight for each token and label.
 
-    Words, and sequences of characters, whose ids are negative, each have weights scaled to a fixed length in all: a
-    text has many more sequences.
+    The words of a text, and its sequences of characters, whose ids are negative and of which there are many more, are
+    each a vector of a fixed length.
     """
 
     config: ClassifierConfig

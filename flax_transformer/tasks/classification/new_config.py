@@ -17,7 +17,7 @@ from .reading import read_examples
 from .vocabulary import Vocabulary
 
 LEAST = 20  # texts
-MOST_LINEAR = 20_000  # texts of a linear classifier; we have measured up to 10,000
+MOST_LINEAR = 20_000  # texts of a linear classifier; measured up to 10,000
 MOST_WEIGHTS = 20_000_000  # of its tokens and labels
 PASSES = {'average': 4, 'linear': 8}  # naive Bayes, where rt_polarity's average starts, needs few more
 LEAST_STEPS = {'average': 20, 'linear': 400}  # of linear weights, which start from zero

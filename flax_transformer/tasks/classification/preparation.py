@@ -84,7 +84,7 @@ def _pretrained(config: ClassificationConfig, vocabulary: Vocabulary) -> Pretrai
 
 
 def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
-    """The labels of the training data. Raises UserError unless there are model.num_classes of them."""
+    """Raises UserError unless there are model.num_classes labels."""
     counts = Counter(examples.labels)
     names = sorted(counts)
     if len(names) != config.model.num_classes:
@@ -134,9 +134,9 @@ def encode(
 
 def class_weights(entries: Sequence[str], labels: Labels) -> np.ndarray:
     """The weight [C] float32 of each label's examples. Raises UserError for an unknown label."""
-    weights = np.ones(len(labels.names), np.float32)
     if tuple(entries) == ('balanced',):
         return (np.mean(labels.counts) / np.array(labels.counts)).astype(np.float32)
+    weights = np.ones(len(labels.names), np.float32)
     for entry in entries:
         label, _, weight = entry.rpartition('=')
         if label not in labels.names:

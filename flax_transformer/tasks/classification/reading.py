@@ -22,7 +22,7 @@ from .config import ClassificationDataConfig
 # What a header line may call the columns.
 LABEL_NAMES = {'label', 'class', 'category', 'sentiment', 'topic', 'intent', 'emotion', 'target', 'kategorie', 'klasse'}
 TEXT_NAMES = {'text', 'sentence', 'content', 'review', 'message', 'comment', 'tweet', 'question', 'satz'}
-_PLACES = 5  # how many more of the faulty examples a message names
+_PLACES = 5  # further ones with a fault that a message names
 
 
 class Examples(NamedTuple):
@@ -33,15 +33,11 @@ class Examples(NamedTuple):
     places: list[str]  # messages name them: 'train.tsv:12'
 
 
-class Example(NamedTuple):
-    text: str
-    label: str
-
-
 class _Fault(Exception):
     """What is wrong with one example, in a phrase that is the same for all that have the same fault."""
 
 
+Example = tuple[str, str]  # text and label
 Read = Callable[[], Example]  # raises _Fault
 
 
@@ -77,15 +73,14 @@ def chosen(examples: Examples, is_chosen: np.ndarray) -> Examples:
 
 def test_files(data: ClassificationDataConfig) -> Iterable[Path]:
     """The files, or the folder, that `read_examples` opens for data.test, whether or not they exist."""
-    source = data.test
     root = data_root(data.root)
-    if source.startswith('opinions:'):
+    if data.test.startswith('opinions:'):
         return ()
-    if source.startswith('tfds:'):
+    if data.test.startswith('tfds:'):
         from flax_transformer.data.tfds_builders import builder_path
 
-        return (builder_path(source, root),)
-    return named_paths(columns_of(source)[0], root)
+        return (builder_path(data.test, root),)
+    return named_paths(columns_of(data.test)[0], root)
 
 
 def _described(fault: str, places: list[str]) -> str:
@@ -108,8 +103,9 @@ def _open(source: str, data: ClassificationDataConfig) -> Iterator[tuple[str, Re
     if suffix in ('.tsv', '.csv', '.jsonl'):
         read_file = _json_lines if suffix == '.jsonl' else partial(_table, columns=None if path == source else columns)
         return itertools.chain.from_iterable(map(read_file, matching_files(path, root)))
-    if path_below(source, root).is_dir():
-        return _folder(path_below(source, root))
+    folder = path_below(source, root)
+    if folder.is_dir():
+        return _folder(folder)
     if not suffix:
         matching_files(source, root)  # if nothing is there, says where it was looked for
     raise UserError(
@@ -135,8 +131,7 @@ def _table(file: Path, columns: tuple[int, int] | None) -> Iterator[tuple[str, R
                 say(f'{file}: its first line is a header: the label is in column {named[0]}, the text in {named[1]}')
                 columns = None if named == (1, 2) and len(cells) == 2 else named
                 continue
-        is_plain = not is_csv and columns is None
-        yield f'{file}:{number}', partial(_row, row) if is_plain else partial(_cells, row, columns or (1, 2))
+        yield f'{file}:{number}', partial(_cells, row, columns)
 
 
 def _lines_with_text(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -146,20 +141,17 @@ def _lines_with_text(file: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _row(line: bytes) -> Example:
-    label, tab, text = _decoded(line).partition('\t')  # what follows the first tab is the text, further tabs included
-    if not tab:
-        raise _Fault('a line without a tab; expected label<TAB>text')
-    return Example(text, _label(label))
-
-
-def _cells(row: bytes | list[str], columns: tuple[int, int]) -> Example:
-    cells = row if isinstance(row, list) else _decoded(row).split('\t')
-    if len(cells) < max(columns):
-        label, text = columns
-        raise _Fault(f'got {len(cells)} columns; expected the label in column {label} and the text in column {text}')
-    label, text = (cells[column - 1] for column in columns)
-    return Example(text.replace('\r\n', ' ').replace('\n', ' '), _label(label))
+def _cells(row: bytes | list[str], columns: tuple[int, int] | None) -> Example:
+    """An example of a line, or of the cells of CSV; without columns, a line's first tab alone separates cells."""
+    label, text = columns or (1, 2)
+    separated = ''
+    if isinstance(row, bytes):
+        row = _decoded(row).split('\t', -1 if columns else 1)
+        separated = ', separated by tabs'
+    if len(row) < max(label, text):
+        expected = f'the label in column {label} and the text in column {text}{separated}'
+        raise _Fault(f'got {len(row)} columns; expected {expected}')
+    return row[text - 1].replace('\r\n', ' ').replace('\n', ' '), _label(row[label - 1])
 
 
 def _json_row(line: bytes) -> Example:
@@ -174,11 +166,10 @@ def _json_row(line: bytes) -> Example:
         raise _Fault('expected a JSON object with "label" and "text", the text in quotation marks')
     label = _json_label(row['label'])
     try:
-        for part in (label, row['text']):
-            part.encode('utf-8')
+        f'{label}{row["text"]}'.encode()
     except UnicodeEncodeError:
         raise _Fault('half a surrogate pair, which UTF-8 cannot hold') from None
-    return Example(row['text'].replace('\n', ' '), label)
+    return row['text'].replace('\n', ' '), label
 
 
 def _json_label(label: Any) -> str:
@@ -209,15 +200,17 @@ def _folder(folder: Path) -> Iterator[tuple[str, Read]]:
 
 
 def _whole(file: Path, label: str) -> Example:
-    text = ' '.join(map(_decoded, itertools.chain.from_iterable(lines_of(file))))
-    return Example(text.strip(), _label(label))
+    lines = itertools.chain.from_iterable(lines_of(file))
+    text = ' '.join(map(_decoded, lines))
+    return text.strip(), _label(label)
 
 
 def _opinions(source: str) -> Iterator[tuple[str, Read]]:
     from .opinions import read_opinions
 
-    for number, (text, label) in enumerate(zip(*read_opinions(source.removeprefix('opinions:')), strict=True), start=1):
-        yield f'{source}, example {number}', partial(Example, text, label)
+    examples = zip(*read_opinions(source.removeprefix('opinions:')), strict=True)
+    for number, example in enumerate(examples, start=1):
+        yield f'{source}, example {number}', partial(tuple, example)
 
 
 def _tfds_examples(source: str, root: Path) -> Iterator[tuple[str, Read]]:
@@ -231,10 +224,10 @@ def _tfds_examples(source: str, root: Path) -> Iterator[tuple[str, Read]]:
 
 
 def _tfds_keys(source: str, info: Any) -> tuple[str, str]:
-    """The features that are the text and the label: those that the builder says, else the only ones of that kind."""
+    """The features that are text and label: those that the builder says, else the only ones of their kind."""
     from tensorflow_datasets.core import features
 
-    keys = []
+    keys: list[str] = []
     for kind in (features.Text, features.ClassLabel):
         names = [name for name, feature in info.features.items() if isinstance(feature, kind)]
         said = [name for name in names if name in (info.supervised_keys or ())]
@@ -242,7 +235,7 @@ def _tfds_keys(source: str, info: Any) -> tuple[str, str]:
             got = ', '.join(f'{name} ({type(feature).__name__})' for name, feature in info.features.items())
             raise UserError(f'corpus {source!r} has the features {got}; expected one Text and one ClassLabel')
         keys += said or names
-    return keys[0], keys[1]
+    return tuple(keys)
 
 
 def _tfds_row(row: Any, keys: tuple[str, str], names: list[str]) -> Example:
@@ -250,7 +243,7 @@ def _tfds_row(row: Any, keys: tuple[str, str], names: list[str]) -> Example:
     number = row[label].int64_list.value[0]
     if not 0 <= number < len(names):
         raise _Fault('an example without a label')
-    return Example(_decoded(row[text].bytes_list.value[0]).replace('\n', ' '), _label(names[number]))
+    return _decoded(row[text].bytes_list.value[0]).replace('\n', ' '), _label(names[number])
 
 
 def _label(text: str) -> str:

@@ -43,7 +43,6 @@ class Run(TokenizerRun[ClassificationConfig]):
         return (self.path / LABELS_FILE).is_file()
 
     def write_labels(self, labels: Labels) -> None:
-        """Writes the last of a new run's own files."""
         write_whole(self.path / LABELS_FILE, json.dumps(labels._asdict(), indent=2, ensure_ascii=False) + '\n')
 
     def read_labels(self) -> Labels:

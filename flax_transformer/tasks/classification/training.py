@@ -27,7 +27,7 @@ from .vocabulary import PAD_ID
 
 
 class ClassificationTask(Task):
-    """The config's model and its cross-entropy on labeled texts."""
+    """The cross-entropy on labeled texts."""
 
     slot_name = 'token_slots'
     counts = ('weighted_examples', 'examples')

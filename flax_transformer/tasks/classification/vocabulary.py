@@ -21,7 +21,7 @@ _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 
 
 class Vocabulary(vocabulary.Vocabulary):
-    """The words, or pieces, that a classifier knows; `encode` gives the ids of texts.
+    """The words, or pieces, that a classifier knows.
 
     Sequences of characters are the last units; their ids are negative, and count from the end.
     """
@@ -37,19 +37,19 @@ class Vocabulary(vocabulary.Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: VocabularyConfig, size: int) -> 'Vocabulary':
-        """The vocabulary of texts: the most frequent words and n-grams, at most `size` with pad and unk; or pieces."""
+        """The most frequent words and n-grams of texts, at most `size` with pad and unk; or pieces."""
         texts = [text.lower() if config.lower_case else text for text in texts]
         if config.algorithm not in cls.kinds:
             made = SentencePieceTokenizer.train(
                 texts, vocab_size=size, algorithm=config.algorithm, pad_id=PAD_ID, unk_id=UNK_ID, eos_id=2
             )
             return cls(made, lower_case=config.lower_case)
-        split = _SPLITS[config.algorithm]
-        counts = Counter(word for text in texts for word in _ngrams(split(text), config.ngrams))
-        if config.characters:
-            counts.update(
-                unit for text in texts for word in split(text) for unit in _sequences(word, config.characters)
-            )
+        counts: Counter[str] = Counter()
+        for text in texts:
+            words = _SPLITS[config.algorithm](text)
+            counts.update(_ngrams(words, config.ngrams))
+            for word in words if config.characters else ():
+                counts.update(_sequences(word, config.characters))
         words = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in words if counts[word] >= config.min_count][: size - cls.first_id]
         words = [word for word in words if word[0] != EDGE] + [word for word in words if word[0] == EDGE]
@@ -75,7 +75,7 @@ class Vocabulary(vocabulary.Vocabulary):
         return [i for i in ids if i is not None]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The words or pieces of ids as a classifier sees them: all that it does not know is `<unk>`."""
+        """The words or pieces of ids; what the classifier does not know is `<unk>`."""
         if self.pieces:
             return [self.pieces.piece(i) for i in ids]
         names = ('<pad>', '<unk>', *self.units)
@@ -93,7 +93,7 @@ class Vocabulary(vocabulary.Vocabulary):
 
 
 def words_and_punctuation(text: str) -> list[str]:
-    """The words of a text, and the punctuation and other symbols outside of words; equal signs in a row are one.
+    """The words of a text, and the punctuation and symbols outside of words; equal signs in a row are one.
 
     >>> words_and_punctuation("Aspen? Isn't it well-known? $1,000.50...")
     ['Aspen', '?', "Isn't", 'it', 'well-known', '?', '$', '1,000.50', '...']

@@ -1,5 +1,6 @@
 """The endless batches of training, from chunks of what is on disk."""
 
+import functools
 from typing import Any, NamedTuple, Protocol
 
 import grain
@@ -18,10 +19,7 @@ class Chunks(Protocol):
 
 
 class TrainingBatches(grain.IterDataset):
-    """Batches without end: every chunk once an epoch, in an order drawn anew for each.
-
-    A pure function of the seed and the number of the chunk, counted on from epoch to epoch.
-    """
+    """Batches without end: every chunk once an epoch, in an order drawn anew for each from the seed."""
 
     def __init__(self, config: EmbeddingsConfig, chunks: Chunks, own_rows: np.ndarray) -> None:
         super().__init__()
@@ -30,28 +28,23 @@ class TrainingBatches(grain.IterDataset):
         self._seed = config.seed
         self._own_rows = own_rows
         self._rows = config.training.blocks_per_step
+        self._order = functools.lru_cache(1)(self._drawn)
 
-        # The order of the epoch that was asked for last.
-        self._epoch = -1
-        self._order = np.empty(0, np.int64)
+    def _drawn(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng([self._seed, epoch, 1]).permutation(len(self._chunks))
 
     def chunk_at(self, number: int) -> int:
         """Which chunk is read at a position of the endless order."""
         epoch, position = divmod(number, len(self._chunks))
-        if epoch != self._epoch:
-            self._order = np.random.default_rng([self._seed, epoch, 1]).permutation(len(self._chunks))
-            self._epoch = epoch
-        return int(self._order[position])
+        return int(self._order(epoch)[position])
 
     def read(self, number: int) -> NamedTuple:
-        """The rows of the chunk at a position of the endless order."""
         return self._chunks(self.chunk_at(number), np.random.default_rng([self._seed, number, 0]))
 
     def own(self, batch: NamedTuple) -> NamedTuple:
         return type(batch)(*(x[self._own_rows] for x in batch))
 
     def describe(self, position: Any) -> dict[str, Any]:
-        """The chunk where the batch at a position begins, and the row in it."""
         return {'chunk': self.chunk_at(position['chunk']), 'row': position['row']}
 
     def epoch(self, position: Any) -> float:
@@ -83,15 +76,15 @@ class BatchIterator(grain.DatasetIterator):
             if self._chunk_rows is None:
                 self._chunk_rows = self._batches.read(self._chunk)
             rows = self._chunk_rows
-            part = type(rows)(*(x[self._row : self._row + missing] for x in rows))
-            parts.append(part)
-            missing -= len(part[0])
-            self._row += len(part[0])
+            parts.append([x[self._row : self._row + missing] for x in rows])
+            count = len(parts[-1][0])
+            missing -= count
+            self._row += count
             if self._row >= len(rows[0]):
                 self._move_to(chunk=self._chunk + 1, row=0)
 
-        batch = type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
-        return self._batches.own(batch)
+        batch = map(np.concatenate, zip(*parts, strict=True))
+        return self._batches.own(type(rows)(*batch))
 
     def get_state(self) -> dict[str, int]:
         return {'chunk': self._chunk, 'row': self._row}

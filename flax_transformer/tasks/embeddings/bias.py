@@ -33,7 +33,7 @@ def direct_bias(vectors: WordVectors, words: Iterable[str], direction: np.ndarra
 
 class Association(NamedTuple):
     effect: float  # standard deviations, from -2 to 2; 0 is none
-    p: float  # the share of partitions of the target words whose difference is at least as large
+    p: float  # share of the partitions of the target words whose difference is at least as large
     words: tuple[int, int, int, int]  # how many of the four lists the vocabulary has
 
 
@@ -49,10 +49,9 @@ def association(
 
     s(w) is the mean cosine of w with the first attributes minus that with the second. The effect is the difference of
     the mean s of both targets, divided by the standard deviation (n - 1) of s over all targets. The permutation test
-    is one-sided: all partitions of the targets in two such lists, or `samples` random ones if there are too many.
+    is one-sided, over all partitions of the targets, or `samples` random ones if there are too many.
 
-    Unknown words are left out. Raises UserError if that leaves a target list below two, or an attribute list empty,
-    and if s is the same for all targets.
+    Unknown words are left out. Raises UserError if too few are left, or if s is the same for all targets.
     """
     lists = [[word for word in words if word in vectors] for words in (*targets, *attributes)]
     for known, given, least in zip(lists, (*targets, *attributes), (2, 2, 1, 1), strict=True):
@@ -73,7 +72,7 @@ def association(
 
 
 def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
-    """The share of partitions in which the first `count` have at least as large a sum as the given first."""
+    """The share of partitions in which the first `count` have at least the sum of the given first."""
     given = s[:count].sum() - 1e-12  # equal sums may differ in rounding
     if comb(len(s), count) <= _MOST_EXACT:
         sums = np.array([s[list(chosen)].sum() for chosen in combinations(range(len(s)), count)])
@@ -84,8 +83,6 @@ def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
 
 
 class RemainingBias(NamedTuple):
-    """How well words that were biased one way can be separated from the others by their vectors alone."""
-
     cluster_accuracy: float  # two clusters, taken for the two sides; 0.5 is chance
     neighbor_correlation: float  # Pearson, of a word's bias and the share of its neighbors biased the same way
 
@@ -97,13 +94,12 @@ class RemainingBias(NamedTuple):
 def remaining_bias(
     vectors: WordVectors, was_biased: Sequence[float], words: Sequence[str], *, count: int = 500
 ) -> RemainingBias:
-    """What vectors still show of a bias that words had (Gonen and Goldberg 2019, sections 4 and 5).
+    """How well words that were biased one way can be told from others by their vectors (Gonen and Goldberg 2019).
 
     Args:
-      vectors: before or after debiasing.
       was_biased: [N], by `biases` before debiasing, of each of `words`.
       words: that should be neutral.
-      count: how many words most biased to either side to look at; at most half of them.
+      count: how many words most biased to either side to look at.
     """
     was_biased = np.asarray(was_biased, np.float64)
     count = min(count, len(words) // 2)
@@ -141,10 +137,8 @@ Pair = tuple[str, str]
 def bias_direction(vectors: WordVectors, pairs: Sequence[Pair]) -> np.ndarray:
     """The direction [D], of length 1, in which the words of each pair differ; toward the first words.
 
-    Of one pair the normalized difference of its vectors; of several, the first principal component of the vectors of
-    all pairs, each pair around its own mean (section 5, step 1, with one direction). Vectors have length 1.
-
-    Raises UserError for an unknown word, or if no pair differs.
+    The first principal component of the vectors of all pairs, at length 1, each pair around its own mean (section 5,
+    step 1, with one direction). Raises UserError for an unknown word, or if no pair differs.
     """
     if not pairs:
         raise UserError('got no pair of words; expected at least one, such as (she, he)')
@@ -158,7 +152,7 @@ def bias_direction(vectors: WordVectors, pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def component(vectors: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """The part of vectors [..., D] along a direction [D] of any length: (v . g) / |g|^2 * g."""
+    """The part of vectors [..., D] along a direction [D] of any length."""
     return np.multiply.outer(vectors @ direction / (direction @ direction), direction)
 
 
@@ -170,10 +164,8 @@ def neutralize(vectors: np.ndarray, direction: np.ndarray) -> np.ndarray:
 def equalize(first: np.ndarray, second: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two vectors [D] of length 1, made to differ along a direction alone, and by as much to either side.
 
-    mu = (w1 + w2) / 2 keeps its part orthogonal to the direction, nu = mu - mu_B. Each word becomes
-    nu + sqrt(1 - |nu|^2) * (w_B - mu_B) / |w_B - mu_B|: of length 1, and as near to every neutral vector as the other.
-
-    Raises UserError if the two have the same part along the direction.
+    Both keep the part of their mean orthogonal to the direction, so that they are equally near to every neutral
+    vector. Raises UserError if the two have the same part along the direction.
     """
     mean = (first + second) / 2
     rest = neutralize(mean, direction)
@@ -186,8 +178,6 @@ def equalize(first: np.ndarray, second: np.ndarray, direction: np.ndarray) -> tu
 
 
 class Debiased(NamedTuple):
-    """Vectors without a bias direction, and what was done to them."""
-
     vectors: WordVectors
     neutralized: int  # words
     equalized: int  # pairs with both words in the vocabulary
@@ -200,7 +190,7 @@ def debiased(
 
     Args:
       direction: [D], by `bias_direction`.
-      specific: words that keep their part along the direction, because they mean it: grandmother, not doctor.
+      specific: words that mean the direction, and so keep their part along it: grandmother, not doctor.
       pairs: words that every neutral word is to be equally near to: grandmother and grandfather.
 
     Raises UserError if a word is in two pairs, as the second would undo the first.

@@ -26,7 +26,7 @@ class Paths(NamedTuple):
 
 
 def paths_of(counts: np.ndarray) -> Paths:
-    """The paths of words with descending counts [V], V at least 2, in a Huffman tree."""
+    """The paths of words with descending counts [V] in a Huffman tree."""
     size = len(counts)
     root = 2 * size - 2
     parent, branch = _huffman_tree(counts)
@@ -111,14 +111,12 @@ def keep_probabilities(counts: np.ndarray, sample: float) -> np.ndarray:
 
 
 def draw_table(counts: np.ndarray, size: int = _DRAWS) -> np.ndarray:
-    """[size] int32: each word as often as its count^0.75 says, so that a uniform draw is one of that distribution."""
+    """[size] int32: each word as often as its count^0.75 says."""
     cumulative = np.cumsum(counts**0.75)
     return np.searchsorted(cumulative / cumulative[-1], (np.arange(size) + 0.5) / size).astype(np.int32)
 
 
 class BlockMaker:
-    """Makes the blocks of a chunk of the corpus, a pure function of the chunk and a generator's seed."""
-
     def __init__(self, vocabulary: Vocabulary, model: EmbeddingsModelConfig, *, block_size: int, sample: float) -> None:
         self._keep = keep_probabilities(vocabulary.counts, sample)
         self._window = model.window
@@ -159,10 +157,9 @@ class BlockMaker:
 
 
 class TextChunks:
-    """The blocks of a corpus, a chunk at a time."""
+    """The blocks of a corpus, a chunk at a time; its ids may be on disk."""
 
     def __init__(self, ids: np.ndarray, make: BlockMaker, *, chunk: int = CHUNK) -> None:
-        """`ids` has END_OF_LINE after each line; it may be on disk."""
         self._ids = ids
         self.make = make
         self._chunk = chunk
@@ -171,6 +168,5 @@ class TextChunks:
         return -(-len(self._ids) // self._chunk)
 
     def __call__(self, chunk: int, generator: np.random.Generator) -> TextBlocks:
-        """What is left out, how far neighbors reach and the negatives are drawn anew."""
         first = chunk * self._chunk
         return self.make(np.asarray(self._ids[first : first + self._chunk]), generator)

@@ -63,12 +63,11 @@ class Vocabulary:
         return ''.join(f'{word} {count}\n' for word, count in zip(self.words, self.counts.tolist(), strict=True))
 
     def save(self, file: Path) -> None:
-        """Writes `word count` on each line."""
         write_whole(file, self._text())
 
     @classmethod
     def load(cls, file: Path) -> 'Vocabulary':
-        """The vocabulary that `save` wrote. Raises UserError if the file is missing or damaged."""
+        """Raises UserError if the file is missing or damaged."""
         with naming_damage(file):
             *lines, rest = read_limited(file, MOST_WORDS).decode('utf-8').split('\n')
             if rest:
@@ -122,7 +121,7 @@ class Text(NamedTuple):
 
 
 def texts_of(data: TextConfig) -> dict[str, Text]:
-    """The text to train on and, unless there is none, that for validation. Raises UserError for missing files."""
+    """The text to train on and, if any, that for validation. Raises UserError for missing files."""
     root = data_root(data.root)
     train = Text(matching_files(data.train, root))
     if data.held_out:
@@ -134,9 +133,7 @@ def texts_of(data: TextConfig) -> dict[str, Text]:
 
 
 def lines_of_words(text: Text, config: WordsConfig) -> Iterator[list[str]]:
-    """The words of each line."""
-    for line in text.lines():
-        yield words_of(line, config)
+    return (words_of(line, config) for line in text.lines())
 
 
 def lines_of_ids(text: Text, vocabulary: Vocabulary, config: WordsConfig) -> Iterator[list[int]]:
@@ -184,7 +181,7 @@ def describe(corpus: Corpus) -> None:
 
 
 def is_as_noted(file: Path, noted: Any) -> bool:
-    """Whether a file has the size and SHA-256 that were noted; the size first, as a sparse file takes hours to hash."""
+    """Whether a file has the size and SHA-256 that were noted; size first, as a sparse file takes hours to hash."""
     has_size = isinstance(noted, list) and noted[:1] == [file.stat().st_size]
     return has_size and noted[1:] == [sha256_of(file)]
 
@@ -202,7 +199,6 @@ def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus 
 
 
 def _check_enough(vocabulary: Vocabulary, files: Sequence[Path], counts: Counter[str], config: WordsConfig) -> None:
-    """Raises UserError if the text has fewer than two words to learn."""
     if len(vocabulary) >= 2:
         return
     name = str(files[0]) if len(files) == 1 else f'{files[0]} and {len(files) - 1} more'

@@ -34,13 +34,11 @@ class SectionScore(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers to what is asked; NaN if nothing is."""
+        """NaN if nothing is asked."""
         return self.right / self.asked if self.asked else float('nan')
 
 
 class PairScore(NamedTuple):
-    """How well cosines agree with people on pairs of words."""
-
     name: str
     spearman: float  # rank correlation; NaN for fewer than two pairs, or equal numbers
     asked: int  # both words are known
@@ -48,7 +46,7 @@ class PairScore(NamedTuple):
 
 
 def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
-    """The questions of each section of a file: `: name`, then on each line four words, `Athens Greece Oslo Norway`."""
+    """The questions of each section: `: name`, then on each line four words, `Athens Greece Oslo Norway`."""
     sections: dict[str, list[tuple[str, str, str, str]]] = {}
     questions = None
     for number, line in enumerate(read_lines(file), start=1):
@@ -71,7 +69,7 @@ def read_analogies(file: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 
 
 def read_pairs(file: Path) -> list[tuple[str, str, float]]:
-    """The word pairs of a file with people's judgment of each: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment."""
+    """The pairs of a file with people's judgments: `tiger<TAB>cat<TAB>7.35`; `#` begins a comment."""
     pairs = []
     for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith('#'):
@@ -89,10 +87,7 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
 
 
 def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
-    """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all).
-
-    gensim's evaluate_word_analogies gives up after the five best words.
-    """
+    """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all)."""
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
     known = {}
@@ -102,21 +97,20 @@ def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = A
 
     rows = np.array([row for asked in known.values() for row in asked], np.int32).reshape(-1, 4)
     given = vectors.answers(rows[:, :3], among=among)
-    is_right = [vectors.words[i].upper() == vectors.words[j].upper() for i, j in zip(given, rows[:, 3], strict=True)]
-    answers = iter(is_right)
+    pairs = zip(given, rows[:, 3], strict=True)
+    is_right = iter([vectors.words[i].upper() == vectors.words[j].upper() for i, j in pairs])
     return [
-        SectionScore(name, sum(islice(answers, len(asked))), len(asked), len(sections[name]))
+        SectionScore(name, sum(islice(is_right, len(asked))), len(asked), len(sections[name]))
         for name, asked in known.items()
     ]
 
 
 def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScore:
-    """The score of all questions of some sections together."""
     return SectionScore(name, *(sum(column) for column in zip(*(section[1:] for section in sections), strict=True)))
 
 
 def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
-    """Spearman's correlation of cosines with people's judgments, over the pairs whose words are both known."""
+    """The correlation of cosines with people's judgments, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # half a second
 
     spelled = _by_spelling(vectors, None)
@@ -183,7 +177,7 @@ def _or_none(score: float) -> float | None:
 
 
 def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """The files to score on: those given, else those of the usual names. Raises UserError if there are none."""
+    """Those given, else those of the usual names. Raises UserError if there are none."""
     if analogies is not None or pairs:
         return analogies, pairs
     folder = data_root(None) / FOLDER
@@ -201,7 +195,6 @@ def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Pa
 def score(
     vectors: 'WordVectors', analogies: Path | None, pairs: tuple[Path, ...], *, among: int = AMONG
 ) -> tuple[list[SectionScore], list[PairScore]]:
-    """The scores of the analogies' sections and of each file of pairs."""
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
     correlations = [score_pairs(vectors, file) for file in pairs]
     if len({own.name for own in correlations}) < len(correlations):  # x/p.tsv and y/p.tsv share a name

@@ -1,10 +1,10 @@
 """GloVe: two words predict the logarithm of how often they occur together (Pennington et al. 2014).
 
-Each word has two vectors, each with a bias in its last column; `glove_vectors` makes one of them.
+Each word has two vectors, each with a bias in its last column.
 
-Occurrences are counted in bounded memory, in sorted runs on disk that are then merged. A pair at distance d counts
-1 / d (section 4.2), from both of its sides: X is symmetric, and a word next to itself counts twice. Each pair of words
-is kept once, the smaller id first, sorted by ids.
+Occurrences are counted in sorted runs on disk that are then merged. A pair at distance d counts 1 / d (section 4.2),
+from both of its sides: a word next to itself counts twice. Each pair of words is kept once, the smaller id first,
+sorted by ids.
 """
 
 import shutil
@@ -38,10 +38,10 @@ class Pairs(NamedTuple):
 
 
 class PairChunks:
-    """The pairs of a file, in an order drawn anew for each epoch: segments of it, and then the pairs of a chunk."""
+    """The pairs of a file; those of a chunk are shuffled anew in each epoch."""
 
     def __init__(self, pairs: np.ndarray, *, block_size: int, segment: int = _SEGMENT, chunk: int = CHUNK) -> None:
-        """`pairs` [n] of PAIR, sorted by words; it may be on disk."""
+        """`pairs`: [n] of PAIR; it may be on disk."""
         self._pairs = pairs
         self._size = block_size
         self._segment = segment
@@ -73,7 +73,7 @@ def glove_vectors(params: Params, counts: np.ndarray) -> np.ndarray:
     """The vectors that are used, float32 [V, D]: the sum of each word's two (section 4.2), less their mean.
 
     The loss does not define a mean: if one vector is added to all of a table, the other table's biases make up for it.
-    Left as training finds it, it says how frequent words are, and makes rare words alike. It is weighted by count^0.75.
+    Left as it is, it makes rare words alike.
     """
     shares = counts**_MEAN_EXPONENT
     shares = (shares / shares.sum()).astype(np.float32)
@@ -84,7 +84,7 @@ def glove_vectors(params: Params, counts: np.ndarray) -> np.ndarray:
 def update_block(
     params: Params, squares: Params, pairs: Pairs, *, rate: jax.Array, x_max: float, share: Share
 ) -> tuple[Params, Params, Sums]:
-    """Tables and AdaGrad's sums of squared gradients after the updates of a block [P], and its sums."""
+    """The tables, AdaGrad's sums of squared gradients after a block [P], and the block's sums."""
     ids = jnp.concatenate([pairs.first, pairs.second])
     inputs = rows_of(params['input'], ids)
     outputs = rows_of(params['output'], ids)
@@ -129,7 +129,7 @@ def _gradients(inputs: jax.Array, outputs: jax.Array, pairs: Pairs, x_max: float
 
 
 def _with_one_for_bias(vectors: jax.Array) -> jax.Array:
-    """Vectors [P, D + 1] whose last column, the other word's bias, is 1: the gradient of a score by a row."""
+    """Vectors [P, D + 1] with 1 in the last column: the gradient of a score by the other word's row."""
     return jnp.concatenate([vectors[:, :-1], jnp.ones_like(vectors[:, :1])], axis=1)
 
 
@@ -146,9 +146,8 @@ def count_pairs(
 ) -> int:
     """Writes the pairs of words at most `window` apart in a line to `out`, as PAIR; returns how many.
 
-    `ids` has END_OF_LINE after each line. Each occurrence of a word stays with its probability `keep` [V], drawn by the
-    seed; the words around one that goes come closer (Levy et al. 2015, section 3.1). Holds `most` occurrences at once;
-    the rest is on disk, next to `out`.
+    Each occurrence of a word stays with its probability `keep` [V], drawn by the seed; the words around one that goes
+    come closer (Levy et al. 2015, section 3.1). Holds `most` occurrences at once; the rest is on disk, next to `out`.
     """
     folder = out.with_name(f'{out.name}.runs.partial')
     shutil.rmtree(folder, ignore_errors=True)
@@ -168,11 +167,11 @@ def count_pairs(
 
         with written_whole(out) as opened:
             total = 0
-            for keys, counts in _merged(runs, most):
-                pairs = np.empty(len(keys), PAIR)
-                pairs['first'] = keys >> _ID_BITS
-                pairs['second'] = keys & (2**_ID_BITS - 1)
-                pairs['count'] = np.where(pairs['first'] == pairs['second'], 2 * counts, counts)
+            for entries in _merged(runs, most):
+                pairs = np.empty(len(entries), PAIR)
+                pairs['first'] = entries['key'] >> _ID_BITS
+                pairs['second'] = entries['key'] & (2**_ID_BITS - 1)
+                pairs['count'] = entries['count'] * np.where(pairs['first'] == pairs['second'], 2, 1)
                 opened.write(pairs.tobytes())
                 total += len(pairs)
         return total
@@ -220,8 +219,8 @@ def _summed(keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return entries
 
 
-def _merged(runs: list[np.ndarray], most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The entries of sorted runs with equal keys added up, in order, some `most` at a time."""
+def _merged(runs: list[np.ndarray], most: int) -> Iterator[np.ndarray]:
+    """The entries of sorted runs, those with equal keys added up, in order, some `most` at a time."""
     total = sum(map(len, runs))
     if not total:
         return
@@ -240,5 +239,4 @@ def _merged(runs: list[np.ndarray], most: int) -> Iterator[tuple[np.ndarray, np.
             begun[number] = stop
         entries = np.concatenate(parts)
         entries = entries[np.argsort(entries['key'], kind='stable')]
-        summed = _summed(entries['key'], entries['count'])
-        yield summed['key'], summed['count']
+        yield _summed(entries['key'], entries['count'])

@@ -13,16 +13,7 @@ from flax_transformer.tasks.vocabulary import check_fits
 from .batches import Chunks
 from .blocks import BlockMaker, TextBlocks, TextChunks, keep_probabilities
 from .config import EmbeddingsConfig
-from .corpus import (
-    Corpus,
-    Vocabulary,
-    describe,
-    encode,
-    is_as_noted,
-    load_corpus,
-    prepare_corpus,
-    texts_of,
-)
+from .corpus import Corpus, Vocabulary, describe, encode, is_as_noted, load_corpus, prepare_corpus, texts_of
 from .glove import PAIR, PairChunks, count_pairs
 from .run import LoadedRun, Run
 
@@ -35,10 +26,10 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: EmbeddingsConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Counts the words of a new run, unless it takes those of `start`, and writes its text as ids.
+    """Writes the text of a new run as ids, or reads those of a prepared run.
 
-    In a prepared run, reads what is there; if the text has changed, the ids are written again, with the run's words.
-    Raises UserError for anything the user can fix.
+    If the text has changed, they are written again, with the run's words. Raises UserError for anything the user can
+    fix.
     """
     texts = texts_of(config.data)
     train, validation = texts['train'], texts.get('validation')

@@ -22,7 +22,7 @@ class LoadedRun(NamedTuple):
 
     @property
     def matrix(self) -> np.ndarray:
-        """[V, D] float32: the vector of each word of the vocabulary."""
+        """[V, D] float32."""
         if self.config.model.method == 'glove':
             from .glove import glove_vectors
 
@@ -45,7 +45,6 @@ class Run(RunDirectory[EmbeddingsConfig]):
         return (self.path / VOCABULARY_FILE).is_file()
 
     def write_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Writes the last of a new run's own files."""
         vocabulary.save(self.path / VOCABULARY_FILE)
 
     def read_vocabulary(self) -> Vocabulary:

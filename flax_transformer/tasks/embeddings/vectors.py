@@ -44,14 +44,10 @@ class WordVectors:
     """
 
     def __init__(self, words: Iterable[str], matrix: np.ndarray, *, lower_case: bool = False) -> None:
-        """Words and their vectors.
+        """Words, most frequent first if that is known, and their vectors [V, D].
 
-        Args:
-          words: the vocabulary, most frequent first if that is known.
-          matrix: [V, D], a row for each word.
-          lower_case: whether the text was lowered: a word that is asked for is, too.
-
-        Raises UserError if a word occurs twice, or if a number is not finite.
+        `lower_case`: words that are asked for are lowered, as the text was. Raises UserError if a word occurs twice, or
+        if a number is not finite.
         """
         self.words = tuple(words)
         self.matrix = np.asarray(matrix, np.float32)
@@ -68,10 +64,7 @@ class WordVectors:
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
-        """The vectors of a run directory's best checkpoint, or of the mean that training.average_last asks for.
-
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another.
-        """
+        """The vectors of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`."""
         from flax_transformer.engine.runs.averaging import load_run  # files of vectors need no checkpoints
 
         from .run import Run
@@ -131,7 +124,6 @@ class WordVectors:
         return self._ids[word]
 
     def ids_of(self, words: Iterable[str]) -> np.ndarray:
-        """The rows of words, [N] int32."""
         return np.array([self.id_of(word) for word in words], np.int32)
 
     def similarity(self, first: str, second: str) -> float:
@@ -140,11 +132,9 @@ class WordVectors:
         return float(rows[0] @ rows[1])
 
     def neighbors(self, word: str | np.ndarray, *, count: int = 10, among: int | None = None) -> list[Neighbor]:
-        """The words of highest cosine with a word, which is not among them, or with any vector [D].
+        """The `count` words of highest cosine with a word, which is not among them, or with any vector [D].
 
-        Args:
-          count: how many, best first; fewer if there are no more.
-          among: only the first so many words of the vocabulary; None: all.
+        `among`: only the first so many words of the vocabulary; None: all.
         """
         if isinstance(word, str):
             return self.combined([word], count=count, among=among)
@@ -158,10 +148,9 @@ class WordVectors:
     ) -> list[Neighbor]:
         """What is to `c` as `b` is to `a`: analogy('man', 'woman', 'king') begins with queen, if all is well.
 
-        Args:
-          method: add: the highest cosine with b - a + c (3CosAdd); mul: the highest cos(b) * cos(c) / cos(a), with the
-            cosines moved to 0 ... 1 (3CosMul, Levy and Goldberg 2014). All vectors have length 1.
-          others: as `neighbors`. The three words are no answer.
+        The three words are no answer. All vectors have length 1. method: add: the highest cosine with b - a + c
+        (3CosAdd); mul: the highest cos(b) * cos(c) / cos(a), with the cosines moved to 0 ... 1 (3CosMul, Levy and
+        Goldberg 2014). Others: as `neighbors`.
         """
         return self.combined([b, c], [a], method=method, count=count, among=among)
 

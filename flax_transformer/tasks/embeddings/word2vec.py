@@ -5,7 +5,8 @@ word2vec updates after every pair. A block's updates are computed from the same 
 With negative sampling (equation 4) a block's words share their negatives: N words stand for the `negatives` that each
 pair would draw, with the weight negatives / N. With hierarchical softmax (equation 3) a word is predicted as the
 branches of its path in a Huffman tree, by a vector for each inner node. As in word2vec's code, the sigmoid of a score
-outside of +-MAX_SCORE is 0 or 1, but in a tree such a score changes nothing.
+outside of +-MAX_SCORE is 0 or 1, but in a tree such a score changes nothing. Each way of predicting gives the updates
+of a block, and its sums.
 
 L words of a block, C with `window` more on either side, N negatives, P inner nodes of the longest path, D d_model.
 """
@@ -34,7 +35,7 @@ Updates = dict[str, RowUpdate]  # keyed by table
 
 
 def init_tables(config: EmbeddingsModelConfig, key: jax.Array) -> Params:
-    """The vectors of words, small at random, and those that predict, zero, as in word2vec."""
+    """The vectors of words, small at random, and those that predict, zero."""
     shape = (config.vocab_size, config.d_model)
     return {
         'input': jax.random.uniform(key, shape, jnp.float32, minval=-0.5, maxval=0.5) / config.d_model,
@@ -72,7 +73,7 @@ def neighbors(block: Blocks, window: int) -> jax.Array:
 
 
 def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
-    """The updates in which each word of the block predicts its neighbors, and the sums."""
+    """Each word of the block predicts its neighbors."""
     size = block.left.shape[0]
     is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
@@ -95,7 +96,7 @@ def skip_gram(params: Params, block: Blocks, rate: jax.Array, config: Embeddings
 
 
 def cbow(params: Params, block: Blocks, rate: jax.Array, config: EmbeddingsModelConfig) -> tuple[Updates, Sums]:
-    """The updates in which the mean of its neighbors predicts each word of the block, and the sums."""
+    """The mean of its neighbors predicts each word of the block."""
     size = block.left.shape[0]
     is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
@@ -151,7 +152,7 @@ def finite(updates: Updates, loss: jax.Array) -> Updates:
 def skip_gram_tree(
     params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsModelConfig
 ) -> tuple[Updates, Sums]:
-    """The updates in which the neighbors of each word of the block predict its path, and the sums."""
+    """The neighbors of each word of the block predict its path."""
     size = len(block.left)
     # Each word's neighbors by their distance, so that only they are multiplied.
     offsets = [offset for offset in range(2 * config.window + 1) if offset != config.window]
@@ -177,7 +178,7 @@ def skip_gram_tree(
 def cbow_tree(
     params: Params, block: PathBlocks, rate: jax.Array, config: EmbeddingsModelConfig
 ) -> tuple[Updates, Sums]:
-    """The updates in which the mean of its neighbors predicts the path of each word, and the sums."""
+    """The mean of its neighbors predicts the path of each word."""
     is_neighbor = neighbors(block, config.window)
     pairs = is_neighbor.sum(axis=1)
     has_any = jnp.minimum(pairs, 1.0)

@@ -109,7 +109,8 @@ def test_labels_of_json_may_be_numbers_and_truth_values_and_say_so(tmp_path: Pat
         (
             'a.tsv',
             b'x\ta\n' + b'none\n' * 8 + b'x\t\xff\n',
-            'a.tsv:2: a line without a tab; expected label<TAB>text (and a.tsv:3, a.tsv:4, a.tsv:5, a.tsv:6, a.tsv:7, '
+            'a.tsv:2: got 1 columns; expected the label in column 1 and the text in column 2, separated by '
+            'tabs (and a.tsv:3, a.tsv:4, a.tsv:5, a.tsv:6, a.tsv:7, '
             '...: 8 in all)\na.tsv:10: byte 0xff is not valid UTF-8; convert the file, for example with '
             '`iconv -f LATIN1 -t UTF-8`',
         ),
