@@ -39,8 +39,7 @@ def power_spectrum(samples: jax.Array, config: FeatureConfig) -> jax.Array:
 def log_mel(samples: jax.Array, config: FeatureConfig) -> jax.Array:
     """The natural logarithm of mel energies plus LOG_FLOOR, of samples in -1..1: [..., T] -> [..., frames, num_mels].
 
-    Energies are those of librosa's `melspectrogram` with `center=False`, `n_fft` a power of two and `win_length` the
-    window.
+    Energies are those of librosa's `melspectrogram` with `center=False`.
     """
-    energies = jnp.matmul(power_spectrum(samples, config), mel_filters(config), precision=jax.lax.Precision.HIGHEST)
+    energies = jnp.matmul(power_spectrum(samples, config), mel_filters(config), precision='highest')
     return jnp.log(energies + LOG_FLOOR)

@@ -82,8 +82,7 @@ def frame_seconds(frames, config: FeatureConfig):
 def mel_filters(config: FeatureConfig) -> np.ndarray:
     """Triangular filters, float32 [fft_size // 2 + 1, num_mels], evenly spaced on Slaney's mel scale.
 
-    Each has an area of 1 Hz. Scale and areas are those of Slaney's Auditory Toolbox (1998), which librosa and Whisper
-    use, not HTK's.
+    Each has an area of 1 Hz: Slaney's Auditory Toolbox (1998), as in librosa and Whisper, not HTK.
     """
     edges = mel_edges(config)
     frequencies = np.arange(config.fft_size // 2 + 1)[:, None] * (config.sample_rate / config.fft_size)

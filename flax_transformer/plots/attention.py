@@ -19,7 +19,7 @@ def plot_map(
     axis_names: tuple[str, str] = ('source', 'translation'),
     value_name: str = 'weight',
 ) -> Figure:
-    """Attention weights [T, S] of target tokens over source tokens, or other values from 0 up, as `value_name` says."""
+    """Attention weights [T, S] of target over source tokens, or other values from 0 up."""
     weights = _checked(weights, 2, source, target)
     widest = 0.08 * max(map(len, target), default=0)
     figure = make_figure(max(4.2, 2.1 + widest + 0.36 * len(source)), max(2.5, 1.9 + 0.34 * len(target)))

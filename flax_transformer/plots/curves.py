@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from .look import MARKERS, Axes, Figure, clear_frame, color_of, make_panels, plain, use_fonts
+from .look import MARKERS, Axes, Figure, clear_frame, color_of, legend_below, make_panels, plain, use_fonts
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 Curve = tuple[Sequence[float], Sequence[float]]  # across, up
@@ -63,11 +63,7 @@ def plot_lines(
         clear_frame(axes)
     panels[0].set_ylabel(ylabel)
     if any(names):
-        handles = {}
-        for axes in panels:
-            lines, texts = axes.get_legend_handles_labels()
-            handles |= dict(zip(texts, lines, strict=True))
-        figure.legend(handles.values(), handles, loc='outside lower center', ncols=min(len(names), 5), frameon=False)
+        legend_below(figure, panels, columns=5)
     return figure
 
 
@@ -85,7 +81,7 @@ def plot_lengths(
     ylabel: str,
     unit: str,
 ) -> Figure:
-    """Scores of each system in buckets by the length of the source, such as '0-10' words, of so many lines."""
+    """Scores of each system in buckets by the length of the source, such as '0-10' words."""
     names = [f'{length}\n{count:,} lines' for length, count in zip(lengths, counts, strict=True)]
     return plot_bars(scores, names, xlabel=f'length of the source ({unit})', ylabel=ylabel)
 
@@ -107,7 +103,7 @@ def plot_bars(
     axes.grid(visible=False, axis='x')
     axes.tick_params(axis='x', length=0)
     if len(heights) > 1:
-        figure.legend(loc='outside lower center', ncols=min(len(heights), 4), frameon=False)
+        legend_below(figure, [axes], columns=4)
     return figure
 
 

@@ -46,6 +46,16 @@ def clear_frame(axes: 'Axes') -> None:
     axes.set_axisbelow(True)
 
 
+def legend_below(figure: 'Figure', panels: 'Sequence[Axes]', columns: int) -> None:
+    """A legend of what all panels have, each label once."""
+    handles = {}
+    for axes in panels:
+        lines, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, lines, strict=True))
+    columns = min(len(handles), columns)
+    figure.legend(handles.values(), handles, loc='outside lower center', ncols=columns, frameon=False)
+
+
 def draw_matrix(axes: 'Axes', values: np.ndarray, *, largest: float, color_map: str = WEIGHTS):
     """Draws [rows, columns] as squares, 0 in white and `largest` the darkest; the image, for a color bar."""
     low = -largest if color_map == SIGNED else 0.0
@@ -67,17 +77,16 @@ def png(figure: 'Figure', *, dpi: int = 100) -> bytes:
 
 
 def readable(token: str) -> str:
-    """A token as matplotlib can draw it in the fonts of `use_fonts`; a character that none of them has is a square.
+    """A token as matplotlib can draw it; a character that no font has is a square.
 
     >>> readable('▁cost$')
     '▁cost\\\\$'
     """
-    shown = ''.join(character if _is_drawable(character) else MISSING for character in str(token))
+    shown = ''
+    for character in str(token):
+        is_drawable = character.isprintable() and _family_with(character) is not None
+        shown += character if is_drawable else MISSING
     return _as_drawn(shown).replace('$', r'\$')
-
-
-def _is_drawable(character: str) -> bool:
-    return character.isprintable() and _family_with(character) is not None
 
 
 def use_fonts(texts: 'Sequence[Text]') -> None:

@@ -21,14 +21,14 @@ def plot_beam_tree(
     kept: Sequence[bool] | None = None,
     title: str = '',
 ) -> Figure:
-    """Hypotheses as paths from top to bottom, a token a node; the best path is colored.
+    """Hypotheses as paths from top to bottom, a token a node.
 
     Args:
       tokens: of N nodes, each after its parent.
       parents: index of each node's parent; -1: the root.
       log_probs: of the hypothesis that ends in each node, in nats.
-      best: the last node of the path to color.
-      kept: [N], False: the search dropped this node, which is drawn gray.
+      best: the last node of the path that is colored.
+      kept: [N], False: a node that the search dropped, drawn gray.
     """
     parents = np.asarray(parents, int)
     log_probs = np.asarray(log_probs, float)

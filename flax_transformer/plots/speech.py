@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .look import COLORS, Axes, Figure, clear_frame, color_of, make_figure, make_panels, plain
+from .look import COLORS, Axes, Figure, clear_frame, color_of, legend_below, make_figure, make_panels, plain
 from .sound import Span, draw_mel, draw_waveform, draw_words
 
 _LEAST_PROBABILITY = 0.1  # a unit that is never more probable is not drawn
@@ -20,14 +20,12 @@ def plot_transcript(
     text: str,
     words: Sequence[Span] = (),
 ) -> Figure:
-    """A recording in three panels over the same time: waveform, log-mel features, and what CTC hears in each frame.
+    """A recording over time: its waveform, log-mel features, and what CTC hears in each frame.
 
     Args:
-      samples: [T].
       mel: as `draw_mel` takes them.
       heard: probabilities [N, V] and the times [N] of their frames, in seconds.
       units: V of them, the first the blank.
-      text: what was heard.
       words: shaded in the waveform.
     """
     figure = make_figure(9, 6.6)
@@ -53,7 +51,7 @@ def plot_detections(
 ) -> Figure:
     """The probabilities [N] of a trigger word at `times` [N] in seconds, the hits, and where it was said.
 
-    `waveform`, samples [T] and their rate, has a panel above.
+    `waveform`: samples [T] and their rate, for a panel above.
     """
     figure = make_figure(9, 4.2 if waveform else 2.8)
     panels = figure.subplots(2 if waveform else 1, 1, sharex=True, squeeze=False)[:, 0]
@@ -68,9 +66,7 @@ def plot_detections(
     axes.plot(hits, np.full(len(hits), 1.06), 'v', color=COLORS[1], markersize=8, label='hit', clip_on=False)
     clear_frame(axes)
     axes.set(xlabel='time (s)', ylabel='probability', ylim=(0, 1.1), yticks=(0, 0.25, 0.5, 0.75, 1))
-    handles, labels = axes.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    figure.legend(once.values(), once.keys(), loc='outside lower center', ncols=4, frameon=False)
+    legend_below(figure, panels, columns=4)
     return figure
 
 
@@ -140,7 +136,7 @@ def plot_confusion(counts: np.ndarray, said: Sequence[str], heard: Sequence[str]
 
 
 def _draw_units(axes: Axes, probabilities: np.ndarray, times: np.ndarray, units: Sequence[str]) -> None:
-    """A line for the blank and for each unit that is probable somewhere, with its name above its peaks."""
+    """Lines of the blank and of units that are probable somewhere, with their names above their peaks."""
     axes.plot(times, probabilities[:, 0], color='0.6', linestyle='--', linewidth=1)
     axes.set_title('dashed: blank', loc='right', fontsize=9, color='0.4')
     for unit in range(1, len(units)):

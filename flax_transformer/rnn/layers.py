@@ -58,10 +58,7 @@ class BidirectionalLayer(nn.Module):
         self.forward, self.backward = RecurrentLayer(*sizes), RecurrentLayer(*sizes)
 
     def __call__(self, x: jax.Array, segments: jax.Array) -> jax.Array:
-        """[B, T, 2 H] of x [B, T, D]: what both directions know at each position of its sentence; zeros at padding.
-
-        No sentence sees another one of its row, or padding. `final_states` makes one vector of each.
-        """
+        """[B, T, 2 H] of x [B, T, D]: what both directions know at each position of its sentence; zeros at padding."""
         # Both directions in one scan: on CPUs their products run at the same time.
         backwards = segments[:, ::-1]
         xs = {
@@ -77,8 +74,7 @@ class BidirectionalLayer(nn.Module):
 def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]) -> dict[str, jax.Array]:
     """h [T, B, H] of layers that run side by side, by name.
 
-    `weights` are the recurrent kernels; `xs` the products [T, B, G * H] of inputs, where sentences begin [T, B], and
-    the h [T, B, H] with which they begin, unless it is zeros.
+    `xs`: the products [T, B, G * H] of inputs, where sentences begin [T, B], and their first h [T, B, H] unless zeros.
     """
 
     def step(times: Times, _: Any, states: dict[str, State], xs: Any) -> tuple[dict[str, State], dict[str, jax.Array]]:
@@ -97,7 +93,7 @@ def run(cell: str, weights: dict[str, Any], xs: dict[str, tuple[jax.Array, ...]]
 
 
 def reset(state: State, is_first: jax.Array, h: jax.Array | float = 0.0) -> State:
-    """The state, reset where a sentence begins [B]: h to the given one [B, H], the cell to 0."""
+    """The state, reset where a sentence begins [B]: h to a given one [B, H], the cell to 0."""
     initial = (h, 0.0)[: len(state)]
     return tuple(jnp.where(is_first[:, None], new, old) for new, old in zip(initial, state, strict=True))
 
@@ -112,10 +108,10 @@ def begins(segments: jax.Array) -> jax.Array:
 
 
 def final_states(both: jax.Array, segments: jax.Array, asked: jax.Array) -> jax.Array:
-    """[B, T, 2 H]: what each direction knows at the end of a sentence, of the results [B, S, 2 H] of both directions.
+    """[B, T, 2 H]: what each direction knows at its end of a sentence, of the results [B, S, 2 H] of both.
 
-    The left half at the last position of the sentence, the right half at its first. `segments` [B, S] are those of the
-    results, `asked` [B, T] those of the sentences that are asked for: ones [B, 1] where a row is one sentence.
+    The left half at the last position, the right half at the first. `segments` [B, S] are those of the results, `asked`
+    [B, T] those that are asked for: ones [B, 1] where a row is one sentence.
     """
     is_same = asked[:, :, None] == segments[:, None, :]
     first = jnp.argmax(is_same, axis=2)

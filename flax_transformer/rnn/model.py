@@ -57,13 +57,11 @@ def additive_energies_by_query(q: jax.Array, k: jax.Array, vector: jax.Array) ->
 
 
 def attention_weights(energies: jax.Array, mask: jax.Array) -> jax.Array:
-    """softmax [B, Q, S] over the positions that the mask shows; equal weights where it shows none, never NaN."""
+    """softmax over the positions that the mask shows [B, Q, S]; equal weights, not NaN, where it shows none."""
     return jax.nn.softmax(jnp.where(mask, energies, jnp.finfo(jnp.float32).min), axis=-1)
 
 
 class Source(NamedTuple):
-    """What the decoder reads of encoded sentences."""
-
     keys: jax.Array  # [B, S, A], to compare states with
     values: jax.Array  # [B, S, C], whose weighted mean is a context
     segments: jax.Array  # [B, S]
@@ -74,9 +72,9 @@ class Decoder(nn.Module):
 
     def setup(self) -> None:
         config = self.config
-        dtype = jnp.dtype(self.config.dtype)
+        dtype = jnp.dtype(config.dtype)
         width = config.hidden_size
-        context = 2 * config.hidden_size
+        context = 2 * width
         attention = config.width_of_attention
         self.initial = Dense(context, width, dtype=dtype)
         inputs = [config.d_model, *[width + context] * (config.num_decoder_layers - 1)]
@@ -96,7 +94,7 @@ class Decoder(nn.Module):
         return Source(keys, annotations, segments)
 
     def __call__(self, x: jax.Array, source: Source, segments: jax.Array, *, deterministic: bool = True) -> jax.Array:
-        """Hidden [B, T, D] of embedded words x [B, T, D] with segments [B, T], all positions at once."""
+        """Hidden [B, T, D] of embedded words x [B, T, D] with segments [B, T]."""
         h, context, _ = self.first_layer(x, source, segments)
         for layer in self.layers[1:]:
             below = jnp.concatenate([h, context], axis=-1)
@@ -133,7 +131,7 @@ class Decoder(nn.Module):
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """As `first_layer`, with input feeding: the attention is part of the scan.
 
-        Takes the products [T, B, G * H] of the words, and where a sentence begins [T, B], with which h [T, B, H].
+        Takes the products [T, B, G * H] of the words, where a sentence begins [T, B], and its first h [T, B, H].
         """
         config = self.config
         dtype = from_words.dtype
@@ -193,7 +191,7 @@ class Decoder(nn.Module):
         return DecodeState((states, context), source, jnp.int32(0))
 
     def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
-        """Hidden [N, D] of one embedded token x [N, D] of each hypothesis, its attention [N, S], and the next state."""
+        """Hidden [N, D] of one token x [N, D] of each hypothesis, its attention [N, S], and the next state."""
         states, context = state.cache
         source = state.shared
         layer = self.layers[0]
@@ -218,7 +216,7 @@ class Decoder(nn.Module):
 
 
 def _at_ends(mask: jax.Array) -> jax.Array:
-    """What `final_states` reads, as attention [B, T, S]: half of the first and half of the last visible position."""
+    """What `final_states` reads, as attention: half of the first and half of the last visible position."""
     size = mask.shape[-1]
     first = jnp.argmax(mask, axis=-1)
     last = size - 1 - jnp.argmax(mask[..., ::-1], axis=-1)
@@ -269,10 +267,7 @@ class AttentionRNN(nn.Module):
         target_positions: jax.Array | None = None,
         deterministic: bool = True,
     ) -> jax.Array:
-        """The hidden states [B, T, D] that `project` takes, of source ids [B, S] and decoder inputs [B, T].
-
-        Without segments, a row is one sentence.
-        """
+        """The hidden states [B, T, D] that `project` takes; without segments, a row is one sentence."""
         del source_positions, target_positions
         read = self.read(source, source_segments, deterministic=deterministic)
         segments = jnp.ones_like(target_in) if target_segments is None else target_segments
@@ -308,7 +303,6 @@ class AttentionRNN(nn.Module):
 
 
 def init_params(config: RecurrentConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program."""
     tokens = jnp.zeros((1, 1), jnp.int32)
     return jax.jit(AttentionRNN(config).init)(key, tokens, tokens)['params']
 

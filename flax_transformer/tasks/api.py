@@ -92,6 +92,6 @@ def read_run_config(reference: Path | str, task: str | None = None) -> Any:
 def load_run(reference: Path | str, *, step: int | None = None) -> Any:
     """A trained run, `RUN` or `RUN@which`, of any task: a named tuple with `config`, `params` and what else it has.
 
-    Without `@which` and `step`: the best checkpoint. Raises UserError if there is none.
+    By default its best checkpoint. Raises UserError if there is none.
     """
     return recipe_of_run(split_reference(reference)[0]).load(reference, step=step)

@@ -15,7 +15,7 @@ from flax_transformer.transformer.layers import Positions
 
 
 def recurrent_layer(config: Any, number: int, x: jax.Array, mask: jax.Array) -> jax.Array:
-    """[B, T, 2 * hidden_size], layer `number` of LSTMs or GRUs in both directions, over x where `mask`."""
+    """[B, T, 2 * hidden_size]: layer `number`, in both directions, over x where `mask`."""
     layer = BidirectionalLayer(x.shape[-1], config.hidden_size, config.cell, x.dtype, name=f'layers_{number}')
     return layer(x, mask.astype(jnp.int32))
 
@@ -28,7 +28,7 @@ def with_positions(x: jax.Array) -> jax.Array:
 def transformer_encoder(
     config: Any, x: jax.Array, mask: jax.Array, *, deterministic: bool, **rates: float
 ) -> jax.Array:
-    """[B, T, D], what the Transformer's encoder makes of x (Vaswani et al. 2017, section 3.1), pre-LN, where `mask`."""
+    """[B, T, D]: the Transformer's encoder, pre-LN, over x where `mask`."""
     same = {name: getattr(config, name) for name in ('vocab_size', 'd_model', 'num_heads', 'd_ff', 'dtype')}
     encoder = Encoder(TransformerConfig(**same, num_encoder_layers=config.num_layers, norm_first=True, **rates))
     return encoder(x, mask[:, None, None, :], deterministic=deterministic)

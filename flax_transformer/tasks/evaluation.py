@@ -38,8 +38,8 @@ def scored_set(
 ) -> tuple[str, Any]:
     """The name of the set to score on, the user's or the run's, and the section `data` to read it with.
 
-    `paths` lists the files that are read, `remedy` is the option that names others. Raises UserError, unless `trust`,
-    for a test set outside the user's data folder that a stranger may have named.
+    `paths` lists the files that are read. Raises UserError, unless `trust`, for a test set outside the user's data
+    folder that a stranger may have named.
     """
     if test is not None:
         return test, replace(data, root=None if test.startswith('tfds:') else '.')

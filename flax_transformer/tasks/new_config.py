@@ -64,12 +64,11 @@ class Candidate:
 
     @classmethod
     def like(cls, shipped: str, fields: dict[str, Any], *rest: Any, **others: Any) -> 'Candidate':
-        """A shipped config with other values for some fields."""
         return cls(changed(load_config(shipped), fields), *rest, **others)
 
     @property
     def config(self) -> TaskConfig:
-        """Trains its steps: at most a tenth of them warm up, or pass between evaluations and saves."""
+        """At most a tenth of the steps warm up, or pass between evaluations and saves."""
         known = flat_fields(self.base)
         tenth = math.ceil(self.steps / EVALUATIONS)
         limited = {name: min(known[name], tenth) for name in _LIMITED if name in known}
@@ -123,7 +122,7 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
 
 
 def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
-    """The config with other values for some fields, such as 'training.steps'."""
+    """The config with other values for fields such as 'training.steps'."""
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in fields.items():
         section, _, field = name.partition('.')

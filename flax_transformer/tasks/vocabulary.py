@@ -79,7 +79,6 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that decides the ids."""
         content = self.pieces.digest if self.pieces else self.hashed()
         return hashlib.sha256(f'{self.lower_case}\n{content}'.encode()).hexdigest()
 
@@ -87,7 +86,6 @@ class Vocabulary:
         check_fits(self.size, vocab_size, 'tokens')
 
     def save(self, folder: Path) -> None:
-        """Writes the vocabulary into a folder, its description last."""
         write_files(folder, {_SETTINGS_FILE: self.lower_case})
         if self.pieces:
             self.pieces.save(folder)
@@ -97,7 +95,6 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The vocabulary that `save` wrote."""
         kind = kind_of(folder)
         with naming_damage(folder):
             lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True

@@ -53,7 +53,7 @@ def usual_name(code: str, codes: Collection[str]) -> str:
 
 
 def is_named(code: str) -> bool:
-    """Whether a code has an English name here; rare languages have none."""
+    """Rare languages have no name here."""
     return two_letters(code) in _NAMES
 
 

@@ -15,7 +15,7 @@ _MOST = 64 << 20  # bytes; the models of 256,000 pieces that are in use have 5 m
 
 
 def read_model(file: Path) -> bytes:
-    """The bytes of a model. Raises UserError for no regular file, or one that is too large."""
+    """Raises UserError for no regular file, or one that is too large."""
     return read_limited(file, _MOST)
 
 

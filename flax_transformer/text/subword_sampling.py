@@ -45,10 +45,7 @@ class Segmenter:
         self._cached_ways = lru_cache(_CACHED // 2)(self._ways)
 
     def sample(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Ids [tokens] int32 of one segmentation of each line, without EOS, and their lengths [lines].
-
-        Each is a pure function of its line and seed ([lines] uint64). alpha: for BPE the rate of dropped merges, for
-        unigram the power of the probabilities (Kudo 2018, section 3.2, with l = infinity).
+        """As `Tokenizer.sample_flat`, without EOS; for unigram with l = infinity (Kudo 2018, section 3.2).
 
         As in SentencePiece, BPE does not try a dropped merge again before a neighbor changes. Provilkov et al. 2020,
         algorithm 1, draw for all pairs anew before each merge, so that the same rate splits less.
@@ -102,7 +99,7 @@ class Segmenter:
             begins = next_dropped + 1
 
     def _walked(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[list[int]]:
-        """Unigram: the ids of each word, its pieces sampled from last to first, each by its share of probability."""
+        """Unigram: the ids of each word, its pieces sampled from last to first."""
         pieces: list[list[list[int]]] = [[] for _ in words]
         ways = [(self._cached_ways if len(word) <= _LONGEST_CACHED else self._ways)(word, alpha) for word in words]
         ends = np.fromiter(map(len, words), np.int64, len(words))
@@ -166,10 +163,10 @@ class Segmenter:
 
 
 def hashed(*numbers: int | np.ndarray) -> np.ndarray:
-    """64 bits [n] uint64 for each tuple of integers, arrays [n] or numbers common to all; each is taken modulo 2^64.
+    """64 bits [n] uint64 for each tuple of integers, arrays [n] or numbers common to all.
 
-    Each number goes through the finalizer of SplitMix64 (Steele et al. 2014), together with those before it. The same
-    on every machine; not for secrets.
+    Each number, modulo 2^64, goes through the finalizer of SplitMix64 (Steele et al. 2014), together with those before
+    it. Not for secrets.
     """
     bits = np.zeros(1, np.uint64)  # an array, whose products overflow without a warning
     for number in numbers:

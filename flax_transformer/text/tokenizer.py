@@ -32,8 +32,8 @@ class Portable(NamedTuple):
 class Tokenizer(Protocol):
     """Text to ids and back; source and target may have vocabularies of their own.
 
-    For several target languages there is a tag each, a piece that the source's ids begin with (Johnson et al. 2017,
-    section 3), or the target's. Lone surrogates, which UTF-8 cannot hold, become question marks.
+    Several target languages have a tag each, a piece that begins the source's ids (Johnson et al. 2017, section 3), or
+    the target's. Lone surrogates become question marks.
     """
 
     vocab_size: int  # pieces of the source side
@@ -46,21 +46,21 @@ class Tokenizer(Protocol):
     tags_to_ban: tuple[int, ...]  # they must not appear in a translation
 
     def tag_id(self, language: str | None) -> int | None:
-        """The tag of a target language that begins sources; None if no tag is to be added.
+        """The tag of a target language that begins sources, if any.
 
-        Raises UserError for a language without a tag, and for None where a language must be chosen.
+        Raises UserError for a language without a tag, and for None where one must be chosen.
         """
 
     def first_id(self, language: str | None) -> int | None:
-        """The tag of a target language that begins targets; None if there is none."""
+        """The tag of a target language that begins targets, if any."""
         return None
 
     def reading(self, language: str) -> Self:
-        """The tokenizer of sources in a language, for models whose sources name theirs; else this one."""
+        """The tokenizer of sources in a language, where sources name theirs; else this one."""
         return self
 
     def default_language(self, language: str) -> str | None:
-        """The target language to use when none is asked for; `language` is that of the training data."""
+        """The target language where none is asked for; `language` is that of the training data."""
 
     def piece(self, token_id: int) -> str:
         """The text of a target piece, with U+2581 for the space."""
@@ -79,7 +79,6 @@ class Tokenizer(Protocol):
         return flat(self.encode(lines))
 
     def encode_target_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The same for target lines."""
         return flat(self.encode_target(lines))
 
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -99,14 +98,13 @@ class Tokenizer(Protocol):
         """One line of valid UTF-8, whatever the ids: pad and EOS give nothing, a line break gives a space."""
 
     def portable(self) -> Portable:
-        """The tokenizer for programs that do not have this package."""
+        """For programs that do not have this package."""
 
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 
 
 def flat(ids: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of all lines [tokens] int32, and the lengths of the lines [lines]."""
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
@@ -120,7 +118,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def write_files(folder: Path, files: Mapping[str, Any]) -> None:
-    """Writes files by name, in their order, all but bytes as JSON, into a folder, which is made if absent."""
+    """Writes files by name, in order, all but bytes as JSON, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         text = content if isinstance(content, bytes) else json.dumps(content, indent=2, ensure_ascii=False) + '\n'

@@ -43,7 +43,7 @@ class Corpus:
 
 
 def read_corpus(source: str, data: Any, rate: int, *, say: Say) -> Corpus:
-    """Reads a source at `rate` Hz; paths start at `data.root`. Raises one UserError for all that cannot be read."""
+    """Reads a source at `rate` Hz. Raises one UserError for all that cannot be read."""
     if source.startswith(KINDS):
         sounds = list(generated(source, rate))
         recordings = [
@@ -100,10 +100,7 @@ Sound = tuple[np.ndarray, str, str]  # samples float32 [T] in -1..1, text, speak
 
 
 def generated(name: str, rate: int) -> Iterator[Sound]:
-    """The keys of a telephone, `tones:SPLIT`, or `melodies:SPLIT`, at `rate` Hz. Raises UserError for another split.
-
-    A split is train, validation or test. A recording is a pure function of it and its number.
-    """
+    """The keys of a telephone, `tones:SPLIT`, or `melodies:SPLIT`: pure functions of the split and a number."""
     kind, _, split = name.partition(':')
     sizes = _SIZES[kind]
     if split not in sizes:

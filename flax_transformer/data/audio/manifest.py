@@ -32,8 +32,6 @@ _AUDIO = ('.aif', '.aiff', '.flac', '.mp3', '.oga', '.ogg', '.opus', '.wav')
 
 
 class Utterance(NamedTuple):
-    """A recording and what is said in it."""
-
     source: Source
     text: str
     speaker: str  # '' if the manifest has none
@@ -47,8 +45,8 @@ class Utterance(NamedTuple):
 def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
     """The utterances that `spec` names, in the manifest's order (docs/how-to/audio.md lists the forms of a spec).
 
-    The header of each recording is read. Raises one UserError for all that are missing, damaged or cut off, and for a
-    manifest without the columns that it needs. `say` gets the number, duration and rates, and what is odd.
+    Raises one UserError for all that are missing, damaged or cut off by their headers, and for a manifest without the
+    columns that it needs. `say` gets the number, duration and rates, and what is odd.
     """
     location, _, wanted = spec.partition('#')
     path, _, conditions = location.partition('?')
@@ -57,7 +55,7 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
         raise UserError(f'{path} lists no recordings; expected at least one')
     for condition in conditions.split('&') if conditions else ():
         rows = _selected(rows, condition, path)
-    names = list(dict.fromkeys(name for row in rows for name in row.columns))
+    names = _columns_of(rows)
     other = next((name for name in names if name not in PATHS), 'words')
     remedy = nearest(wanted, names) if wanted else f'; or name it after #, as in {path}#{other}'
     text = _column_among((wanted,) if wanted else TEXTS, names, path, remedy)
@@ -84,12 +82,11 @@ def read_manifest(spec: str, root: Path, *, say: Say) -> list[Utterance]:
 
 
 def manifest_paths(spec: str, root: Path) -> Iterator[Path]:
-    """The files, or the folder, that the manifest of this name is read from."""
     return named_paths(re.split('[?#]', spec)[0], root)
 
 
 def open_audio(utterance: Utterance, rate: int) -> np.ndarray:
-    """The utterance's samples at `rate` Hz, float32 [T] in -1..1. Raises BadInput with its place."""
+    """Samples at `rate` Hz, float32 [T] in -1..1. Raises BadInput with the utterance's place."""
     return _read(utterance, rate).samples
 
 
@@ -131,6 +128,10 @@ class _Row(NamedTuple):
     columns: dict[str, str]
 
 
+def _columns_of(rows: list[_Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.columns))
+
+
 def _raise_faults(faults: list[str], total: int, what: str) -> None:
     if faults:
         more = f'\nand {len(faults) - MOST_FAULTS:,} more' if len(faults) > MOST_FAULTS else ''
@@ -153,7 +154,7 @@ def _selected(rows: list[_Row], condition: str, path: str) -> list[_Row]:
             f'{path}: got the condition {condition!r}; expected COLUMN=VALUE or COLUMN!=VALUE, several joined by &'
         )
     column, sign, values = parts.groups()
-    known = list(dict.fromkeys(name for row in rows for name in row.columns))
+    known = _columns_of(rows)
     if column not in known:
         hint = nearest(column, known)
         raise UserError(f'{path}: no column is named {column!r}; expected one of {", ".join(known)}.{hint}')
@@ -297,7 +298,7 @@ def _archived(folder: Path, names: set[str]) -> dict[str, Source | str]:
 
 
 def _members_of(archive: Path, wanted: Collection[str]) -> dict[str, Source | str]:
-    """Maps each wanted name that the archive has to its Source, or to why it cannot be read."""
+    """The Source of each wanted name that the archive has, or why it cannot be read."""
     spellings: dict[str, list[str]] = {}  # a member may be called a.wav and ./a.wav
     for name in wanted:
         spellings.setdefault(posixpath.normpath(name), []).append(name)
@@ -359,7 +360,7 @@ def _header(row: _Row, source: Source | str) -> Header:
 def _segment(row: _Row, whole: float) -> tuple[float, float] | None:
     """Where a row's segment begins in a recording of `whole` seconds, and its length; None for all of it.
 
-    This is NeMo's rule; but a lone duration that is longer than the recording is in another unit, or a guess.
+    NeMo's rule; but a lone duration that is longer than the recording is in another unit, or a guess.
     """
     offset, duration = (_number(row.columns.get(name, '')) for name in ('offset', 'duration'))
     start = offset or 0.0

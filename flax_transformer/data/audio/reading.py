@@ -25,7 +25,6 @@ MOST_SAMPLES = 1 << 28  # 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 _BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many before it
-_BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
 # Format tags of WAV.
@@ -79,8 +78,8 @@ class Header(NamedTuple):
 def read_audio(file: Path | str | Source, rate: int, *, segment: tuple[float, float] | None = None) -> Audio:
     """The samples of a recording at `rate` Hz, its channels averaged, and remarks.
 
-    A file that was cut is read as far as it goes. `segment`, its beginning and length in seconds, is read alone. Raises
-    BadInput, in one line with the name, for what cannot be read, is too long, or not finite.
+    A file that was cut is read as far as it goes; of a `segment`, its beginning and length in seconds, that alone.
+    Raises BadInput, in one line with the name, for what cannot be read, is too long, or not finite.
     """
     with _opened(file) as opened:
         header, blocks = _open_audio(opened)
@@ -98,7 +97,7 @@ def read_audio(file: Path | str | Source, rate: int, *, segment: tuple[float, fl
 
 
 def read_header(file: Path | Source) -> Header:
-    """The header alone. Raises BadInput as `read_audio` does."""
+    """Raises BadInput as `read_audio` does."""
     with _opened(file) as opened:
         return _open_audio(opened)[0]
 
@@ -130,8 +129,10 @@ def checked_samples(samples: np.ndarray) -> np.ndarray:
     """Samples [T] as floats. Raises BadInput if they are no mono sound, or not finite."""
     samples = np.asarray(samples)
     if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32, np.float64):
-        what = f'samples of shape {samples.shape} and type {samples.dtype}'
-        raise BadInput(f'{what}: expected one channel, [T], of int16, or float32 or float64 in -1..1')
+        raise BadInput(
+            f'samples of shape {samples.shape} and type {samples.dtype}: expected one channel, [T], of int16, or '
+            'float32 or float64 in -1..1'
+        )
     if samples.dtype == np.int16:
         return samples.astype(np.float32) / 32768
     count = int(samples.size - np.isfinite(samples).sum())
@@ -143,7 +144,7 @@ def checked_samples(samples: np.ndarray) -> np.ndarray:
 def pcm_chunks(stream: BinaryIO, say: Callable[[str], None] = lambda _: None) -> Iterator[np.ndarray]:
     """The samples of a mono stream of 16-bit little-endian integers (s16le), as float32 [n] in -1..1.
 
-    A chunk has whatever has come since the last one. `say` gets a message about half a sample at the end.
+    A chunk has what has come since the last one. `say` hears of half a sample at the end.
     """
     # `read` of a buffered stream waits for all that was asked for.
     read = stream.read1 if hasattr(stream, 'read1') else stream.read
@@ -232,16 +233,14 @@ def _open_wav(file: BinaryIO) -> tuple[Header, Blocks] | None:
 
     def blocks(first: int, frames: int) -> Iterator[np.ndarray]:
         file.seek(start + first * block)
-        most = _most_frames(channels)
-        for done in range(0, frames, most):
-            content = file.read(min(most, frames - done) * block)
+        for done in range(0, frames, _BLOCK):
+            content = file.read(min(_BLOCK, frames - done) * block)
             yield _decoded(content, width, is_float=tag == _FLOAT).reshape(-1, channels)
 
     return header, blocks
 
 
 def _decoded(content: bytes, width: int, *, is_float: bool) -> np.ndarray:
-    """Samples of `width` bytes as float32."""
     if is_float:
         with np.errstate(over='ignore'):  # infinities are found later
             return np.frombuffer(content, f'<f{width}').astype(np.float32)
@@ -254,10 +253,6 @@ def _decoded(content: bytes, width: int, *, is_float: bool) -> np.ndarray:
     return np.frombuffer(content, f'<i{width}').astype(np.float32) / 2 ** (8 * width - 1)
 
 
-def _most_frames(channels: int) -> int:
-    return max(1, min(_BLOCK, _BLOCK_VALUES // channels))
-
-
 def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
     kind = 'this coding of WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
     try:
@@ -267,9 +262,9 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
         raise BadInput(f'{what} is read by soundfile; install it: {install_command("speech")}') from None
     opened = _soundfile(file, start)
     frames = opened.frames
-    block = _most_frames(opened.channels)
+    block = _BLOCK
     if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count
-        block = min(block, 256)  # the last one, which is not whole, cannot be read
+        block = 256  # the last one, which is not whole, cannot be read
         most = MOST_HOURS * 3600 * opened.samplerate // block + 1
         frames = sum(map(len, itertools.islice(_soundfile_blocks(opened, block, 0, frames), most)))
         opened = _soundfile(file, start)
@@ -287,7 +282,7 @@ def _soundfile(file: BinaryIO, start: bytes) -> Any:
 
 
 class _Rewinding:
-    """A file for libsndfile; clamps seeks at its beginning: Python would print an exception raised in the callback."""
+    """A file for libsndfile that clamps seeks at its beginning: Python would print what the callback raises."""
 
     def __init__(self, file: BinaryIO) -> None:
         file.seek(0)
@@ -357,14 +352,14 @@ def _mixed_down(header: Header, blocks: Iterator[np.ndarray]) -> tuple[np.ndarra
 
 
 def _in_full_scale(samples: np.ndarray, rate: int, *, peak: float, clipped: float) -> tuple[np.ndarray, list[str]]:
-    """Samples [T] as float32, divided by a `peak` above 1, and remarks; `clipped` is a mean over channels."""
+    """Samples as float32, divided by a `peak` above 1, and remarks; `clipped` is a mean over channels."""
     remarks = []
     if peak > 1:
         samples = samples / peak
         remarks.append('scaled down: the samples exceeded full scale')
     elif clipped > len(samples) / 1000:
         remarks.append('clipped: more than 0.1 % of the samples are at full scale')
-    if max(np.max(samples, initial=0), -np.min(samples, initial=0)) < SILENCE:
+    if np.max(np.abs(samples), initial=0) < SILENCE:
         remarks.append('silent: nothing above -80 dB of full scale')
     if len(samples) < 0.02 * rate:  # too short for any sound of speech
         remarks.append('shorter than 20 ms')

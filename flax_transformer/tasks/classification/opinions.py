@@ -34,8 +34,6 @@ class Pair(NamedTuple):
 
 
 class PairScores(NamedTuple):
-    """How many pairs a classifier has right."""
-
     both: int
     plain: int
     negated: int
@@ -53,12 +51,7 @@ def negation_pairs() -> list[Pair]:
 def score_pairs(
     label_of: Callable[[Sequence[str]], Sequence[str]], *, negative: str = NEGATIVE, positive: str = POSITIVE
 ) -> PairScores:
-    """How many pairs have the right labels.
-
-    Args:
-      label_of: the labels of texts, such as `lambda texts: [each.label for each in classifier(texts)]`.
-      negative: the classifier's name for blame; `positive`: for praise.
-    """
+    """How many pairs have the right labels by `label_of`, whose names for blame and praise are the others."""
     pairs = negation_pairs()
     given = zip(label_of([pair.plain for pair in pairs]), label_of([pair.negated for pair in pairs]), strict=True)
     right = [
@@ -95,7 +88,7 @@ NEGATED = ('not ', 'never ', 'hardly ', 'far from ', 'anything but ')
 def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[str]]:
     """The texts and labels of a split: train, validation or test. No text is in two splits, or twice in one.
 
-    `negated` is the share of opinions that are negated, as in `opinion`; splits stay disjoint if it differs.
+    `negated` is that of `opinion`; splits stay disjoint if it differs.
     """
     if split not in SIZES:
         raise UserError(f'opinions:{split}: expected one of {", ".join(SIZES)}.{nearest(split, SIZES)}')
@@ -148,7 +141,7 @@ class _Draw:
 
 
 def _clause(draw: _Draw, is_praise: bool, negated: float) -> str:
-    """A clause that praises or blames: by an opinion of that kind, or by negating one of the other."""
+    """A clause that praises or blames, perhaps by negating the opposite."""
     is_negated = draw.chance(negated)
     word = int(is_praise != is_negated)  # index into the tables above: 1 is praise
     kind = draw.one(

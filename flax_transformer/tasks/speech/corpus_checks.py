@@ -65,7 +65,7 @@ KINDS = table(
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
-    """The recordings of those corpora, of `names`, that the config has."""
+    """The recordings of those of `names` that the config has."""
     data = config.data
     rate = config.features.sample_rate
     corpora = {name: read_corpus(getattr(data, name), data, rate, say=say) for name in names if getattr(data, name)}
@@ -113,8 +113,9 @@ def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:
         texts = [recording.text for recording in recordings]
         rows = Rows(name, [recording.place for recording in recordings], {'text': texts})
 
-        too_long = [row for row, recording in enumerate(recordings) if recording.num_samples > config.most_samples]
-        longest = max((recording.num_samples for recording in recordings), default=0) / config.features.sample_rate
+        lengths = [recording.num_samples for recording in recordings]
+        too_long = [row for row, length in enumerate(lengths) if length > config.most_samples]
+        longest = max(lengths, default=0) / config.features.sample_rate
         findings += rows.findings(KINDS['too_long'], too_long, f'the longest has {longest:.1f} s')
         too_short = [row for row, recording in enumerate(recordings) if _is_too_short(recording, config, units)]
         findings += rows.findings(KINDS['too_short'], too_short, f'a frame of the encoder has {frame_ms:g} ms')

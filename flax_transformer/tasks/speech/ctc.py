@@ -1,7 +1,7 @@
 """Connectionist temporal classification (Graves et al. 2006): the cost of a text, and decoding.
 
-A model gives each frame a distribution over units and the blank. A path chooses one of them for each frame; `collapse`
-makes it a text. The probability of a text is the sum over all paths that collapse to it.
+A path chooses a unit or the blank for each frame; `collapse` makes it a text, whose probability is the sum over all
+paths that collapse to it.
 
 Shapes: B utterances, T frames, L labels, V units, the blank included.
 """
@@ -24,14 +24,14 @@ from .units import BLANK_ID
 def collapse(path: Sequence[int]) -> list[int]:
     """The labels of a path: repeats that no blank separates become one, then the blanks go.
 
-    >>> collapse([0, 7, 7, 0, 7, 5])  # two of the same need a blank between them
+    >>> collapse([0, 7, 7, 0, 7, 5])
     [7, 7, 5]
     """
     return [unit for unit, before in zip(path, [BLANK_ID, *path], strict=False) if unit not in (before, BLANK_ID)]
 
 
 def fewest_frames(labels: Sequence[int]) -> int:
-    """The length of the shortest path of labels: a frame for each, and one for the blank between two that are equal."""
+    """The length of the shortest path: a frame for each label, and one for the blank between two that are equal."""
     return len(labels) + sum(label == before for label, before in zip(labels[1:], labels, strict=False))
 
 
@@ -72,7 +72,6 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
 _FIRST = 0x10000  # the character for unit 0: above the surrogates there is room for a million
 
 
-@np.errstate(divide='ignore', invalid='ignore')
 def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
     """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none, NaN for NaN."""
     trellis = _Trellis(labels)
@@ -81,8 +80,7 @@ def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
     score = trellis.start
     for number, emitted in enumerate(log_probs):
         before = trellis.before(score) if number else score[None]
-        highest = np.maximum(before.max(axis=0), _LEAST)
-        score = highest + np.log(np.exp(before - highest).sum(axis=0)) + emitted[trellis.units]
+        score = np.logaddexp.reduce(before, axis=0) + emitted[trellis.units]
     return float(np.logaddexp.reduce(score[-2:]))
 
 
@@ -128,7 +126,6 @@ class _Trellis:
         return before
 
 
-_LEAST = np.finfo(np.float64).min / 4  # stands for -inf, since -inf - -inf is not a number
 # The most frames decoded at once: without a beam, and with the widest.
 _LONGEST, _SHORTEST = 1000, 100
 # fast-ctc-decode keeps each prefix that it tries, with 4 bytes for each unit that could follow: 4 GB in all.
@@ -138,11 +135,11 @@ _MOST_FOLLOWING = 1_000_000_000
 class Decoded(NamedTuple):
     labels: list[int]
     spans: list[tuple[int, int]]  # each label's frames, from the first to before the last
-    log_probability: float  # nats, over all alignments within the parts of `decode`
+    log_probability: float  # nats, over all alignments within the parts that are decoded
 
 
 def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
-    """The labels of log-probabilities [T, V], cut into `parts`: of the best path, or with a beam by `prefix_beam`."""
+    """The labels of log-probabilities [T, V]: of the best path, or with a beam by `prefix_beam`."""
     longest = _LONGEST
     if beam_size > 1:
         affordable = _MOST_FOLLOWING // (beam_size * log_probs.shape[1] ** 2)
@@ -153,7 +150,7 @@ def decode(log_probs: np.ndarray, beam_size: int = 1) -> Decoded:
     total = 0.0
     offset = 0
     for part in parts(log_probs, longest):
-        path = np.argmax(part, axis=-1).tolist()
+        path = part.argmax(axis=-1).tolist()
         best = collapse(path)
         own = best if beam_size == 1 else prefix_beam(part, beam_size)
         alignment = numbered(path) if own == best else align(part, own)

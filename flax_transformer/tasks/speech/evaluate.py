@@ -123,7 +123,7 @@ def errors(
 
 
 def scores(references: Sequence[str], transcripts: Sequence[str]) -> dict[str, Any]:
-    """All scores of at least one utterance; errors are of words. `exact` is the share of utterances without one.
+    """All scores; errors are of words. `exact` is the share of utterances without one.
 
     The word error rate is above 1 if much is inserted, its interval the 95 % of the bootstrap over utterances.
     """
@@ -150,7 +150,6 @@ def rate(changes: Errors) -> float:
 def scores_of(
     recordings: Sequence[Recording], references: Sequence[str], heard: Sequence[str], *, shown: int
 ) -> dict[str, Any]:
-    """All scores, as JSON."""
     speakers = [recording.speaker for recording in recordings]
     if not any(references):
         raise UserError(f'all {len(references):,} transcripts are empty: there is no word to count errors by')
@@ -158,11 +157,10 @@ def scores_of(
     by_speaker = {}
     for name in sorted(set(speakers) - {''}):
         own = [i for i, speaker in enumerate(speakers) if speaker == name]
-        if not any(references[i] for i in own):
-            continue  # an error rate has no meaning
-        all_scores = scores([references[i] for i in own], [heard[i] for i in own])
-        shown_scores = ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
-        by_speaker[name] = {key: all_scores[key] for key in shown_scores}
+        if any(references[i] for i in own):  # else an error rate has no meaning
+            all_scores = scores([references[i] for i in own], [heard[i] for i in own])
+            shown_scores = ('word_error_rate', 'character_error_rate', 'exact', 'num_utterances')
+            by_speaker[name] = {key: all_scores[key] for key in shown_scores}
 
     result = scores(references, heard) | {'by_speaker': by_speaker}
     if all(len(reference.split()) == 1 for reference in references):
@@ -176,7 +174,7 @@ def scores_of(
 
 
 def _confusions(references: Sequence[str], heard: Sequence[str], speakers: list[str]) -> dict[str, Any]:
-    """The confusion matrix, [words, written], and for each speaker how often each word was taken for another."""
+    """The confusion matrix [words, written], and how often each word was taken for another, by speaker."""
     words = sorted(set(references))
     columns = [*words, '(none)', '(other)']
     table = np.zeros((len(words), len(columns)), int)

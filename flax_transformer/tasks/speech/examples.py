@@ -21,7 +21,7 @@ from .config import SpeechConfig, StringsConfig
 
 
 def split(corpus: Corpus, held_out: int) -> tuple[Corpus, Corpus]:
-    """The rest of a corpus, and `held_out` of its recordings, some of each text: segments of a file stay together."""
+    """The rest of a corpus, and `held_out` recordings, some of each text; segments of a file stay together."""
     # Numbers, not names: the folder may be moved.
     names = [str(number) for number in np.unique(corpus.files, return_inverse=True)[1]]
     labels = repeated_or_empty([recording.text for recording in corpus.recordings])
@@ -35,15 +35,15 @@ QUIET, LOUD = -80.0, -50.0  # dB of full scale: the noise that a string's gaps a
 
 class _String(NamedTuple):
     clips: list[int]  # numbers of recordings
-    starts: list[int]  # each in samples
+    starts: list[int]  # samples
     whole: Recording
 
 
 class Strings:
     """Recordings of one speaker joined, with gaps of noise before, between and after them.
 
-    Each speaker is drawn as often as any other. For training, shorter strings are drawn more often, so that those of
-    each length have as many recordings in all: otherwise a model hardly learns to recognize a recording by itself.
+    For training, shorter strings are drawn more often, so that those of each length have as many recordings in all:
+    otherwise a model hardly learns to recognize a recording by itself.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Strings:
         seed: int,
         is_training: bool = False,
     ) -> None:
-        """`most_samples`: no string is longer; it may end early. Each recording must fit."""
+        """`most_samples`: no string is longer; each recording must fit."""
         self._corpus = corpus
         self._seed = seed
         self._most_gap = round(config.most_gap_ms * rate / 1000)
@@ -114,8 +114,7 @@ def generator_of(seed: int, purpose: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, purpose, number])))
 
 
-Examples = Corpus | Strings  # they are numbered; `count` of them are an epoch, though strings never end
-
+Examples = Corpus | Strings  # numbered; `count` of them are an epoch, though strings never end
 
 BLOCK = 16  # batches whose examples are sorted by length
 _CANDIDATES = 64  # quantiles of the examples' lengths; the lengths of batches are among them
@@ -141,7 +140,6 @@ class Planned(NamedTuple):
 
 
 def fill(waveforms: Sequence[np.ndarray], labels: Sequence[Sequence[int]], *, slots: int, most_labels: int) -> Batch:
-    """A batch of utterances, padded to `slots` samples and `most_labels` labels."""
     rows = len(waveforms)
     batch = Batch(
         np.zeros((rows, slots), np.float32),
@@ -193,7 +191,7 @@ class TrainingBatches(NumberedBatches):
     """
 
     def __init__(self, config: SpeechConfig, prepared: Any, own_rows: np.ndarray) -> None:
-        """`prepared`: `training.Prepared`; `own_rows`: the numbers of this process's rows of a batch."""
+        """`prepared`: `training.Prepared`; `own_rows`: this process's rows of a batch."""
         super().__init__()
         self.name = config.data.train
         self._examples = prepared.train
@@ -243,14 +241,12 @@ class TrainingBatches(NumberedBatches):
         speeds = np.maximum(self._speed**exponents, lengths / self._most_samples)
         lengths = np.array(list(map(played, lengths.tolist(), speeds.tolist())))
         batches = np.array_split(np.argsort(lengths, kind='stable'), self._batches_per_block)
-        return [
-            Planned(
-                numbers[chosen].tolist(),
-                speeds[chosen].tolist(),
-                next(length for length in self.lengths if length >= lengths[chosen].max()),
-            )
-            for chosen in (batches[i] for i in self._generator(_ORDER, block).permutation(len(batches)))
-        ]
+        plans = []
+        for i in self._generator(_ORDER, block).permutation(len(batches)):
+            chosen = batches[i]
+            slots = next(length for length in self.lengths if length >= lengths[chosen].max())
+            plans.append(Planned(numbers[chosen].tolist(), speeds[chosen].tolist(), slots))
+        return plans
 
     def planned(self, number: int) -> Planned:
         return self._block(number // self._batches_per_block)[number % self._batches_per_block]
@@ -272,11 +268,9 @@ class TrainingBatches(NumberedBatches):
 
     def padding(self) -> float:
         """The share of the first block's samples that are padding."""
-        slots = 0
-        filled = 0
-        for plan in self._block(0):
-            slots += self._rows * plan.slots
-            filled += sum(map(played, map(self._num_samples, plan.numbers), plan.speeds))
+        plans = self._block(0)
+        slots = self._rows * sum(plan.slots for plan in plans)
+        filled = sum(played(self._num_samples(i), speed) for plan in plans for i, speed in zip(*plan[:2], strict=True))
         return 1 - filled / slots
 
     def describe(self, position: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The model: waveforms to log-mel features, changed at random in training, and those to logits of units.
+"""The model: waveforms to log-mel features, changed at random in training, to logits of units.
 
 Shapes: B utterances, S samples, F feature frames, M mel bands, T frames of the encoder, D width, V units. Of each row
 the first num_samples, or num_frames [B], count; padding is 0.
@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flax_transformer.audio import augment
-from flax_transformer.audio.augment import among_first
+from flax_transformer.audio.augment import among_first, gain, mixed, spec_augment
 from flax_transformer.audio.features import LOG_FLOOR, log_mel
 from flax_transformer.audio.mel import FeatureConfig, mel_edges, num_frames
 from flax_transformer.ops.dense import Dense
@@ -30,7 +29,7 @@ def features_of(samples: jax.Array, num_samples: jax.Array, config: FeatureConfi
     """Leveled log-mel features [B, F, M] of samples [B, T], and how many frames count, [B]."""
     frames = num_frames(num_samples, config)
     features = log_mel(samples, config)
-    return leveled(features, augment.among_first(frames, features.shape[1])), frames
+    return leveled(features, among_first(frames, features.shape[1])), frames
 
 
 def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
@@ -39,8 +38,8 @@ def leveled(features: jax.Array, is_frame: jax.Array) -> jax.Array:
     The level is the logarithm of the mean energy, which hardly depends on the pauses, unlike a mean of logarithms. The
     levels of bands are the color of microphone and voice, but in a recording of one word that word's own sound, too.
 
-    At their level features are 4/3, and 13 dB correspond to 1, so those of speech have about mean 0 and deviation 1.
-    Silence is 52 dB below, -8/3. Frames that are not is_frame [B, F] become 0.
+    13 dB correspond to 1, so that features of speech have about mean 0 and deviation 1. Frames that are not is_frame
+    [B, F] become 0.
     """
     is_frame = is_frame[..., None]
     count = jnp.maximum(is_frame.sum(axis=1, keepdims=True), 1)
@@ -61,7 +60,7 @@ def training_features(
     rows, length = samples.shape
     frames = num_frames(num_samples, config)
     waveform_key, tract_key, color_key, mask_key = jax.random.split(key, 4)
-    is_sample = augment.among_first(num_samples, length)
+    is_sample = among_first(num_samples, length)
     change = partial(_changed, rate=config.sample_rate, config=perturbation)
     samples = jax.vmap(change)(jax.random.split(waveform_key, rows), samples, is_sample)
     features = log_mel(samples, config)
@@ -70,10 +69,10 @@ def training_features(
         features = warped(features, perturbation.vocal_tract**exponents, config)
     if perturbation.color_db:
         features = features + _colors(color_key, rows, perturbation.color_db, config.num_mels)
-    is_frame = augment.among_first(frames, features.shape[1])
+    is_frame = among_first(frames, features.shape[1])
     features = leveled(features, is_frame)
     mask = partial(
-        augment.spec_augment,
+        spec_augment,
         num_band_masks=perturbation.band_masks,
         most_bands=perturbation.most_bands,
         num_frame_masks=perturbation.frame_masks,
@@ -92,9 +91,9 @@ def _changed(
         color = jax.random.uniform(color_key, dtype=jnp.float32)
         noise = white + color * (jnp.roll(white, 1) + jnp.roll(white, 2))
         ratio = config.lowest_snr_db + jax.random.uniform(snr_key, (), jnp.float32, maxval=_QUIETEST_NOISE)
-        samples = augment.mixed(samples, noise, ratio, rate, is_sample)
+        samples = mixed(samples, noise, ratio, rate, is_sample)
     loudness = jax.random.uniform(gain_key, (), jnp.float32, minval=-1, maxval=1)
-    return augment.gain(samples, config.gain_db * loudness)
+    return gain(samples, config.gain_db * loudness)
 
 
 def _colors(key: jax.Array, rows: int, deviation_db: float, num_mels: int) -> jax.Array:

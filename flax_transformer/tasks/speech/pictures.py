@@ -28,7 +28,6 @@ def draw_scores(file: str) -> 'Figure':
 
 
 def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
-    """Waveform, log-mel features, and the probability of each unit in each frame, over the same time."""
     audio = transcriber.read(recording)
     (log_probs,) = transcriber.log_probabilities([audio.samples])
     transcript = transcriber(audio)
@@ -50,8 +49,8 @@ def plot_recording(transcriber: Transcriber, recording: Recorded) -> 'Figure':
 
 
 def plot_scores(scores: dict[str, Any]) -> 'Figure':
-    """The confusion of words in what `evaluate --json` printed; KeyError where it has none."""
-    words, written = scores['confusion']['words'], scores['confusion']['written']
-    counts = np.asarray(scores['confusion']['counts'])
+    """The confusion of words in what `evaluate --json` printed."""
+    words, written, counts = (scores['confusion'][name] for name in ('words', 'written', 'counts'))
+    counts = np.asarray(counts)
     used = [column for column, name in enumerate(written) if name in words or counts[:, column].any()]
     return plot_confusion(counts[:, used], words, [written[column] for column in used])

@@ -38,7 +38,6 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: SpeechConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the data of a run, and checks that of a new one."""
     if config.has_validation:
         jiwer()  # raises if it is missing
     corpora = read_corpora(config, CORPORA[:2] if run.is_prepared() else CORPORA, say=say)
@@ -147,7 +146,6 @@ class SpeechValidation(Validation):
         self._references = [prepared.units.normalized(examples.recording(i).text) for i in range(count)]
 
     def predict(self, params: Params, step: int, reporter: Reporter) -> dict[str, float]:
-        """Loss, in nats a label, and word and character error rate; shows some transcripts."""
         log_probs = self._predictor(params, self._waveforms)
         transcripts = [self._units.decode(decode(own).labels) for own in log_probs]
         for reference, transcript in zip(self._references[:SHOWN], transcripts, strict=False):

@@ -49,21 +49,20 @@ class Transcript:
 
 
 class Window(NamedTuple):
-    """A part of a recording that is computed by itself."""
+    """A part of a recording that is computed by itself, and its frames that count."""
 
-    start: int  # this and `end` are samples
+    start: int  # samples
     end: int
-    first: int  # the first frame that counts
-    last: int  # the frame after the last that counts
+    first: int  # frames
+    last: int
 
 
 class Predictor:
     """Computes log-probabilities. Compiles once for each power of two of seconds.
 
     A recording that is longer than those of training is read in windows that overlap; each gives those of their common
-    frames that are farther from its edge. The shape that a window is computed in, and with it the rounding, depends on
-    its own length alone. A model trained on strings hears the last word better with a gap after it: each recording
-    gets half of the longest, of silence.
+    frames that are farther from its edge. The rounding of a window depends on its own length alone. A model trained on
+    strings hears the last word better with a gap after it: each recording gets half of the longest, of silence.
     """
 
     def __init__(self, config: SpeechConfig, num_units: int) -> None:
@@ -136,7 +135,7 @@ class Predictor:
 
 
 def _log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, *, config: SpeechConfig) -> jax.Array:
-    """The log-probability of each unit [B, T, V], float32, for samples [B, S] of which num_samples [B] count."""
+    """[B, T, V] float32 for samples [B, S] of which num_samples [B] count."""
     features, frames = features_of(samples, num_samples, config.features)
     logits, _ = SpeechModel(config.model).apply({'params': params}, features, frames)
     return jax.nn.log_softmax(logits, axis=-1)
@@ -145,8 +144,8 @@ def _log_probabilities(params: Any, samples: jax.Array, num_samples: jax.Array, 
 class Transcriber:
     """`transcriber(recordings)` writes down recordings, `transcriber(recording)` one.
 
-    A recording is a path, or an array of samples at `sample_rate` [T]: floats of 32 or 64 bits in -1..1, or int16.
-    Floats beyond are scaled down, with a remark.
+    A recording is a path, or an array of samples at `sample_rate` [T]: floats in -1..1, or int16. Floats beyond are
+    scaled down, with a remark.
     """
 
     def __init__(self, config: SpeechConfig, params: Any, units: Units) -> None:
@@ -179,7 +178,6 @@ class Transcriber:
         """One transcript for each recording, in order. Raises UserError for a recording that cannot be read.
 
         Args:
-          recordings: paths or samples; for a single one the result is its transcript.
           beam_size: 1: the units that are most probable in each frame; more: how many prefixes a search keeps.
           progress: called with the seconds of each finished batch.
         """
@@ -207,7 +205,7 @@ class Transcriber:
         return log_probs
 
     def read(self, recording: Recorded) -> Audio:
-        """A recording's samples, and what was done to get them. Raises UserError for one that cannot be read."""
+        """A recording's samples, and remarks. Raises UserError for one that cannot be read."""
         if isinstance(recording, Audio):
             return recording
         read = read_audio if isinstance(recording, (Path, str)) else audio_of

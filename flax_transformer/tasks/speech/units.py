@@ -50,11 +50,9 @@ class Units(Vocabulary):
         return ['_', *([self.pieces.piece(i) for i in range(1, self.size)] if self.pieces else self.units)]
 
     def normalized(self, text: str) -> str:
-        """A transcript as it is scored."""
         return _plain(text, lower_case=self.lower_case)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a transcript, without unknown units."""
         text = self.normalized(text)
         if self.pieces:
             (ids,) = self.pieces.encode([text]) if text else ([],)
@@ -72,10 +70,7 @@ class Units(Vocabulary):
         return ' '.join(word for word, _, _ in self.words(ids))
 
     def words(self, ids: Sequence[int]) -> list[tuple[str, int, int]]:
-        """The words of ids without blanks: each one's text, and where the first and the last of its ids are in `ids`.
-
-        A model may write ids that no text has: EOS of pieces is nothing, unk a word of its own.
-        """
+        """The words of ids without blanks: each one's text, and where its first and its last id are in `ids`."""
         texts = [self._texts[i] for i in ids]
         owners = [number for number, text in enumerate(texts) for _ in text]
         return [(word[0], owners[word.start()], owners[word.end() - 1]) for word in _WORD.finditer(''.join(texts))]

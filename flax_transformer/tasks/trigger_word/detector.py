@@ -48,7 +48,7 @@ def find_hits(
     A score is the mean of the last `average` probabilities. It hits when it reaches the threshold, once it was below
     half of it and `pause` seconds have gone by since the last hit.
     """
-    values = np.concatenate([np.asarray(state.recent, np.float64), np.asarray(probabilities, np.float64)])
+    values = np.concatenate([state.recent, probabilities]).astype(np.float64)
     window = np.lib.stride_tricks.sliding_window_view
     scores = window(values, config.average).mean(axis=1) if len(probabilities) else ()
     hits = []
@@ -74,9 +74,9 @@ class Matched(NamedTuple):
 
 
 def matched(hits: Iterable[Hit], ends: Sequence[float]) -> Matched:
-    """Gives each word the first hit from EARLY seconds before its end to LATE after it; others are false accepts.
+    """Gives each word, by its end in seconds, the first hit from EARLY before it to LATE after it.
 
-    `ends` are the ends of words, seconds, ascending.
+    The ends ascend. Other hits are false accepts.
     """
     left = list(hits)
     delays = []
@@ -98,10 +98,7 @@ class DetectorState(NamedTuple):
 
 
 class Detector:
-    """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream.
-
-    Each chunk takes constant time and memory.
-    """
+    """`detector(samples)` finds the trigger word in a recording, `detector.stream(chunks)` in an endless stream."""
 
     def __init__(self, params: Any, model: DetectorConfig, features: FeatureConfig, rule: HitConfig) -> None:
         self.params = jax.device_put(params)
@@ -117,10 +114,7 @@ class Detector:
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None, threshold: float | None = None) -> Self:
-        """The detector of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`.
-
-        `threshold` replaces hits.threshold.
-        """
+        """The detector of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`."""
         use_compilation_cache()
         config, params = load_run(Run, path, step=step)
         rule = config.hits if threshold is None else replace(config.hits, threshold=threshold)

@@ -93,7 +93,7 @@ def _gru_step(times: Times, _: Any, state: State, from_input: jax.Array) -> tupl
 
 
 def windows(frames: jax.Array, kernel: int, stride: int) -> jax.Array:
-    """[B, N, kernel * M]: of frames [B, (N - 1) * stride + kernel, M], the `kernel` that each output frame sees.
+    """[B, N, kernel * M]: of frames [B, F, M], the `kernel` that each output frame sees.
 
     kernel 3, stride 2:  0 1 2 3 4  ->  0 1 2
                                         2 3 4
@@ -104,7 +104,7 @@ def windows(frames: jax.Array, kernel: int, stride: int) -> jax.Array:
 
 
 def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program; features are not normalized yet."""
+    """Fresh parameters; features are not normalized yet."""
     model = TriggerWordModel(config, features)
     samples = jnp.zeros((1, config.stride * features.hop), jnp.float32)
     return jax.jit(model.init)(key, samples)['params']

@@ -26,7 +26,7 @@ def draw_scores(file: str) -> 'Figure':
 
 
 def plot_recording(detector: Detector, recording: Path | str | np.ndarray) -> 'Figure':
-    """Waveform, the probability of the trigger word over time, and the hits; samples [T] are at the detector's rate."""
+    """Waveform, probability and hits over time; samples [T] are at the detector's rate."""
     samples = recording
     if not isinstance(samples, np.ndarray):
         samples, _ = read_audio(Path(samples), detector.sample_rate)
@@ -43,7 +43,7 @@ def plot_recording(detector: Detector, recording: Path | str | np.ndarray) -> 'F
 
 
 def plot_scores(scores: dict[str, Any]) -> 'Figure':
-    """False rejects against false accepts per hour, of what `evaluate --json` printed; KeyError if it is not that."""
+    """False rejects against false accepts per hour, of what `evaluate --json` printed."""
     words = int(scores['words'])
     if scores['accepts_per_hour'] is None:
         raise UserError('no recordings without the word, so no rate of false accepts')

@@ -78,7 +78,7 @@ def _read_clips(specs: Sequence[str], data: TriggerWordDataConfig, rate: int, sa
 
 
 def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tuple[list[Clip], list[Clip]]:
-    """The clips of the trigger word, and the others. Raises UserError if none is of the word."""
+    """Raises UserError if none is of the trigger word."""
     triggers = [clip for clip in clips if clip.text == trigger]
     if not triggers:
         texts = sorted({clip.text for clip in clips})
@@ -90,7 +90,7 @@ def by_trigger(clips: Sequence[Clip], trigger: str, specs: Sequence[str]) -> tup
 
 
 def split(clips: Sequence[Clip], data: TriggerWordDataConfig) -> tuple[list[Clip], list[Clip]]:
-    """The rest of the clips, and `data.held_out` of them, some of each text; clips of equal sound stay together."""
+    """The rest of the clips, and those held out, some of each text; clips of equal sound stay together."""
     sounds = np.array([key_of(clip.samples.tobytes()) for clip in clips], np.uint64)
     labels = repeated_or_empty([clip.text for clip in clips])
     is_held_out = held_out_rows(', '.join(data.train), data.held_out, sounds, labels=labels)
@@ -129,7 +129,7 @@ class Scene(NamedTuple):
 
 
 class Scenes:
-    """`scenes.scene(number)`, whatever the number: a pure function of it and the seed."""
+    """Each scene is a pure function of its number and the seed."""
 
     def __init__(self, clips: Clips, config: TriggerWordConfig, *, seed: int) -> None:
         self._clips = clips
@@ -190,7 +190,7 @@ class Scenes:
         return sound * np.float32(_gain(sound, generator.uniform(*self._config.background_levels)))
 
     def _sound(self, generator: np.random.Generator, level: float) -> tuple[np.ndarray, int | None]:
-        """A clip at a random speed and about the scene's level; the sample after its word if that is the trigger."""
+        """A clip at a random speed and about the scene's level, and where a trigger word ends in it."""
         config = self._config
         triggers, others, _ = self._clips
         is_trigger = generator.random() < config.trigger_share or not (others or config.partial_share)
@@ -212,7 +212,7 @@ class Scenes:
 
 
 def _colored_noise(generator: np.random.Generator, count: int) -> np.ndarray:
-    """Noise [count] whose amplitude is a random power of the frequency: from white to brown."""
+    """Noise whose amplitude is a random power of the frequency, from white to brown."""
     spectrum = np.fft.rfft(generator.standard_normal(count, np.float32))
     frequency = np.arange(len(spectrum), dtype=np.float32) + 10
     return np.fft.irfft(spectrum * frequency ** np.float32(generator.uniform(-1.2, 0.2)), count).astype(np.float32)

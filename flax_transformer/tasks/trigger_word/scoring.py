@@ -19,7 +19,7 @@ THRESHOLDS = tuple(np.round(1 / (1 + np.exp(-np.linspace(-6, 8, 57))), 6).tolist
 @dataclass(frozen=True)
 class Wrong:
     place: str  # the recording's
-    seconds: float  # counted from the recording's start
+    seconds: float  # from the recording's start
     confidence: float
 
 
@@ -60,7 +60,6 @@ class _Heard:
 
 
 def score(detector: Detector, clips: Clips, *, progress: Callable[[int], object] = lambda count: None) -> Scores:
-    """The scores of a detector on clips heard as one stream."""
     heard = _listen(detector, clips, progress)
     matched = heard.matched(detector.rule)
     hours: dict[str, float] = defaultdict(float)

@@ -37,7 +37,6 @@ class Prepared(NamedTuple):
 
 
 def prepare_run(config: TriggerWordConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
-    """Reads the recordings, and checks those of a new run."""
     is_new = not run.exists()
     parts = read_parts(config, PARTS if is_new else PARTS[:2], say=say)
     if is_new:
@@ -55,7 +54,7 @@ def initial_params(config: TriggerWordConfig, prepared: Prepared) -> Any:
 
 
 def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) -> Scenes:
-    """Scenes of a part. Raises UserError if no trigger word fits into one."""
+    """Raises UserError if no trigger word fits into a scene."""
     seconds = min(clip.end - clip.start for clip in clips.triggers) / config.features.sample_rate
     if seconds + 1 > config.scenes.seconds:
         raise UserError(
@@ -66,7 +65,7 @@ def scenes_of(clips: Clips, config: TriggerWordConfig, part: str, *, seed: int) 
 
 
 class TriggerWordTask(Task):
-    """The config's model and its binary cross-entropy on the output frames of scenes."""
+    """The binary cross-entropy on the output frames of scenes."""
 
     counts = ('weighted_frames', 'frames')
 
