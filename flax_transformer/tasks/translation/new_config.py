@@ -273,7 +273,9 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
         return {'training.evaluate_every': 200, 'training.checkpoint_every': 200}
 
     base = shared.changed(replace(config, data=section), fields)
-    return lines, [Candidate(base, steps, passes_of_a_step, evaluation=0.2, adapted=rarely_evaluated)]
+    return list(dict.fromkeys(lines)), [
+        Candidate(base, steps, passes_of_a_step, evaluation=0.2, adapted=rarely_evaluated)
+    ]
 
 
 def data_slots(pieces: Pieces) -> int:
