@@ -18,7 +18,10 @@ from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
-from flax_transformer.tasks.translation.inference.result import DOUBTFUL
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.literals import with_literals
+from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.inference.result import DOUBTFUL, Translation, pharaoh
 from flax_transformer.text.languages import is_named, name_of, two_letters
 
 from .lines import (
@@ -36,7 +39,6 @@ from .lines import (
 from .options import OfCheckpoint, ToTranslate, note, open_translator, parse, positional
 
 if TYPE_CHECKING:
-    from flax_transformer.tasks.translation.inference.result import Translation
     from flax_transformer.tasks.translation.inference.translator import Translator
 
 
@@ -258,18 +260,12 @@ def _translate(
     Word alignments go to `links`; messages put `place` before a line's number.
     """
     from flax_transformer.data.audit.language import is_foreign
-    from flax_transformer.tasks.translation.inference.literals import with_literals
-    from flax_transformer.tasks.translation.inference.marked import Marked
 
     counts: Counter[str] = Counter()
     has_blanks = _is_plain(options)
     foreign = []  # lines in another language
     source = translator.source_language
-    terms = {}
-    if options.glossary is not None:
-        from flax_transformer.tasks.translation.glossary import Glossary
-
-        terms = {'glossary': Glossary.from_file(options.glossary)}
+    terms = {} if options.glossary is None else {'glossary': Glossary.from_file(options.glossary)}
 
     def finish(records: list[Record], first: int) -> None:
         prefixes = [record.prefix for record in records]
@@ -308,7 +304,7 @@ def _translate(
             counts.update(name for name in FLAGS if getattr(translation, name))
         write(lines)
         if links is not None:
-            links.writelines(_pharaoh(translation) + '\n' for translation in translations)
+            links.writelines(pharaoh(translation.alignment or ()) + '\n' for translation in translations)
         if options.show_attention:
             _show_attention(translator, records, translations)
         if is_named(source):  # else nobody could tell
@@ -331,18 +327,20 @@ def _is_plain(options: TranslateOptions) -> bool:
     return options.input_format == options.format == 'text' and not has_more
 
 
-def _joined(translations: list['Translation'], blanks: list[str]) -> 'Translation':
-    """One translation of a line's cells, with the blanks between them."""
+def _joined(translations: list[Translation], blanks: list[str]) -> Translation:
     if not blanks:
         return translations[0]
     text = translations[0].text
     for blank, translation in zip(blanks, translations[1:], strict=True):
         text += blank + translation.text
-    flags = {name: any(getattr(translation, name) for translation in translations) for name in ('truncated', 'split')}
-    return replace(translations[0], text=text, **flags)
+    flags = ('truncated', 'split', 'repetition')
+    any_has = {name: any(getattr(translation, name) for translation in translations) for name in flags}
+    missing = tuple(phrase for translation in translations for phrase in translation.missing)
+    quality = min((cell.quality for cell in translations if cell.quality is not None), default=None)
+    return replace(translations[0], text=text, missing=missing, quality=quality, **any_has)
 
 
-def _write(translation: 'Translation', record: Record, options: TranslateOptions, number: int) -> list[str]:
+def _write(translation: Translation, record: Record, options: TranslateOptions, number: int) -> list[str]:
     n_best = options.decoding.n_best
     if record.marked:
         return [to_json(translation.text)]
@@ -354,32 +352,25 @@ def _write(translation: 'Translation', record: Record, options: TranslateOptions
     return [f'{number} ||| {hypothesis.text} ||| {hypothesis.score:.6f}' for hypothesis in hypotheses]
 
 
-def _fields(translation: 'Translation', n_best: int) -> dict[str, Any]:
+def _fields(translation: Translation, n_best: int) -> dict[str, Any]:
     fields = {'translation' if key == 'text' else key: value for key, value in asdict(translation).items()}
     fields.pop('n_best')
     alignment = fields.pop('alignment')
     if alignment is not None:
-        fields['alignment'] = _pharaoh(translation)
+        fields['alignment'] = pharaoh(alignment)
     if n_best > 1:
         keys = ('text', 'score', 'log_prob', 'num_tokens', 'truncated', 'quality')
         fields['n_best'] = [{key: getattr(hypothesis, key) for key in keys} for hypothesis in translation.n_best]
     return fields
 
 
-def _show_attention(translator: 'Translator', records: list[Record], translations: list['Translation']) -> None:
-    """Draws on standard error, so that the output has translations alone."""
+def _show_attention(translator: 'Translator', records: list[Record], translations: list[Translation]) -> None:
     from flax_transformer.tasks.translation.inspection import attention_text
 
     for record, translation in zip(records, translations, strict=True):
         drawn = attention_text(translator, record.text, translation, shutil.get_terminal_size().columns)
         if drawn is not None:
             print(drawn, file=sys.stderr, flush=True)
-
-
-def _pharaoh(translation: 'Translation') -> str:
-    from flax_transformer.tasks.translation.inference.result import pharaoh
-
-    return pharaoh(translation.alignment or ())
 
 
 @dataclass(frozen=True)
