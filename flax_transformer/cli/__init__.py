@@ -41,30 +41,19 @@ COMMANDS = {
     'completion': 'completion bash|zsh|fish: print a script that completes what is typed here',
     'help': 'help [COMMAND]: this list, or what a command can do',
 }
-# The files of commands that share one, each a function; the others are `main` in a file of their own.
-SHARED = {
-    'configs': 'shipped',
-    'models': 'shipped',
-    'neighbors': 'word_vectors',
-    'analogy': 'word_vectors',
-    'similarity': 'word_vectors',
-    'check': 'corpora',
-    'clean': 'corpora',
-    'plan': 'plan',
-    'show': 'plan',
-    'plot': 'plot',
-    'curves': 'plot',
-    'score': 'quality',
-    'calibrate': 'quality',
-    'analyze': 'quality',
-    'compare': 'quality',
-    'transcribe': 'recordings',
-    'detect': 'recordings',
-    'warmup': 'translate',
-    'export': 'exchange',
-    'import-huggingface': 'exchange',
-    'export-huggingface': 'exchange',
+# Commands that share a file, each a function; the others are `main` in a file of their own.
+_SHARED = {
+    'shipped': 'configs models',
+    'word_vectors': 'neighbors analogy similarity',
+    'corpora': 'check clean',
+    'plan': 'plan show',
+    'plot': 'plot curves',
+    'quality': 'score calibrate analyze compare',
+    'recordings': 'transcribe detect',
+    'translate': 'warmup',
+    'exchange': 'export import-huggingface export-huggingface',
 }
+_FILES = {command: file for file, commands in _SHARED.items() for command in commands.split()}
 # Other names of commands, which earlier versions had.
 ALIASES = {
     'analyse': 'analyze',
@@ -136,8 +125,8 @@ def function_of(command: str) -> 'Callable[[list[str]], int | None]':
     """The function that carries out a command, imported now: a command imports only what it needs."""
     import importlib
 
-    module = importlib.import_module(f'flax_transformer.cli.{SHARED.get(command, command)}')
-    return getattr(module, command.replace('-', '_') if command in SHARED else 'main')
+    module = importlib.import_module(f'flax_transformer.cli.{_FILES.get(command, command)}')
+    return getattr(module, command.replace('-', '_') if command in _FILES else 'main')
 
 
 def _run(name: str, *rest: str) -> int:

@@ -120,7 +120,6 @@ def _names(command: str) -> list[str]:
 
 
 def _first(command: str) -> list[str]:
-    """Words for the first argument of a command, besides files and folders."""
     if command == 'help':
         return list(COMMANDS)
     kinds = COMMANDS[command].split()[1].rstrip(':').split('|')

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
     command = recipe.evaluate
     if command is None:
         raise UserError(f'task={task!r}: its recipe has no evaluate; see docs/how-to/tasks.md')
-    default = (lambda _: command.options()) if is_file else None
+    default = command.options() if is_file else None
     options = parse('evaluate', command.options, argv, command.description, default=default, most=None)
     for run in [] if is_file else runs[1:]:
         read_run_config(run, task)  # raises if it is another task's

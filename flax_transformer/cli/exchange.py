@@ -93,9 +93,7 @@ def export_huggingface(argv: list[str]) -> None:
 
 
 def import_huggingface(argv: list[str]) -> None:
-    def default(_: str) -> ImportHuggingfaceOptions:
-        return ImportHuggingfaceOptions()
-
+    default = ImportHuggingfaceOptions()
     options = parse('import-huggingface', ImportHuggingfaceOptions, argv, first='FOLDER', default=default)
     if options.run is None:
         raise UserError(f'import-huggingface: got {argv[0]} alone, expected FOLDER and RUN')

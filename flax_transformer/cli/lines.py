@@ -21,6 +21,7 @@ from flax_transformer.common.chunks import CHUNK
 from flax_transformer.common.errors import BadInput, UserError
 from flax_transformer.common.files import lock, read_limited
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
+from flax_transformer.tasks.translation.glossary import are_phrases
 from flax_transformer.text.tokenizer import as_text
 
 from .options import note, progress_bar
@@ -81,9 +82,9 @@ def chunks(
 
 
 class LineWriter:
-    """Writes whole lines to a new file or to standard output; with `resume`, after those already in the file.
+    """Writes whole lines to a new file, which no other process can write until then, or to standard output.
 
-    No other process can write the file until then. Nothing is left of it if it raises before the first line.
+    Nothing is left of it if it raises before the first line.
     """
 
     def __init__(self, path: Path | None, *, resume: bool | None = None, source: bytes | None = None) -> None:
@@ -253,8 +254,6 @@ def _phrases(fields: dict[str, Any], name: str) -> tuple[Any, ...]:
     value = fields.get(name)
     if value is None:
         return ()
-    from flax_transformer.tasks.translation.glossary import are_phrases  # other commands read records, too
-
     is_good = are_phrases(value)
     if name == 'protect':
         is_good = is_good and all(isinstance(phrase, str) for phrase in value)

@@ -35,10 +35,7 @@ def main(argv: list[str]) -> None:
     given. A few training steps are measured here, so that model and steps fit the time you have (--minutes, --hours).
     """
     task, command = _command(value_of('--task', argv) or FIRST_TASK)
-
-    def default(_: Any) -> Any:
-        return command.options(task=task)
-
+    default = command.options(task=task)
     options = parse('new', command.options, argv, inspect.getdoc(main), first='MY_CONFIG.py', default=default)
     options = replace(options, task=task)
     file = Path(argv[0])
@@ -180,5 +177,4 @@ def _section(section: Any, prefix: str, comments: dict[str, str], indent: int) -
 
 
 def _sections_in(value: Any) -> list[Any]:
-    """The sections in a tuple, such as the corpora of a mixture."""
     return [item for item in value if dataclasses.is_dataclass(item)] if isinstance(value, tuple) else []

@@ -52,7 +52,7 @@ def parse(
     *,
     first: str = 'RUN',
     task: str | None = None,
-    default: Callable[[str], T] | None = None,
+    default: T | Callable[[str], T] | None = None,
     most: int | None = 1,
 ) -> T:
     """The options of a command, parsed from its positional arguments, at most `most`, and the fields that follow.
@@ -62,8 +62,8 @@ def parse(
       description: None: the dataclass's docstring.
       first: what messages call the first argument.
       task: the task of the run that is the first argument; None: any.
-      default: makes the defaults from the first argument, so that `CONFIG --help` shows the values of that config.
-        None: they have the config of the first argument, a run or a config, or the data and decoding of that run.
+      default: the defaults, or what makes them from the first argument: `CONFIG --help` shows the values of that
+        config. None: they have the config of the first argument, or the data and decoding of that run.
     """
     prog = f'flax-transformer {command} {first}'
     given = positional(argv)
@@ -73,7 +73,7 @@ def parse(
     rest = []
     if given:
         rest = list(map(_in_full, argv[len(given[:most]) :]))
-        values = default(given[0]) if default else _defaults(options, given[0], task)
+        values = default(given[0]) if callable(default) else default or _defaults(options, given[0], task)
     elif not asked:
         got = f'got {argv[0]!r}' if argv else 'got nothing'
         raise UserError(f'{command}: {got}, expected {first} first: {prog} [--field value ...]')
@@ -125,7 +125,7 @@ def read_config(name: str, task: str | None = None) -> Any:
 
 
 def read_config_file(name: str, task: str | None = None) -> Any:
-    """The config of a file or a shipped config. Raises UserError unless it is of `task`; None: of any task."""
+    """The config of a file or a shipped config, of `task`; None: of any task."""
     config = load_config(name)
     try:
         recipe = recipe_of(config)

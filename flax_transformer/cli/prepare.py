@@ -77,9 +77,7 @@ def _prepare_tfds(argv: list[str]) -> None:
     from flax_transformer.data.named_files import data_root
     from flax_transformer.data.tfds_builders import prepare_tfds
 
-    def default(_: str) -> TfdsOptions:
-        return TfdsOptions(data_root(None))
-
+    default = TfdsOptions(data_root(None))
     options = parse('prepare', TfdsOptions, argv, first='tfds:NAME/CONFIG:SPLIT', default=default)
     folder = prepare_tfds(argv[0], options.root)
     note(f'{argv[0]} is prepared in {folder}')
@@ -89,14 +87,12 @@ def _prepare_public(argv: list[str]) -> None:
     from flax_transformer.data import public_corpora
     from flax_transformer.data.named_files import data_root
 
-    def default(_: str) -> CorpusOptions:
-        return CorpusOptions(data_root(None))
-
+    default = CorpusOptions(data_root(None))
     options = parse('prepare', CorpusOptions, argv, first=argv[0], default=default)
     mirror = options.mirror and options.mirror.rstrip('/')
     if mirror is not None and not mirror.startswith(('http://', 'https://')):
         raise UserError(f'--mirror {options.mirror}: expected an address such as https://host/folder')
-    root_option = '' if options.root == data_root(None) else f' --data.root {shlex.quote(str(options.root))}'
+    root_option = '' if options.root == default.root else f' --data.root {shlex.quote(str(options.root))}'
     with progress_bar(None, 'B') as bar:
         how = {'mirror': mirror, 'say': note, 'progress': bar.update}
         if argv[0] == 'multi30k':

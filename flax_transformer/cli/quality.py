@@ -106,19 +106,13 @@ def _sets_of(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str |
     """The languages of each set, as `calibrate` takes them, its sources and references."""
     from flax_transformer.data.bitext.sources import read_validation
     from flax_transformer.data.bitext.text_files import read_text_files
-    from flax_transformer.engine.runs.trust import is_remembered, remember
+    from flax_transformer.engine.runs.trust import refuse_stranger
 
     data = options.data
     if options.source is not None:
         pairs = read_text_files(options.source, *options.reference)
         return [({}, pairs.sources, pairs.targets)]
-    if options.trust_data:
-        remember(run)
-    if not is_remembered(run):
-        raise UserError(
-            f'{run} was not trained here by you, and its config says what to read; give --source and --reference, or, '
-            'if you trust it, --trust-data, once'
-        )
+    refuse_stranger(run, trust=options.trust_data, remedy='give --source and --reference, or, ')
     chosen = [corpus for corpus in data.corpora if corpus.has_validation]
     if not chosen:
         raise UserError(f'{run} has no validation set (data.validation is empty); give --source and --reference')
@@ -209,10 +203,7 @@ class CompareOptions:
 def compare(argv: list[str]) -> None:
     names = positional(argv)
     runs = [name for name in names if not Path(name).is_file()]
-
-    def default(_: str) -> CompareOptions:
-        return CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
-
+    default = CompareOptions(data=read_run_config(runs[0], 'translation').data) if runs else CompareOptions()
     options = parse('compare', CompareOptions, argv, first=_SYSTEMS, default=default, most=None)
     if len(names) != 2:
         raise UserError(f'compare: got {len(names)} systems, expected two: compare {_SYSTEMS}')

@@ -60,7 +60,7 @@ class ServeOptions(ToTranslate):
 def main(argv: list[str]) -> int:
     if not positional(argv) and not wants_help(argv):
         argv = [DEFAULT_RUN, *argv]
-    options = parse('serve', ServeOptions, argv, default=lambda run: ServeOptions(), most=None)
+    options = parse('serve', ServeOptions, argv, default=ServeOptions(), most=None)
     keys = _read_keys(options.keys)
     references = positional(argv)
     for reference in references:

@@ -103,7 +103,6 @@ def evaluate_command(config: Any, run: Path) -> str:
 
 
 def _facts(options: TrainOptions) -> dict[str, Any]:
-    """What all processes of a run must share."""
     fields = flat_fields(options.config)
     for name in ('coordinator', 'num_processes', 'process_id'):
         del fields[f'parallel.{name}']

@@ -73,7 +73,7 @@ def _open(
 ) -> 'tuple[T, WordVectors, list[str]]':
     """The options, the vectors of the run or file that comes first, and the `count` words after it (None: any)."""
     name, *given = positional(argv) or ['']
-    default = (lambda _: options()) if Path(name).is_file() else None
+    default = options() if Path(name).is_file() else None
     parsed = parse(command, options, argv, task='embeddings', default=default, most=None)
     if len(given) != count if count else not given:
         got = ' '.join(given) or 'nothing'

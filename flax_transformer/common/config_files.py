@@ -24,7 +24,7 @@ def shipped_configs() -> dict[str, Path]:
 
 
 def load_config(name: str) -> Any:
-    """The Config that `get_config()` of a file or a shipped config returns. Raises UserError with file and line."""
+    """The Config that `get_config()` of a file or a shipped config returns."""
     path = _path_of(name)
     try:
         config = _made_by(path)
@@ -101,7 +101,7 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path) -> Table:
-    """The fields in a JSON or YAML file. Raises UserError, with the line, if it is neither, or repeats a field."""
+    """The fields in a JSON or YAML file."""
     from .yaml_text import read_yaml
 
     try:

@@ -19,8 +19,6 @@ T = TypeVar('T')
 
 
 class Header(NamedTuple):
-    """What a config's text says of its task."""
-
     task: str
     module: str | None = None  # declares the task; None: it is one of the package's
 
@@ -31,12 +29,12 @@ def to_json(config: Any, *, module: str | None = None) -> str:
 
 
 def header_of(text: str) -> Header:
-    """What `to_json` wrote of the task. Raises UserError for another schema or other JSON."""
+    """What `to_json` wrote of the task."""
     return _read(text)[0]
 
 
 def from_json(text: str, config_class: type[T]) -> T:
-    """The config that `to_json` wrote. Raises UserError for another schema, an unknown field or a bad value."""
+    """The config that `to_json` wrote."""
     (task, _), values = _read(text)
     if task != config_class.task:
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
@@ -44,7 +42,7 @@ def from_json(text: str, config_class: type[T]) -> T:
 
 
 def split_header(values: dict[str, Any]) -> tuple[Header, dict[str, Any]]:
-    """What a table says of its task, and its other fields. Raises UserError for another schema."""
+    """What a table says of its task, and its other fields."""
     values = dict(values)
     version = values.pop('schema_version', None)
     if type(version) is not int or version != SCHEMA_VERSION:
@@ -84,7 +82,7 @@ def _elsewhere(name: str, hints: dict[str, Any]) -> str:
 
 
 def from_table(values: Any, cls: type[T], path: str = '', classes: tuple[type, ...] = ()) -> T:
-    """The config, or the section at this path, of a table of fields; raises UserError as `from_json`.
+    """The config, or the section at this path, of a table of fields.
 
     `classes` are those that the section may have. A field that only earlier versions had, in FORMER of the class with
     its default, is passed over.

@@ -39,7 +39,6 @@ def open_regular(file: Path) -> BinaryIO:
 
 
 def check_regular(file: Path) -> None:
-    """Raises UserError as `open_regular` does."""
     status = os.stat(file)
     if not stat.S_ISREG(status.st_mode):
         raise UserError(f'{file} is a {file_type(status.st_mode)}, expected a regular file')
@@ -56,7 +55,7 @@ def file_type(mode: int) -> str:
 
 
 def read_limited(file: Path, most: int = MOST_TEXT) -> bytes:
-    """The content of a regular file. Raises UserError if it has more than `most` bytes."""
+    """The content of a regular file of at most `most` bytes."""
     with open_regular(file) as opened:
         content = read_at_most(opened, most + 1)
     if len(content) > most:
@@ -131,7 +130,6 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 
 def sha256_of(file: Path) -> str:
-    """The file's SHA-256 in hexadecimal."""
     with open_regular(file) as opened:
         return hashlib.file_digest(opened, 'sha256').hexdigest()
 

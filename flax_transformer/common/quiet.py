@@ -42,7 +42,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leaves out progress and notes inside the block."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = '1'
     try:

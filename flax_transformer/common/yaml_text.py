@@ -34,10 +34,7 @@ for _tag, _pattern, _first in (
 
 
 def read_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
-    """The value of a file's text, {} if it is empty, and the line of each field, from 1.
-
-    Raises UserError, with the line, if the text is not YAML, or sets a field twice.
-    """
+    """The value of a file's text, {} if it is empty, and the line of each field, from 1."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -56,7 +53,6 @@ def read_yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _lines(path: Path, node: Any, prefix: str = '') -> Iterator[tuple[str, int]]:
-    """Yields the name and line of every field below a node."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             yield f'{prefix}{i}', item.start_mark.line + 1

@@ -126,7 +126,6 @@ class _Kinds:
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
-    """The instructions of each computation, and the name of the entry computation."""
     computations: dict[str, list[_Instruction]] = {}
     entry = ''
     current = []

@@ -25,8 +25,6 @@ from .hlo import Collective, Program, read_program
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one device."""
-
     parameters: int
     optimizer: int  # its state
     average: int  # the moving average of the parameters
@@ -46,8 +44,6 @@ class Memory:
 
 @dataclass(frozen=True)
 class Times:
-    """Estimated seconds of a step, each at the chip's peak rate."""
-
     compute: float
     memory: float
     links: float | None  # None: their speed is unknown

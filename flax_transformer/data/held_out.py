@@ -24,8 +24,7 @@ def held_out_rows(
     """[examples] bool: the examples of corpus `name` that are held out, `count` of them.
 
     Examples that share a text in one of the columns (texts, or 64-bit hashes) stay on one side; the smallest groups are
-    held out first, chosen by a hash. Each label gives its share, and keeps a group for training. Raises UserError if
-    the corpus has fewer to give.
+    held out first, chosen by a hash. Each label gives its share, and keeps a group for training.
     """
     keys = [column if isinstance(column, np.ndarray) else keys_of(column) for column in columns]
     filled = np.flatnonzero(np.all([column != NO_KEY for column in keys], axis=0))

@@ -52,7 +52,6 @@ def content_suffix(path: Path) -> str:
 
 
 def no_such_file(path: Path) -> str:
-    """The message for a path that is not a file."""
     if path.exists():
         return f'{path} is a {file_type(path.stat().st_mode)}, not a file'
     return f'{path} does not exist' + ('' if path.parent.is_dir() else f' (nor does the folder {path.parent})')
@@ -68,9 +67,9 @@ def read_lines(path: Path | str) -> list[str]:
     return list(each_line(Path(path)))
 
 
-def each_line(path: Path) -> Iterator[str]:
+def each_line(path: Path, *, is_csv: bool = False) -> Iterator[str]:
     """The lines of a UTF-8 file. Raises UserError if it is missing, a broken archive, or not UTF-8."""
-    for number, line in enumerate(chain.from_iterable(lines_of(path)), start=1):
+    for number, line in enumerate(chain.from_iterable(lines_of(path, is_csv=is_csv)), start=1):
         try:
             text = line.decode('utf-8')
         except UnicodeDecodeError as error:
@@ -78,12 +77,19 @@ def each_line(path: Path) -> Iterator[str]:
         yield text
 
 
-def lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive."""
+def lines_of(path: Path, *, is_csv: bool = False) -> Iterator[list[bytes]]:
+    """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive.
+
+    It may be named .csv if it `is_csv`.
+    """
     is_begin = True
     for chunk in raw_lines_of(path):
         if is_begin:
-            check_plain(path, content_suffix(path), chunk)
+            _check_plain(path, chunk)
+            if content_suffix(path) == '.csv' and not is_csv:
+                raise BadInput(
+                    f'{path} has columns separated by commas; write it with tabs, as .tsv, or name plain text .txt'
+                )
             chunk[0] = chunk[0].removeprefix(codecs.BOM_UTF8)
             is_begin = False
         if chunk == [b'']:
@@ -91,21 +97,16 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
         yield [line.removesuffix(b'\n').removesuffix(b'\r') for line in chunk]
 
 
-def check_plain(path: Path, suffix: str, lines: Sequence[bytes]) -> None:
-    """Raises BadInput for a file whose first lines, or the suffix of its content, are those of another kind."""
+def _check_plain(path: Path, lines: Sequence[bytes]) -> None:
+    """Raises BadInput for a file that begins as those of another kind do."""
     begin = b''.join(line[:400] for line in lines[:20]).removeprefix(b'\xef\xbb\xbf')
     for beginning, kind, remedy in _KINDS:
         if beginning.match(begin):
             raise BadInput(f'{path} is {kind}; expected plain text in UTF-8: {remedy}')
-    if suffix == '.csv':
-        raise BadInput(f'{path} has columns separated by commas; write it with tabs, as .tsv, or name plain text .txt')
 
 
 def raw_lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file as they are, some CHUNK at a time.
-
-    Raises BadInput, with the last line, for a broken archive and for a line of MOST_LINE bytes.
-    """
+    """The lines of a file as they are, some CHUNK at a time. Raises BadInput, with the line, for a broken archive."""
     number = 0  # lines read
     with open_binary(path) as file:
         lines = bounded_lines(file, MOST_LINE)
@@ -215,7 +216,6 @@ def stat(file: Path) -> Listed:
 
 
 def listed(files: Sequence[Path]) -> list[Listed]:
-    """The entries of files."""
     return [{**stat(file), 'sha256': sha256_of(file)} for file in files]
 
 

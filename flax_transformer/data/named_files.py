@@ -22,7 +22,7 @@ def data_root(root: str | None) -> Path:
 
 
 def matching_files(pattern: str, root: Path) -> list[Path]:
-    """The files that match a path with wildcards, sorted by name. Raises UserError if there are none."""
+    """The files that match a path with wildcards, sorted by name."""
     path = path_below(pattern, root)
     file = existing_file(path)
     if file is not None:
@@ -58,7 +58,6 @@ def _expanded(path: str) -> str:
 
 
 def wildcards(pattern: str, file: Path, root: Path) -> tuple[str, ...]:
-    """What the wildcards of a pattern stand for in a file's path."""
     path = path_below(pattern, root)
     if file == existing_file(path):
         return ()

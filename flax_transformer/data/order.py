@@ -37,8 +37,7 @@ class Order:
     """The endless order of sentences, by block.
 
     Each corpus is a stream in which every sentence comes once an epoch, reshuffled each time. A block takes its
-    fraction of each stream, so the fractions hold in every stretch of training. No memory grows with the corpora:
-    positions in a shuffled epoch are computed on demand.
+    fraction of each stream, so the fractions hold in every stretch of training.
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[Fraction], *, block_size: int, seed: int) -> None:
@@ -51,7 +50,6 @@ class Order:
         self._seeds = [int(state) >> 1 for state in seeds]
 
     def sentences_before(self, block: int) -> int:
-        """The number of sentences in all blocks before this one."""
         return sum(self._taken(block, share) for share in self._shares)
 
     def block(self, number: int) -> Drawn:
@@ -68,12 +66,11 @@ class Order:
         return blocks * self._block_size * share.numerator // share.denominator
 
     def _indices(self, corpus: int, positions: np.ndarray) -> np.ndarray:
-        """The sentences at consecutive positions of a corpus's stream."""
         size = self._sizes[corpus]
         seed = self._seeds[corpus]
         if size > _SMALL or not len(positions):
             return shuffled(positions, size, seed)
-        # The cipher is slow for tiny corpora.
+        # The cipher is slow for tiny corpora: most of the 2^16 numbers of the smallest one are outside the range.
         epochs = range(positions[0] // size, positions[-1] // size + 1)
         return np.concatenate([_permutation(size, seed, epoch) for epoch in epochs])[positions - epochs[0] * size]
 
@@ -101,8 +98,6 @@ def shuffled(positions: np.ndarray, size: int, seed: int) -> np.ndarray:
 
     >>> shuffled(np.arange(12), 6, seed=0)
     array([1, 2, 4, 5, 3, 0, 5, 3, 1, 4, 2, 0])
-
-    Slow for sizes below a few hundred: most of the 2^16 numbers of the smallest cipher are then outside the range.
     """
     numbers = np.empty(len(positions), np.int64)
     first = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint32)[0])  # Grain's own derivation

@@ -57,8 +57,6 @@ CODES = {two: THREE_LETTERS.get(two, '') for two in _TWO_LETTERS.split()} | {'ar
 
 
 class Downloaded(NamedTuple):
-    """What came from where."""
-
     url: str
     bytes: int
     modified: str | None  # the date that its server gives
@@ -70,10 +68,7 @@ class Unreachable(UserError):
 
 
 def download(url: str, file: Path, *, sha256: str | None = None, progress: Progress = lambda count: None) -> Downloaded:
-    """Downloads a file, unless it is there with this checksum.
-
-    Raises Unreachable if it does not come, and UserError, with both sums, if it is not the one expected.
-    """
+    """Downloads a file, unless it is there with this checksum. Raises Unreachable; UserError for another checksum."""
     if sha256 is not None and file.exists():
         digest = sha256_of(file)
         if digest != sha256:
@@ -96,7 +91,7 @@ def download(url: str, file: Path, *, sha256: str | None = None, progress: Progr
 
 
 def _fetch(url: str, file: Path, progress: Progress) -> str | None:
-    """Downloads a file, in several tries; returns the date that the server gives it. Raises Unreachable."""
+    """Downloads a file, in several tries; returns the date that the server gives it."""
     for attempt in range(TRIES):
         time.sleep(0.2 * attempt)
         try:
@@ -171,10 +166,7 @@ def prepare_tatoeba(
     say: Callable[[str], None],
     progress: Progress = lambda count: None,
 ) -> Path:
-    """Downloads the pairs of two languages into `root`/tatoeba_en_de, split, unless the folder is there.
-
-    Raises UserError if a file does not come, or if there are too few pairs.
-    """
+    """Downloads the pairs of two languages into `root`/tatoeba_en_de, split, unless the folder is there."""
     folder = root / f'tatoeba_{source}_{target}'
     if folder.exists():
         say(f"{folder} is there already; move it away to download this week's sentences")
@@ -233,7 +225,6 @@ def _code(language: str) -> str:
 
 
 def _pairs(sources: Path, targets: Path, links: Path) -> list[tuple[str, str]]:
-    """The linked sentences, by their numbers."""
     linked = sorted({(int(row[0]), int(row[1])) for row in _rows(links) if len(row) >= 2})
     texts = []
     for side, file in enumerate((sources, targets)):

@@ -1,7 +1,6 @@
 """Files of lines divided among shards, piece by piece, and numbered outputs that are whole or absent.
 
-Who translates a piece follows from the number of shards and from the files' names and sizes: shards need not
-communicate, and no line is counted beforehand.
+Who translates a piece follows from the number of shards and from the files' names and sizes: shards need not talk.
 """
 
 import contextlib
@@ -25,26 +24,19 @@ PIECE = 8192  # lines; the last piece of a file has fewer
 
 
 class Shard(NamedTuple):
-    """One of `count` equal parts of the work."""
-
     number: int  # counts from 1
     count: int
 
     @classmethod
     def parse(cls, text: str) -> 'Shard':
-        """The shard that `3/64` names. Raises UserError for anything else."""
+        """The shard that `3/64` names."""
         match = re.fullmatch('([0-9]+)/([1-9][0-9]*)', text)
-        if not match:
-            raise UserError(f'--shard {text!r}: expected a number and how many there are, such as 3/64')
-        shard = cls(int(match[1]), int(match[2]))
-        if not 1 <= shard.number <= shard.count:
-            raise UserError(f'--shard {text}: shards are numbered from 1 to {shard.count}')
-        return shard
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise UserError(f'--shard {text!r}: expected a number, from 1, and how many there are, such as 3/64')
+        return cls(int(match[1]), int(match[2]))
 
 
 class InputFile(NamedTuple):
-    """A file to translate."""
-
     path: Path
     name: str  # its path below the folder that all input files share
     size: int  # bytes
@@ -52,7 +44,7 @@ class InputFile(NamedTuple):
 
 
 def find_input(pattern: str) -> list[InputFile]:
-    """The files that match a pattern such as `data/part-*.zst`, sorted by name. Raises UserError if there are none."""
+    """The files that match a pattern such as `data/part-*.zst`, sorted by name."""
     names = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)
     paths = [path for path in map(Path, names) if path.is_file()]
     if not paths:

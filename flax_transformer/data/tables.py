@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 
-from .lines import check_plain, raw_lines_of, utf8_fault
+from .lines import each_line
 
 SIGNS = ',;\t'  # that separate cells; spreadsheets in many languages write the second
 
@@ -18,7 +18,7 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     A cell in quotes may have separators and line breaks; two quotes stand for one. The separator is the one of SIGNS
     that the first row has most of. Raises UserError, with the line, for what is not UTF-8 or not CSV.
     """
-    lines = _decoded_lines(file)
+    lines = (f'{line}\n' for line in each_line(file, is_csv=True))
     first = next(lines, '')
     outside = ''.join(first.split('"')[::2])
     reader = csv.reader(chain([first], lines), delimiter=max(SIGNS, key=outside.count), strict=True)
@@ -32,21 +32,6 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         raise UserError(
             f'{file}, line {number}: {error}; expected CSV, with each quote within quotes doubled'
         ) from None
-
-
-def _decoded_lines(file: Path) -> Iterator[str]:
-    """The lines of a file with their ends."""
-    number = 0
-    for chunk in raw_lines_of(file):
-        if not number:
-            check_plain(file, '', chunk)
-        for line in chunk:
-            number += 1
-            try:
-                text = line.decode('utf-8')
-            except UnicodeDecodeError as error:
-                raise UserError(f'{file}, line {number}: {utf8_fault(error)}') from None
-            yield text.removeprefix('\ufeff') if number == 1 else text
 
 
 def named_columns(cells: Sequence[str], *names: Collection[str]) -> tuple[int, ...] | None:

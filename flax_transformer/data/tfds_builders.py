@@ -24,7 +24,6 @@ class TfdsSplit:
     """A split of a prepared builder: `tfds:BUILDER/CONFIG:SPLIT`, below `root`/tensorflow_datasets."""
 
     def __init__(self, name: str, root: Path) -> None:
-        """Raises UserError, with the remedy, if it is not prepared; TFDS would try a download first."""
         self.split = _parsed(name)[1]
         self._builder = tfds_builder(name, root)
         self.info = self._builder.info
@@ -89,7 +88,6 @@ def prepare_tfds(name: str, root: Path) -> Path:
 
 
 def tfds_builder(name: str, root: Path) -> Any:
-    """The builder of a `tfds:` name. Raises UserError if TensorFlow Datasets has no such builder."""
     builder_name = _parsed(name)[0]
     folder = _folder(root)
 
@@ -114,7 +112,6 @@ def tfds_builder(name: str, root: Path) -> Any:
 
 
 def builder_path(name: str, root: Path) -> Path:
-    """The folder of the builder that a `tfds:` name asks for."""
     return _folder(root) / _parsed(name)[0]
 
 
@@ -123,7 +120,6 @@ def _folder(root: Path) -> Path:
 
 
 def _parsed(name: str) -> tuple[str, str]:
-    """The builder and the split."""
     builder_name, _, split = name.removeprefix('tfds:').partition(':')
     parts = builder_name.split('/')
     if not {'', '.', '..'}.isdisjoint(parts) or not split or ':' in split.partition('[')[0]:

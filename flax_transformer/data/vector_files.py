@@ -42,8 +42,6 @@ _Entry = tuple[str, str, np.ndarray]  # the place, the word, the vector [D] floa
 
 
 class VectorFile(NamedTuple):
-    """What a file of vectors holds."""
-
     words: list[str]
     matrix: np.ndarray  # [V, D] float32
 
@@ -55,8 +53,7 @@ def read_vectors(
 
     Without a form: binary if the file is named so (.bin), else text with a first line of two numbers, or without. Some
     programs cut words within a character: `invalid` says what to do. Of words that then are the same, the first counts.
-    Raises UserError, with line or word, for whatever is not as the form says, a word that occurs twice, and numbers
-    that are not finite.
+    Raises UserError, with line or word, for whatever is not as the form says.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise=None)
@@ -134,7 +131,6 @@ def _shorter(file: Path, number: int, count: int) -> UserError:
 
 
 def _line(file: Path, number: int, line: bytes, width: int) -> _Entry:
-    """The word and vector of a line."""
     place = f'line {number:,}'
     try:
         word, *numbers = line.rstrip(b' ').decode('utf-8').split(' ')
@@ -193,8 +189,7 @@ def _read_binary(file: Path, invalid: Invalid) -> Iterator[_Entry]:
 def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Format | None = None) -> None:
     """Writes words and their vectors [V, D] whole, as gensim does; reading them gives the same float32 to the bit.
 
-    Without a form: binary if the file is named so (.bin), else text. Raises UserError for a word that no reader would
-    find again, and if the file cannot be written.
+    Without a form: binary if the file is named so (.bin), else text.
     """
     file = Path(file)
     form = _form_of(file, form, otherwise='text')
@@ -216,8 +211,6 @@ def write_vectors(file: Path, words: Sequence[str], matrix: np.ndarray, form: Fo
 
 
 class PretrainedRows(NamedTuple):
-    """Rows of an embedding table."""
-
     ids: np.ndarray  # [N] int32, the tokens
     rows: np.ndarray  # [N, D] float32, their vectors
 
@@ -227,8 +220,7 @@ def pretrained_rows(
 ) -> PretrainedRows:
     """The vectors of the tokens that a file knows, if need be by their lower case; says how many it lacks.
 
-    `tokens` has one for each id: a word or a SentencePiece piece, whose word-begin mark does not count, or None. Raises
-    UserError if the file is missing, faulty or of another width, or knows none of the tokens.
+    `tokens` has one for each id: a word or a SentencePiece piece, whose word-begin mark does not count, or None.
     """
     path = path_below(name, data_root(root))
     file = existing_file(path)

@@ -57,7 +57,6 @@ class LoopConfig:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the steps are fitted to epochs or minutes."""
         return bool(self.epochs or self.minutes)
 
 
@@ -110,8 +109,7 @@ class OptimizerConfig:
 class ParallelConfig:
     """Which devices to train on, and how; changes nothing but rounding (and, under pmap, dropout).
 
-    pmap is data parallel, and does by jit(shard_map) what jax.pmap did. A mesh has data * fsdp * tensor devices, over
-    which jit splits the step: see sharding.py.
+    A mesh has data * fsdp * tensor devices.
     """
 
     # pmap: data parallel, by jit(shard_map); mesh: jit over a mesh of three axes.
@@ -181,8 +179,6 @@ class ParallelConfig:
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """How to train, for any task."""
-
     optimizer: OptimizerConfig
     training: LoopConfig
     parallel: ParallelConfig
@@ -190,7 +186,6 @@ class EngineConfig:
 
     @property
     def schedule_end(self) -> int:
-        """The step at which schedules that end do."""
         return self.optimizer.schedule_steps or self.training.steps
 
 
@@ -228,5 +223,4 @@ class TaskConfig:
 
     @property
     def engine(self) -> EngineConfig:
-        """The sections that the engine needs."""
         return EngineConfig(self.optimizer, self.training, self.parallel, self.seed)

@@ -32,7 +32,6 @@ def as_begun(config: TaskConfig, run: RunDirectory) -> tuple[TaskConfig, bool]:
 
 
 def fitted(config: TaskConfig, data: Any) -> TaskConfig:
-    """The config with the steps that make its epochs."""
     from .devices import multihost
 
     counted = config.training.epochs / _epochs_per_step(data)

@@ -112,7 +112,6 @@ def prepare(training: Training, config: TaskConfig, run: RunDirectory, written: 
 def _prepare_in_turn(
     training: Training, config: TaskConfig, run: RunDirectory, written: TaskConfig, **options: Any
 ) -> Any:
-    """What training reads: process 0 writes the run's files (`prepare`), then the others read."""
     if multihost.is_first():
         prepared = prepare(training, config, run, written, **options)
         multihost.broadcast('the run is prepared', '')
@@ -122,7 +121,6 @@ def _prepare_in_turn(
 
 
 def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shapes: Params) -> Any:
-    """The run that a new one starts from. Raises UserError, which lists the fields, if its model differs."""
     start = recipe.load(init_from)
     other = replace(config, **{name: getattr(start.config, name) for name in recipe.taken_over})
     check_fits(init_from, other, config, comes_along=recipe.comes_along)
@@ -138,10 +136,7 @@ def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shape
 
 @contextlib.contextmanager
 def _training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator[Stop]:
-    """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step.
-
-    Raises UserError if another process is training there. `exit_at_second`: a second Ctrl-C ends the process.
-    """
+    """Locks the run directory and turns SIGTERM and Ctrl-C into a request to stop after the current step."""
     lock = in_use(run.path, say=multihost.say) if multihost.is_first() else contextlib.nullcontext()
     with stop_on_signals(exit_at_second=exit_at_second) as stop, lock, jax.set_mesh(NO_MESH):  # not the caller's
         if multihost.count() > 1:
@@ -231,19 +226,16 @@ def run_session(
 
 
 def _random_settings() -> str:
-    """What decides which random numbers JAX draws from a seed, as in the environment."""
     names = ('jax_default_prng_impl', 'jax_threefry_partitionable')
     return ' '.join(f'{name.upper()}={getattr(jax.config, name, None)}' for name in names)
 
 
 def _note_steps(run: RunDirectory, config: TaskConfig, steps: int) -> None:
-    """Writes the steps that fit into training.minutes into the run, where process 0 does."""
     if multihost.is_first():
         run.write_config(replace(config, training=replace(config.training, steps=steps)))
 
 
 def _preparing() -> contextlib.AbstractContextManager[None]:
-    """Shows `preparing` in the last line of a terminal, in process 0."""
     return showing('preparing') if multihost.is_first() else contextlib.nullcontext()
 
 

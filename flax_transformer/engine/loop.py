@@ -42,7 +42,6 @@ class Profiler:
             self._is_on = True
 
     def end(self, step: int, results: Any) -> None:
-        """Call after a step is dispatched, with its results."""
         if self._is_on and step == self._last:
             jax.block_until_ready(results)
             self.close()
@@ -56,8 +55,6 @@ class Profiler:
 
 
 class _Pending(NamedTuple):
-    """A dispatched step whose metrics have not been read."""
-
     step: int
     batch: Batch
     metrics: Sums

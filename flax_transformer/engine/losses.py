@@ -105,7 +105,6 @@ def _chunks(sums_of: SumsOf, count: int, params: Any, *data: Any) -> tuple[Any, 
 
 
 def _join(chunks: jax.Array, like: jax.Array) -> jax.Array:
-    """The inverse of `cut`, in the shape of `like`."""
     return jnp.moveaxis(chunks, 0, 1).reshape(like.shape[0], -1, *like.shape[2:])[:, : like.shape[1]]
 
 

@@ -14,7 +14,7 @@ from .config import ParallelConfig, TaskConfig
 from .fingerprint import fingerprint_of
 from .monitor.reporter import NoReporter
 from .runs.run_directory import RunDirectory, split_reference
-from .runs.trust import is_remembered, remember
+from .runs.trust import refuse_stranger
 from .task import Batch, Task, TrainState
 from .task_value import Command, EvaluateOptions, Recipe, Training
 from .trainer import Trainer
@@ -59,15 +59,8 @@ def declare(task: type[Task], **own: Any) -> Recipe:
 
 
 def _scores(recipe: Recipe, reference: str, options: EvaluateOptions) -> dict[str, Any]:
-    """The scores of a run on its validation set."""
     path, _ = split_reference(reference)
-    if options.trust_data:
-        remember(path)
-    elif not is_remembered(path):
-        raise UserError(
-            f'{path} was not trained here by you, and its config says what to read; if you trust where the run comes '
-            'from: --trust-data, once'
-        )
+    refuse_stranger(path, trust=options.trust_data)
     config, params, *_ = recipe.load(reference, step=options.step)
     training = recipe.training()
     prepared = training.prepare(config, recipe.run(path), start=None, processes=1)
@@ -80,8 +73,6 @@ def _scores(recipe: Recipe, reference: str, options: EvaluateOptions) -> dict[st
 
 
 class _TaskBatches(NumberedBatches):
-    """The batches that a task makes itself."""
-
     def __init__(self, config: TaskConfig, prepared: Any, trainer: Trainer) -> None:
         super().__init__()
         self.name = f'the data of {config.task}'
@@ -98,8 +89,6 @@ class _TaskBatches(NumberedBatches):
 
 
 class _TaskValidation(Validation):
-    """The validation set that a task makes itself."""
-
     predicts = False
 
     def __init__(self, prepared: Any, trainer: Trainer) -> None:

@@ -136,7 +136,6 @@ class Trainer:
         return train_step(state, batch, key, tx=tx, **options, **self._common, **axis)
 
     def _with_steps(self, key: Any) -> Any:
-        """What the step takes besides state and batch."""
         return key, np.int32(self.config.schedule_end)
 
     def _fresh_state(self, params: Params = None) -> TrainState:

@@ -32,8 +32,6 @@ GENERATION_FILE = 'generation_config.json'
 
 
 class Pretrained(NamedTuple):
-    """The content of a folder, in our terms."""
-
     config: TransformerConfig
     params: Any
     tokenizer: MarianTokenizer | FairseqTokenizer
@@ -41,10 +39,7 @@ class Pretrained(NamedTuple):
 
 
 def read_folder(folder: Path | str) -> Pretrained:
-    """The model, tokenizer and search of a folder as `save_pretrained` writes it.
-
-    Raises UserError if it is not sound, or if we cannot follow its architecture or settings.
-    """
+    """The model, tokenizer and search of a folder as `save_pretrained` writes it. Raises UserError for any other."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder}: no such folder; expected one as save_pretrained writes it. Nothing is downloaded')
@@ -82,10 +77,7 @@ def read_folder(folder: Path | str) -> Pretrained:
 
 
 def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
-    """Writes a folder that Hugging Face loads.
-
-    Raises UserError as `check_export` does, and if the folder is not empty.
-    """
+    """Writes a folder that Hugging Face loads."""
     config, params, tokenizer, decoding = pretrained
     folder = Path(folder)
     check_export(config, decoding)

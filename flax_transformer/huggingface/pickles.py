@@ -168,7 +168,7 @@ def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
 
 
 def load(stream: BinaryIO) -> Any:
-    """The value of the next pickle in a stream. Raises UserError if it names what is no part of a state dict."""
+    """The value of the next pickle in a stream."""
     return _Unpickler(stream, encoding='latin-1').load()
 
 

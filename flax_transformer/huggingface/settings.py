@@ -61,7 +61,6 @@ MARIAN = FAMILIES[0]
 
 
 def family_of_folder(theirs: dict[str, Any]) -> Family:
-    """The family of a config.json. Raises UserError for another."""
     kind = theirs.get('model_type')
     for family in FAMILIES:
         if family.model_type == kind:
@@ -71,7 +70,6 @@ def family_of_folder(theirs: dict[str, Any]) -> Family:
 
 
 def family_of_model(model: TransformerConfig) -> Family:
-    """The family that comes closest to holding a model."""
     if model.start_id is None:
         return MARIAN
     return FAMILIES[2 if model.positions == 'learned' else 1]
@@ -111,7 +109,7 @@ UNLESS_FALSE = (
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
-    """The model that config.json describes, except Marian's pad_row, which only its tensors show. Raises UserError."""
+    """The model that config.json describes, except Marian's pad_row, which only its tensors show."""
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
     theirs = UNSAID | theirs
@@ -156,7 +154,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
 
 
 def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingConfig:
-    """The search that generation_config.json, or an older config.json, asks for. Raises UserError."""
+    """The search that generation_config.json, or an older config.json, asks for."""
     changing = [*UNLESS_FALSE.split(), *(name for name in UNLESS_ONE.split() if theirs.get(name) != 1)]
     faults = [f'{name}={theirs[name]!r}: not supported' for name in changing if theirs.get(name)]
     has_tags = model.start_id is not None  # then a forced first token is the language that is translated into
@@ -209,7 +207,6 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
 
 
 def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
-    """What generation_config.json cannot hold of a search."""
     plain = DecodingConfig()
     alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
     expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
@@ -306,7 +303,7 @@ def write_decoding(model: TransformerConfig, decoding: DecodingConfig, unk_id: i
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file, without nulls. Raises UserError if there is none."""
+    """The object in a file, without nulls."""
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     with naming_damage(file, 'copy it again'):

@@ -57,12 +57,7 @@ class MarianTokenizer(Tokenizer):
         target_vocabulary: dict[str, int] | None,
         settings: dict[str, Any],
     ) -> None:
-        """Raises UserError if a special piece is in no vocabulary.
-
-        Args:
-          source, target: SentencePiece models.
-          vocabulary: id by piece, for both sides unless there is a target_vocabulary.
-        """
+        """Takes SentencePiece models, and ids by piece, for both sides unless there is a target_vocabulary."""
         self.settings = settings
         self._models = source, target
         self._source = sentencepiece.SentencePieceProcessor(model_proto=source)
@@ -86,7 +81,7 @@ class MarianTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, folder: Path) -> 'MarianTokenizer':
-        """The tokenizer in a folder that `save_pretrained` or `save` wrote. Raises UserError if it is unsound."""
+        """The tokenizer in a folder that `save_pretrained` or `save` wrote."""
         needed = (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE)
         missing = [name for name in needed if not (folder / name).is_file()]
         if missing:
@@ -285,7 +280,6 @@ class FairseqTokenizer(Tokenizer):
 
     @property
     def _files(self) -> dict[str, Any]:
-        """The files, by name, that save and write have in common."""
         files = {MODEL_FILE: self._model, SETTINGS_FILE: self._own_settings}
         return files if self._vocabulary is None else files | {VOCABULARY_FILE: self._vocabulary}
 
@@ -351,7 +345,6 @@ def _one_line(text: str) -> str:
 
 
 def _content(token: Any) -> str:
-    """The text of a special token, which may be given as an object."""
     text = token['content'] if isinstance(token, dict) else token
     if not isinstance(text, str):
         raise ValueError(f'a special token is a {type(text).__name__}, expected text')
@@ -359,7 +352,7 @@ def _content(token: Any) -> str:
 
 
 def read_vocabulary(file: Path) -> dict[str, int]:
-    """The ids in a file, by piece. Raises UserError unless they differ and are at least 0."""
+    """The ids in a file, by piece."""
     ids = read_object(file)
     numbers = list(ids.values())
     are_ids = all(type(number) is int and number >= 0 for number in numbers)
@@ -382,7 +375,6 @@ def _check_settings(file: Path, settings: dict[str, Any]) -> None:
 
 
 def _read_model(file: Path, ids: dict[str, int]) -> bytes:
-    """A SentencePiece model. Raises UserError unless the vocabulary has most of its pieces."""
     with naming_damage(file, 'copy it again'):
         model = read_model(file)
         processor = open_model(model)

@@ -91,10 +91,7 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
 
 
 def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
-    """Our parameters, float32, from a model's tensors, read one at a time.
-
-    Raises UserError with every tensor that is missing, unexpected or of a wrong shape.
-    """
+    """Our parameters, float32, from a model's tensors, read one at a time."""
     params = {}
     faults = []
     our_shapes = shapes(config)
@@ -186,7 +183,7 @@ def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
 
 
 def read_tensors(folder: Path) -> Tensors:
-    """All tensors of the folder's model, as they are stored. Raises UserError if there are none, or damaged ones."""
+    """All tensors of the folder's model, as they are stored."""
     for name, read in ((SAFETENSORS, _read_safetensors), (PICKLE, read_pickle)):
         if (folder / name).is_file():
             return read(folder / name)
@@ -196,7 +193,6 @@ def read_tensors(folder: Path) -> Tensors:
 
 
 def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
-    """Writes a file that Hugging Face loads into a PyTorch model."""
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     _safetensors().save_file(contiguous, file, metadata={'format': 'pt'})
 

@@ -146,7 +146,6 @@ def _layer(spec: Any, params: Any) -> None:
 
 
 def _dense(spec: Any, *parts: Any) -> None:
-    """Several kernels as one [out, in], side by side."""
     spec.weight = np.concatenate([part['kernel'].T for part in parts])
     if 'bias' in parts[0]:
         spec.bias = np.concatenate([part['bias'] for part in parts])
@@ -165,7 +164,6 @@ class CTranslate2Translator(Translator):
     """
 
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
-        """The Translator's arguments. Raises UserError with every field that CTranslate2 cannot follow."""
         super().__init__(*args, **options)
         self.compute_type = compute_type
         if len(self.models) > 1:
@@ -177,7 +175,7 @@ class CTranslate2Translator(Translator):
 
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
-        """The same model and search with CTranslate2; raises UserError as the constructor does."""
+        """The same model and search with CTranslate2."""
         names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
         same = {name: getattr(translator, name) for name in names}
         return cls(translator.models, translator.params, compute_type=compute_type, **same)

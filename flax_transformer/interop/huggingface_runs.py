@@ -67,7 +67,7 @@ def export_huggingface(
 ) -> list[str]:
     """Writes a run's model as a folder that Hugging Face loads, with this search; returns in words what differs there.
 
-    `run` and `step` name a checkpoint as in `load_run`. Raises UserError as `write_folder` does.
+    `run` and `step` name a checkpoint as in `load_run`.
     """
     config, params, tokenizer = load_run(run, step=step)
     refuse_non_finite(params)

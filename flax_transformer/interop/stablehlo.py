@@ -57,8 +57,6 @@ def export_run(
       weights: in a file next to the program, or constants inside it.
       dtype: of computation; None: the config's, or float32 if that is auto.
       phrases: the program also takes phrases that translations must contain.
-
-    Raises UserError for what cannot be exported, and if the folder exists.
     """
     folder = Path(folder)
     is_inside = weights == 'inside'

@@ -31,13 +31,7 @@ def audit(
     """What is wrong with the training, validation and test corpora. KINDS lists what is looked for.
 
     Each corpus is read once to its end (and again as far as the examples reach). Memory: 28 bytes a pair, twice that
-    while pairs are compared, and the first 65,536 pairs of one corpus. More than one of `processes`, which inspect a
-    larger one, needs `if __name__ == '__main__':` in the calling script, as multiprocessing always does.
-
-    Args:
-      parts: the corpora, opened, to which what they show is added; None: those of `data`.
-
-    Raises UserError if a corpus cannot be read at all.
+    while pairs are compared, and the first 65,536 pairs of one corpus. What the corpora show is added to `parts`.
     """
     if parts is None:
         parts = open_all(data)  # all of them first: a wrong name is reported before the training corpus is read
@@ -108,7 +102,6 @@ def _rows_in(part: Part, others: list[Part]) -> np.ndarray:
 
 
 def _findings(part: Part, check: CheckConfig) -> list[Finding]:
-    """The findings about the pairs of a corpus, about its sides, and about the whole."""
     if not len(part):
         return [Finding(KINDS['empty'], 'error', part.name, 0, 0, detail=part.corpus.nothing())]
     missing = part.rows.get('missing_side')
@@ -133,13 +126,11 @@ def _findings(part: Part, check: CheckConfig) -> list[Finding]:
 
 
 def _texts_of(part: Part, rows: set[int]) -> dict[int, tuple[str, str]]:
-    """The source and the target of some rows."""
     pairs = itertools.islice(part.pairs_again(), max(rows, default=-1) + 1)
     return {row: (shown(pair[0]), shown(pair[1])) for row, pair in enumerate(pairs) if row in rows}
 
 
 def _of_languages(part: Part) -> list[tuple[str, int, str]]:
-    """What the languages of whole sides show: kind, side and detail."""
     if not all(part.identified):
         return []
     (source, _), (target, _) = part.identified
@@ -158,7 +149,6 @@ def _of_languages(part: Part) -> list[tuple[str, int, str]]:
 
 
 def _vocabulary_findings(check: CheckConfig, vocabulary: Vocabulary, training: list[Part]) -> list[Finding]:
-    """Findings where text and vocabulary do not fit each other."""
     findings = []
     total = sum(map(len, training))
     tally = sum((part.characters for part in training), Counter())
@@ -184,7 +174,6 @@ def _vocabulary_findings(check: CheckConfig, vocabulary: Vocabulary, training: l
 
 
 def _first_places(parts: list[Part], characters: set[str]) -> dict[str, str]:
-    """Where each of these characters occurs first."""
     places: dict[str, str] = {}
     for part in parts:
         wanted = characters & part.characters.keys() - places.keys()

@@ -27,8 +27,6 @@ REJECTED = (
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The outcome for one training corpus."""
-
     name: str
     corpus: str  # named as data.train would be
     rejected_file: Path
@@ -50,12 +48,8 @@ def clean(
     """Writes the pairs of the training corpora that show no fault of a kind in REJECTED.
 
     NAME.LANGUAGE are the aligned files; NAME.rejected.tsv has the reason, place, source and target of every other pair.
-    A file gets its name once it is complete. Text is written unchanged, except that a line feed inside a sentence
-    becomes a space; with `spaces`, all white space becomes single U+0020, and none is left at the ends. The report
-    describes the corpora before cleaning.
-
-    Raises UserError, before anything is read, if a file exists and `overwrite` is False, or if it is one of those that
-    are read.
+    Text is written unchanged, except that a line feed inside a sentence becomes a space; with `spaces`, all white space
+    becomes single U+0020, and none is left at the ends. The report describes the corpora before cleaning.
     """
     planned = [_paths(output, part) for part in data.corpora]
     paths = [path for paths in planned for path in paths]
@@ -78,7 +72,7 @@ def clean(
 
 
 def _paths(output: Path, part: CorpusConfig) -> tuple[Path, Path, Path]:
-    """The files of the sources, the targets and the rejected pairs. Raises UserError for a corpus that is generated."""
+    """The files of the sources, the targets and the rejected pairs."""
     if is_made(part.train):
         raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')
     languages = part.source_language, part.target_language

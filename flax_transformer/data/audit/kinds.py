@@ -7,8 +7,6 @@ MEMORIZED = 0.9  # a test set of which so much is in the training data has a mea
 
 
 class Kind(NamedTuple):
-    """A row of the table."""
-
     name: str
     severity: Severity
     what: str  # what is counted
@@ -22,7 +20,6 @@ class Kind(NamedTuple):
 
 
 def table(*rows: tuple) -> dict[str, Kind]:
-    """Kinds by name, from rows of the fields of Kind."""
     return {row[0]: Kind(*row) for row in rows}
 
 

@@ -1,8 +1,7 @@
 """The language of a line: by what the corpus itself shows, and in doubt by a library.
 
-Character trigrams of the first pairs show what each side looks like. That is fast, needs no list of languages, and
-finds swapped pairs and lines that look unlike the rest of their side. py3langid (BSD license, 4.5 MB, 140 languages,
-loaded on demand) then decides whether those are foreign.
+Character trigrams of the first pairs show what each side looks like. That is fast, and finds swapped pairs and lines
+unlike the rest of their side. py3langid (140 languages) then decides whether those are foreign.
 """
 
 import functools
@@ -91,12 +90,7 @@ def odd_lines(lines: Sequence[str], own: SideModel, other: SideModel) -> tuple[n
     return (gain > MARGIN) & (gain > 0.3 * count), is_unlike
 
 
-@functools.cache
-def _identifier() -> Any:
-    return identifier_of(())
-
-
-def identifier_of(languages: Sequence[str]) -> Any:
+def identifier_of(languages: Sequence[str] = ()) -> Any:
     """py3langid's identifier, limited to those of `languages` that it knows, if it knows any."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -107,13 +101,14 @@ def identifier_of(languages: Sequence[str]) -> Any:
     return identifier
 
 
+_identifier = functools.cache(identifier_of)
+
+
 def is_known(language: str) -> bool:
-    """Whether the library knows the language."""
     return len(language) < 12 and two_letters(language) in _identifier().labels
 
 
 def identify(line: str) -> tuple[str, float]:
-    """The language of a line, and the confidence, 0 to 1."""
     return _identifier().classify(line)
 
 

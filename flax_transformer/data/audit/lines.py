@@ -68,7 +68,6 @@ LINE_CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def rows_where(check: Callable[[str], bool], lines: Sequence[str]) -> list[int]:
-    """The rows that show what the check looks for."""
     return [row for row, line in enumerate(lines) if check(line)]
 
 

@@ -23,8 +23,6 @@ _CHECKS = {**LINE_CHECKS, 'odd_spaces': has_odd_space}
 
 
 class Model(NamedTuple):
-    """What pairs are compared with."""
-
     sides: tuple[SideModel, SideModel]
     languages: tuple[str, str] | None  # None: unknown to the library, or not those of the corpus
     usual_ratio: float  # target characters per source character
@@ -50,7 +48,6 @@ def learn(
     slots: tuple[int, int],
     tokenizer: Tokenizer | None,
 ) -> Model:
-    """The Model of the first pairs of a corpus."""
     stride = max(1, sum(len(chunk.sources) for chunk in chunks) // _LEARNED_FROM)
     texts = []
     for side in (0, 1):
@@ -70,7 +67,6 @@ def shown(line: bytes | None) -> str:
 
 
 def inspect(records: Records, model: Model) -> Facts:
-    """The facts of a chunk."""
     rows: dict[str, dict[int, int]] = {}
 
     def note(kind: str, chosen: Iterable[int], side: int = 0) -> None:

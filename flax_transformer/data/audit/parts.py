@@ -49,14 +49,12 @@ class Part:
         return isinstance(self.corpus, NumberWords)
 
     def pairs_again(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Reads the pairs once more."""
         # By a copy, so that self.corpus still knows the places of what it read last.
         chunks = copy.copy(self.corpus).records()
         for chunk in itertools.islice(chunks, MADE if self.is_made else None):
             yield from zip(*chunk, strict=True)
 
     def add(self, kind: str, rows: Iterable[int]) -> None:
-        """Adds pairs that show a kind."""
         added = dict.fromkeys(map(int, rows), 0)
         if added:
             self.rows.setdefault(kind, {}).update(added)
@@ -67,7 +65,6 @@ class Part:
 
 
 def open_all(data: DataConfig) -> list[Part]:
-    """The corpora, opened, with nothing read yet."""
     parts = []
     for part in data.corpora:
         train, held_out = open_training(part, data)

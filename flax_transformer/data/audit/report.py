@@ -18,8 +18,6 @@ Example = dict[str, str]  # place: file and line of the faulty side; and the tex
 
 @dataclass(frozen=True)
 class Finding:
-    """A kind of fault in a corpus."""
-
     about: Kind
     severity: Severity
     corpus: str  # its name, or what else it concerns: training, files
@@ -95,7 +93,6 @@ class Report:
         return tuple(finding for finding in self.findings if finding.severity == severity)
 
     def summary(self) -> str:
-        """One line: what was read, and how many findings there are."""
         first = dict.fromkeys(self.only_begun, 'first ')
         read = ', '.join(f'{name} ({first.get(name, "")}{count:,})' for name, count in self.pairs.items())
         counts = {severity: len(self._with(severity)) for severity in _SEVERITIES}
@@ -106,7 +103,7 @@ class Report:
         return '\n\n'.join([*map(str, self.findings), self.summary()])
 
     def announce(self, say: Callable[[str], None], errors: str = '{}') -> None:
-        """Says what to know before training starts. Raises UserError, worded as `errors`, if it must not start."""
+        """Says what to know before training starts, or raises UserError, worded as `errors`."""
         if self.errors:
             raise UserError(errors.format('\n\n'.join(map(str, self.errors))))
         for warning in self.warnings:

@@ -41,7 +41,6 @@ def make_batch(
     num_rows: int | None = None,
     with_corpora: bool = False,
 ) -> Batch:
-    """A batch of these rows, padded to `num_rows` rows."""
     num_rows = rows.count if num_rows is None else num_rows
     numbers = np.arange(len(rows.indices)) - np.repeat(rows.bounds[:-1], np.diff(rows.bounds)) + 1  # pairs in their row
     arrays = []
@@ -66,7 +65,7 @@ def _scattered(values: np.ndarray, filled: np.ndarray, empty: int) -> np.ndarray
 
 
 class PackedBatches(grain.IterDataset):
-    """Endless training batches: `num_rows` consecutive rows of the plan each, from epoch to epoch.
+    """Endless training batches: `num_rows` consecutive rows of the plan each.
 
     Each process plans the global batches and takes its rows, so the order does not depend on the number of processes.
     """
@@ -91,7 +90,6 @@ class PackedBatches(grain.IterDataset):
         self._fill = (source_slots, target_slots, pad_id)
 
     def batch(self, rows: Rows) -> Batch:
-        """The batch of this process, given the global one's rows."""
         own = rows if self.own_rows is None else rows.take(self.own_rows)
         return make_batch(own, *self._fill, with_corpora=len(self.plan.corpora) > 1)
 
@@ -131,7 +129,6 @@ class PackedIterator(grain.DatasetIterator):
         return self._dataset.batch(self.next_rows())
 
     def next_rows(self) -> Rows:
-        """The rows of the next global batch; moves past them."""
         parts = []
         missing = self._dataset.num_rows
         number, row = divmod(self._position, _MOST_ROWS)
@@ -171,10 +168,7 @@ def loss_batches(
     num_rows: int,
     multiple_of: int = 1,
 ) -> Iterator[Batch]:
-    """`validation_batches` of rows as long as in training, as many as a multiple of the devices.
-
-    `model` is a model's config. Raises UserError if a sentence has more tokens than there are learned positions.
-    """
+    """`validation_batches` of rows as long as in training, as many as a multiple of the devices."""
     longest = max(_longest(corpora, 'source'), _longest(corpora, 'target'))
     if model.max_positions is not None and longest > model.max_positions:
         raise UserError(

@@ -42,8 +42,6 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 @dataclass(frozen=True)
 class PreparedPairs(TokenizedPairs):
-    """TokenizedPairs mapped from the cache."""
-
     fingerprint: str = ''  # a hash of the ids and their order
     files: tuple[Listed, ...] = ()  # the text's
     folder: Path | None = None
@@ -55,8 +53,6 @@ class PreparedPairs(TokenizedPairs):
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the ids, apart from text and tokenizer."""
-
     source_slots: int
     target_slots: int
     target_language: str | None = None  # its tag begins each source
@@ -96,10 +92,7 @@ def cached_pairs(
     say: Say = lambda text: None,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> PreparedPairs:
-    """The corpus from the cache, tokenized first if it is not there: by one process, while others wait.
-
-    Raises UserError for faulty text, and if no pair is left to train on.
-    """
+    """The corpus from the cache, tokenized first if it is not there: by one process, while others wait."""
     cached = find_cached(corpus, tokenizer, settings, cache)
     if cached is not None:
         return cached
@@ -173,7 +166,6 @@ def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
 def _append(
     arrays: '_Arrays', pairs: Pairs, chosen: Chosen, *, first: int, settings: Settings, vocab_size: int
 ) -> None:
-    """Adds the chosen pairs of a chunk that begins with pair `first` of the corpus."""
     kept = np.flatnonzero(chosen.kept)
     arrays.append('numbers', (kept + first).astype(np.uint32))
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
@@ -238,7 +230,6 @@ def _mapped(folder: Path, meta: dict[str, Any]) -> PreparedPairs:
 
 
 def _mapped_again(folder: Path, fingerprint: str) -> PreparedPairs:
-    """The pairs in a folder that another process has mapped. Raises UserError if they are no longer there."""
     with contextlib.suppress(OSError, ValueError, LookupError):
         meta = parse_json(read_limited(folder / META_FILE))
         if meta['fingerprint'] == fingerprint:
@@ -248,7 +239,6 @@ def _mapped_again(folder: Path, fingerprint: str) -> PreparedPairs:
 
 @contextlib.contextmanager
 def _locked(file: Path, say: Say) -> Iterator[None]:
-    """Holds a lock on a file, waiting until it is free."""
     with file.open('w') as opened:
         try:
             lock(opened.fileno())

@@ -18,8 +18,6 @@ def is_made(name: str) -> bool:
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """One corpus of a mixture."""
-
     name: str  # shown in metrics
     train: str  # DataConfig lists its forms
     validation: str = ''  # the same forms; empty: no validation
@@ -37,7 +35,6 @@ class CorpusConfig:
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
-        """Source and target."""
         return self.source_language, self.target_language
 
     @property
@@ -159,7 +156,6 @@ class DataConfig:
         return tuple(filled)
 
     def without_held_out(self) -> 'DataConfig':
-        """The same corpora, each whole."""
         mixture = tuple(replace(corpus, held_out=0) for corpus in self.mixture)
         return replace(self, held_out=0, mixture=mixture)
 
@@ -173,5 +169,4 @@ class DataConfig:
 
     @property
     def target_languages(self) -> tuple[str, ...]:
-        """The languages that are translated into, sorted."""
         return tuple(sorted({corpus.target_language for corpus in self.corpora}))

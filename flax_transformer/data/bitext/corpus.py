@@ -62,7 +62,6 @@ class Corpus(ABC):
             raise UserError(self.nothing())
 
     def read(self) -> Pairs:
-        """All pairs, in memory."""
         sources, targets = [], []
         for pairs in self.pairs():
             sources += pairs.sources
@@ -70,16 +69,13 @@ class Corpus(ABC):
         return Pairs(sources, targets)
 
     def nothing(self) -> str:
-        """The message for a corpus without pairs."""
         files = f' ({", ".join(map(str, self.files))})' if self.files else ''
         return f'corpus {self.name!r} is empty{files}; expected at least one sentence pair'
 
     def missing(self, side: int, index: int) -> str:
-        """The message for a pair that lacks a side."""
         return f'{self.place(index, side)}: there is no {("source", "target")[side]}; expected {self.expected()}'
 
     def expected(self) -> str:
-        """What each record is expected to hold."""
         return 'both sides of each pair'
 
     def _decoded(self, side: int, lines: Sequence[bytes | None], first: int) -> list[str]:
@@ -95,10 +91,7 @@ class Corpus(ABC):
 
 
 def split(whole: Corpus, held_out: int) -> tuple[Corpus, Corpus]:
-    """The rest of a corpus, and `held_out` of its pairs: a sentence is in one part only. Reads the corpus once.
-
-    Raises UserError if it has fewer pairs to give.
-    """
+    """The rest of a corpus, and `held_out` of its pairs: a sentence is in one part only. Reads the corpus once."""
     keys: tuple[list[np.ndarray], list[np.ndarray]] = ([np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)])
     for records in whole.records():
         for side, lines in zip(keys, records, strict=True):
@@ -134,5 +127,4 @@ class _Part(Corpus):
         return self._whole.missing(side, self._number(index))
 
     def _number(self, index: int) -> int:
-        """The number of a pair in the whole corpus."""
         return int(np.flatnonzero(self._is_own)[index])

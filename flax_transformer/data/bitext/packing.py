@@ -40,7 +40,6 @@ class Rows(NamedTuple):
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts, one part after the other."""
     if len(parts) == 1:
         return parts[0]
     source, target, corpora, indices, bounds = zip(*parts, strict=True)
@@ -55,10 +54,7 @@ def one_pair_a_row(source: Side, target: Side, corpora: np.ndarray, indices: np.
 def packed(
     pairs: Rows, source_slots: int, target_slots: int, *, shuffled_by: np.random.Generator | None = None
 ) -> Rows:
-    """Rows of one pair each put together into rows of these slots; `shuffled_by` shuffles the rows.
-
-    Raises ValueError if a sentence is longer than a row.
-    """
+    """Rows of one pair each put together into rows of these slots; `shuffled_by` shuffles the rows."""
     lengths = pairs.source.lengths, pairs.target.lengths
     for side, counts, slots in zip(('source', 'target'), lengths, (source_slots, target_slots), strict=True):
         if counts.max(initial=0) > slots:
@@ -126,8 +122,6 @@ class Sampling(NamedTuple):
 
 
 class PackingPlan:
-    """Rows of sentences, block by block."""
-
     def __init__(
         self,
         corpora: Sequence[TokenizedPairs],

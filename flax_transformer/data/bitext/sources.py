@@ -52,7 +52,7 @@ def named_files(name: str, config: DataConfig) -> Iterable[Path]:
 
 
 def open_corpus(name: str, config: DataConfig, languages: Languages | None = None) -> Corpus:
-    """The corpus of a name, to be read in chunks. Raises UserError if there is none."""
+    """The corpus of a name, to be read in chunks."""
     languages = languages or (config.source_language, config.target_language)
     root = data_root(config.root)
     if name.startswith('number_words:'):
@@ -103,7 +103,6 @@ def form_of(name: str, root: Path) -> str:
 
 
 def _patterns(name: str, form: str, languages: Languages) -> list[str]:
-    """The paths in the name of a corpus in files, which may have wildcards."""
     if form == '{lang}':
         return [name.replace('{lang}', language) for language in languages]
     return name.split(',') if form == 'two paths' else [columns_of(name)[0]]
@@ -140,8 +139,6 @@ def split_numbers(split: str, config: DataConfig) -> np.ndarray:
 
 
 class NumberWords(Corpus):
-    """The pairs of a split, spelled out by num2words."""
-
     def __init__(self, name: str, config: DataConfig, languages: Languages) -> None:
         self._numbers = split_numbers(name.removeprefix('number_words:'), config)
         self._languages = languages
@@ -190,7 +187,6 @@ class _TfdsCorpus(Corpus):
 
 
 def _read_sacrebleu(name: str) -> Pairs:
-    """The pairs of `sacrebleu:TESTSET/SOURCE-TARGET`, with all references."""
     from sacrebleu.dataset import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
 

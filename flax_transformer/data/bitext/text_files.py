@@ -169,8 +169,6 @@ def _say_header(file: Path, source: int, target: int) -> None:
 
 
 class JsonLines(TextFiles):
-    """A JSON object on each line."""
-
     def __init__(self, name: str, files: list[Path], languages: tuple[str, str]) -> None:
         super().__init__(name, [(file,) for file in files], {'languages': languages})
         self._languages = languages

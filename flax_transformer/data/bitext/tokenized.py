@@ -33,7 +33,6 @@ class Side(NamedTuple):
 
 
 def joined(sides: Sequence[Side]) -> Side:
-    """The sentences of all sides, one side after the other."""
     if len(sides) == 1:
         return sides[0]
     lengths = np.concatenate([side.lengths for side in sides])
@@ -116,6 +115,5 @@ def spans(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def flatten(sentences: Iterable[Sequence[int]]) -> Side:
-    """Lists of ids as one flat array with offsets."""
     arrays = [np.asarray(ids, np.int32) for ids in sentences]
     return Side(np.concatenate([*arrays, np.zeros(0, np.int32)]), offsets(np.array([len(ids) for ids in arrays], int)))

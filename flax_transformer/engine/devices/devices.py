@@ -33,7 +33,6 @@ def prepare_devices(num_devices: int) -> None:
 
 
 def get_devices(config: ParallelConfig) -> list[jax.Device]:
-    """The devices to run on. Raises UserError if there are fewer than the config asks for."""
     devices = jax.devices()
     if multihost.count() > 1:
         if config.num_devices not in (0, len(devices)):
@@ -103,7 +102,6 @@ class Devices:
         return 1 if self.strategy == 'pmap' else self.num_row_parts
 
     def check_rows(self, rows: int) -> None:
-        """Raises UserError if a batch of `rows` rows cannot be split evenly."""
         if rows % self.num_row_parts:
             raise UserError(
                 f'a batch has {rows} rows, which cannot be split into {self.num_row_parts} equal parts (devices / '
@@ -191,7 +189,6 @@ class Devices:
 
 
 def _mesh_shape(config: ParallelConfig, num_devices: int) -> tuple[int, int, int]:
-    """Devices along data, fsdp and tensor. Raises UserError if that is not all of them."""
     cut = config.fsdp * config.tensor
     data = config.data or num_devices // cut
     if data * cut != num_devices:

@@ -28,7 +28,7 @@ def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
     """Joins the processes of a run, before JAX initializes its devices; what `facts` returns must be the same in all.
 
     Takes the processes of a launcher such as Ray that has called `jax.distributed.initialize`, whatever the config
-    says. Raises UserError if one is missing or differs. From then on, a process exits with 75 if another is lost.
+    says. From then on, a process exits with 75 if another is lost.
     """
     if jax.distributed.is_initialized():
         if multihost.count() == 1:
@@ -66,7 +66,6 @@ def _join(config: ParallelConfig, facts: Facts) -> None:
 
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
-    """What `multihost.find_cluster` returns."""
     given = config.coordinator or None, config.num_processes or None, config.process_id
     try:
         address, count, number, local = multihost.find_cluster(*given, None, None, config.process_timeout)
@@ -189,7 +188,6 @@ _watch: _Watch | None = None
 
 
 def _read(folder: str) -> dict[str, str]:
-    """The entries in a folder of the store, by the processes' numbers."""
     return {key.rpartition('/')[2]: value for key, value in multihost.store().key_value_dir_get(f'{folder}/')}
 
 

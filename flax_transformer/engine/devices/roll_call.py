@@ -20,10 +20,7 @@ Facts = dict[str, Any]  # what must be equal in all processes, by name; JSON val
 
 
 def call_roll(host: str, port: int, process: int, count: int, facts: Facts, timeout: float) -> None:
-    """Waits until all `count` processes have come with the same facts.
-
-    Raises UserError, which names the process, if one is missing after `timeout` seconds, differs, or came twice.
-    """
+    """Waits until all `count` processes have come with the same facts. Raises UserError, which names who has not."""
     who = f'process {process} ({socket.gethostname()}, pid {os.getpid()})'
     own = {'number': process, 'who': who, 'facts': {'parallel.num_processes': count} | facts}
     own = json.loads(json.dumps(own))  # a tuple becomes a list, as in what the others send

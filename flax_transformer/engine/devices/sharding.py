@@ -29,7 +29,7 @@ Rules = Sequence[tuple[str, P]]
 
 
 def spec_of(path: str, shape: tuple[int, ...], rules: Rules) -> P:
-    """The mesh axes of a parameter by its path. Raises UserError, with the table, if no rule matches."""
+    """The mesh axes of a parameter by its path."""
     for pattern, spec in rules:
         if re.search(rf'(^|[/_]){pattern}$', path) and len(spec) <= len(shape):
             return spec
@@ -106,10 +106,7 @@ def _slice_of(device: jax.Device) -> int:
 
 
 def in_process_order(devices: Sequence[jax.Device]) -> list[jax.Device]:
-    """The devices of process 0, then those of process 1 and so on, as the strategy pmap lays them out.
-
-    Raises UserError if some process has more devices than another, which that strategy does not support.
-    """
+    """The devices of process 0, then those of process 1 and so on, as the strategy pmap lays them out."""
     counts = Counter(sorted(device.process_index for device in devices))
     if len(set(counts.values())) > 1:
         raise UserError(

@@ -116,11 +116,9 @@ class EarlyStopping:
         self.since: int = known.get('since', 0)
 
     def state(self) -> dict[str, Any]:
-        """All of it, for JSON."""
         return {'by': self.score, 'best': self.best, 'step': self.step, 'since': self.since}
 
     def add(self, step: int, scores: dict[str, Any]) -> None:
-        """Takes in an evaluation."""
         value = scores[self.score]
         is_better = self.best is None or rank(value, self.score) > rank(self.best, self.score)
         if is_better and not math.isnan(value):
@@ -153,7 +151,6 @@ class LossSpikes:
     variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WATCHED, 0.0))
 
     def state(self) -> dict[str, Any]:
-        """What goes on in `LossSpikes(deviations, window, **state)`, for JSON; a copy."""
         return {'steps': self.steps, 'mean': dict(self.mean), 'variance': dict(self.variance)}
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
@@ -180,7 +177,6 @@ class LossSpikes:
 
 
 def describe_spike(step: int, spike: dict[str, float]) -> str:
-    """A spike as a message."""
     parts = [
         f'{name} {spike[name]:.4g} is far above its running mean of {spike[f"{name}_mean"]:.4g} '
         f'(standard deviation {spike[f"{name}_deviation"]:.2g})'
@@ -206,7 +202,6 @@ class Progress:
         self.clock = Clock(config, saved.get('clock'), step) if config.minutes else None
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for JSON."""
         parts = {
             'window': self.window.state(),
             'improvement': self.early_stopping.state(),

@@ -70,7 +70,6 @@ class TimeLeft:
         self.phase = 'compiling'  # the one under way; '' while training
 
     def advance(self, step: int) -> None:
-        """Notes that `step` has been dispatched."""
         if self._began is None:
             self._began = step, self._clock()
         self.phase = ''

@@ -62,20 +62,17 @@ class Reporter:
         self._figures: list[str] = []
 
     def advance(self, step: int) -> None:
-        """Moves the bar to a step that was dispatched."""
         was_phase = self._time_left.phase
         self._time_left.advance(step)
         self._step = step
         self._show(now=bool(was_phase))
 
     def set_steps(self, steps: int) -> None:
-        """Takes another number of steps in all."""
         self._steps = steps
         self._time_left.steps = steps
         self._bar.set_steps(steps)
 
     def phase(self, name: str) -> None:
-        """Names what is done until the next step."""
         self._time_left.phase = name
         self._show(now=True)
 
@@ -90,7 +87,6 @@ class Reporter:
         self._bar.show(self._step, parts, now=now)
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
-        """Reports the metrics of the steps since the last report."""
         seconds = metrics['seconds_per_step']
         metrics = metrics | {f'{name}_per_second': amount / seconds for name, amount in self._amounts.items()}
         if self._peak and self._flops:
@@ -173,7 +169,6 @@ class NoReporter:
 
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
-    """The metrics in the line of a report, by the names that they have there."""
     shown = {}
     if 'epoch' in metrics:
         shown['epoch'] = f'{metrics["epoch"]:.{2 if metrics["epoch"] < 1 else 1}f}'

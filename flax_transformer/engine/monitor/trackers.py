@@ -35,7 +35,7 @@ class Tracker:
     """A run of a tracker, resumed with ours. If it cannot be reached, says so once, and training goes on."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
-        """`name` is the package's, or 'none'. Raises UserError if it is missing or cannot open its run."""
+        """`name` is the package's, or 'none'."""
         self._name = name
         self._say = say
         self._client = None
@@ -67,7 +67,6 @@ class Tracker:
 
 
 def check_installed(name: str) -> None:
-    """Raises UserError if a tracker's package is missing."""
     spec = importlib.util.find_spec(name) if name != 'none' else None
     # Trackers keep data in ./wandb and ./mlruns; Python takes any folder here for a package, but one without an origin.
     if name != 'none' and (spec is None or spec.origin is None):
@@ -130,7 +129,6 @@ CLIENTS = {'wandb': _Wandb, 'mlflow': _Mlflow}
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The table in a JSON file; {} without the file."""
     if not file.exists():
         return {}
     with naming_damage(file, 'remove it to begin another run there'):
@@ -147,7 +145,6 @@ class AppendFile:
         self._opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, piece: bytes) -> None:
-        """Appends the piece, after any that are still pending."""
         was_full = bool(self._pending)
         self._pending += piece
         self.flush()
@@ -155,7 +152,6 @@ class AppendFile:
             self._say(f'no space left for {self.file}: its contents are kept in memory until there is room')
 
     def flush(self) -> None:
-        """Tries once more to write what is pending."""
         end = os.fstat(self._opened).st_size
         written = 0
         try:

@@ -36,8 +36,6 @@ def average(
 
     Averages the newest `last`, the best `best` by training.best_by, or the given `steps`: one of the three. `shapes`
     are the parameters', each with a sharding; `int8` keeps matrices in eight bits.
-
-    Raises UserError if there are too few, if one is of another model, or if `out` already exists.
     """
     if sum(map(bool, (last, best, steps))) != 1 or last < 0 or best < 0:
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
@@ -74,7 +72,6 @@ def average(
 def _choose(
     run: RunDirectory, checkpoints: CheckpointReader, last: int, best: int, steps: Sequence[int], best_by: str
 ) -> list[int]:
-    """The steps to average. Raises UserError if some are missing."""
     there = checkpoints.steps()
     problem = ''
     if steps:
@@ -98,8 +95,7 @@ def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | Non
     """The `LoadedRun` that a reference names, with parameters on the first device of this process.
 
     Without `@which` and `step`: the best checkpoint (training.best_by), or the mean of the newest if
-    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints. Raises UserError if
-    both name a checkpoint, or if there is no such checkpoint.
+    training.average_last is above 1. `@average` is that mean, or the mean of all kept checkpoints.
     """
     path, which = split_reference(reference)
     run = kind(path)

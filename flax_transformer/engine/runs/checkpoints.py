@@ -57,8 +57,6 @@ def is_full_disk(error: Exception) -> bool:
 
 
 class Room(NamedTuple):
-    """What a checkpoint takes on disk."""
-
     size: int  # bytes, in whole blocks
     files: int  # files and folders
 
@@ -101,10 +99,7 @@ class Checkpoints(CheckpointReader):
         best_by: str = 'loss',
         say: Callable[[str], None] = say,
     ) -> None:
-        """Removes what an interruption left, moves damaged checkpoints aside and reports them.
-
-        Raises UserError if all are damaged.
-        """
+        """Removes what an interruption left, moves damaged checkpoints aside and reports them."""
         super().__init__(folder, best_by=best_by, say=say)
         self._saving_step = 0
         self._needed = 0
@@ -193,7 +188,6 @@ class Checkpoints(CheckpointReader):
             self._settle()
 
     def close(self) -> None:
-        """Waits for a save under way, then closes."""
         with self._saving():
             self._manager.close()
             self._settle()

@@ -24,7 +24,6 @@ def steps_of(checkpoints: Path) -> list[int]:
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
-    """The folder of a checkpoint."""
     usual = checkpoints / str(step)
     aside = checkpoints.with_name(REPLACED) / str(step)
     return aside if aside.is_dir() and not usual.is_dir() else usual
@@ -38,7 +37,6 @@ def _steps_in(folder: Path) -> set[int]:
 
 
 def replaced_steps(checkpoints: Path) -> set[int]:
-    """The steps of the checkpoints that were set aside."""
     return _steps_in(checkpoints.with_name(REPLACED))
 
 

@@ -30,7 +30,7 @@ INT8 = 'int8'  # the part of a checkpoint that holds parameters in eight bits, i
 
 
 def _retried(read: Callable[..., T]) -> Callable[..., T]:
-    """Reads again as long as a read fails because training has changed the checkpoints."""
+    """Reads again where training has changed the checkpoints meanwhile."""
 
     @functools.wraps(read)
     def retried(self: 'CheckpointReader', *arguments: Any) -> T:
@@ -54,11 +54,9 @@ class CheckpointReader:
         self._rank = functools.partial(rank_of_checkpoint, score=best_by)
 
     def steps(self) -> list[int]:
-        """The steps of all checkpoints, newest last."""
         return steps_of(self.folder)
 
     def latest(self) -> int | None:
-        """The step of the newest checkpoint."""
         return max(self.steps(), default=None)
 
     def best(self) -> int | None:
@@ -120,10 +118,7 @@ class CheckpointReader:
 
     @_retried
     def restore_params(self, like: Any, which: Which = None) -> tuple[Any, int]:
-        """The parameters of a checkpoint, on the devices that the shapes in `like` name; and its step.
-
-        Raises UserError if there is no such checkpoint, or if it is damaged.
-        """
+        """The parameters of a checkpoint, on the devices that the shapes in `like` name; and its step."""
         self._require_any()
         if which is None:
             which = self.best()
@@ -196,7 +191,6 @@ class CheckpointReader:
         return is_verifiable
 
     def _refuse_other_shapes(self, like: Any, step: int, part: str, how: str) -> None:
-        """Raises UserError if a part of the checkpoint does not have the names and shapes of `like`."""
         checkpoint = folder_of(self.folder, step).absolute()
         with naming_damaged(f'checkpoint {step} in {self.folder}'), ocp.StandardCheckpointer() as reader:
             there = _shapes(reader.metadata(checkpoint / part).item_metadata.tree)

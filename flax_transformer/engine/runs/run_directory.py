@@ -75,7 +75,6 @@ class RunDirectory(Generic[C]):
         return self.config_file.is_file()
 
     def read_config(self) -> C:
-        """The run's config. Raises UserError if this is no run directory, or if a later version wrote it."""
         text = read_config_text(self.path)
         try:
             return from_json(text, self.config_class)
@@ -143,7 +142,6 @@ class RunDirectory(Generic[C]):
         remember(self.path, home and home.folder)
 
     def note_environment(self, devices: str) -> None:
-        """Adds this start's versions and devices to environment.json."""
         file = self.path / 'environment.json'
         try:
             starts = list(parse_json(read_limited(file)))
@@ -154,7 +152,6 @@ class RunDirectory(Generic[C]):
 
 
 def read_config_text(path: Path) -> str:
-    """The text of a run's config.json. Raises UserError if there is none."""
     file = path / CONFIG_FILE
     if not file.is_file():
         what = f'has no {CONFIG_FILE}'
@@ -169,7 +166,7 @@ def read_config_text(path: Path) -> str:
 
 
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
-    """The run directory and checkpoint that `RUN[@which]` names. Raises UserError for an unknown `which`."""
+    """The run directory and checkpoint that `RUN[@which]` names."""
     text = str(reference)
     if '@' not in text or Path(text).exists():
         return find_run(Path(text)), None

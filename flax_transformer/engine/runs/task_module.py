@@ -22,8 +22,6 @@ _PACKAGE = __name__.partition('.')[0]
 
 
 class Home(NamedTuple):
-    """Where a task is declared."""
-
     module: str
     folder: Path | None  # where the import finds the module; None: unknown, as in a notebook
 
@@ -59,14 +57,13 @@ def named_modules(run: Path | None) -> Iterator[ModuleType]:
 
 
 def _check_outside(run: Path, name: str) -> None:
-    """Raises UserError for a module in the run's own folder, where a stranger may have put it."""
+    # A stranger may have put it there.
     for place in _places(name):
         if place.is_relative_to(os.path.realpath(run)):
             raise UserError(f'${VARIABLE} names {name!r}, which would be {place}, inside of the run; move it')
 
 
 def import_from(folder: Path, name: str) -> ModuleType:
-    """Imports a module of a folder. Raises UserError if it cannot be, or if another of that name is in use."""
     what = f'its task is in the module {name!r} of {folder}'
     remedy = f'Set {VARIABLE} to the name of the module, with its folder in $PYTHONPATH'
     with _on_path(str(folder), first=True):
@@ -88,7 +85,6 @@ def _places(name: str) -> list[Path]:
 
 @contextmanager
 def _on_path(folder: str, *, first: bool) -> Iterator[None]:
-    """Has Python look for modules in the folder, too."""
     before = list(sys.path)
     sys.path[:] = [folder, *before] if first else [*before, folder]
     importlib.invalidate_caches()

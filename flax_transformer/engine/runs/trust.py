@@ -31,10 +31,8 @@ def check_named_files(
 
     Args:
       data: the settings of the run's data, with what the user has changed.
-      paths: the files that are opened for such settings, whether or not they exist.
+      paths: the files that are opened for such settings, by the `fields`, whether or not they exist.
       data_folder: the folder that the field `root` stands for.
-      fields: those that `paths` reads.
-      trust: reads the files all the same, and remembers the run.
       remedy: the options that name other files.
     """
     if trust:
@@ -53,8 +51,18 @@ def check_named_files(
             )
 
 
+def refuse_stranger(run: Path, *, trust: bool, remedy: str = '') -> None:
+    """Raises UserError for a run that names what to read, unless it was trained here, or the user says to trust it."""
+    if trust:
+        remember(run)
+    elif not is_remembered(run):
+        raise UserError(
+            f'{run} was not trained here by you, and its config says what to read; {remedy}if you trust where the run '
+            'comes from: --trust-data, once'
+        )
+
+
 def _real(paths: Iterable[Path]) -> Iterator[Path]:
-    """The paths without links."""
     for path in paths:
         try:
             yield Path(os.path.realpath(path))
