@@ -72,6 +72,7 @@ def prefix_beam(log_probs: np.ndarray, beam_size: int) -> list[int]:
 _FIRST = 0x10000  # the character for unit 0: above the surrogates there is room for a million
 
 
+@np.errstate(invalid='ignore')
 def log_probability(log_probs: np.ndarray, labels: Sequence[int]) -> float:
     """log p(labels), in nats, summed over all paths of log_probs [T, V]; -inf if there is none, NaN for NaN."""
     trellis = _Trellis(labels)
