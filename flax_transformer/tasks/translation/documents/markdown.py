@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from flax_transformer.common.installing import imported
+from flax_transformer.tasks.translation.inference.marked import Marked
 
 from . import markup
 from .attributes import html_attributes
@@ -56,13 +58,19 @@ _EXTENSION = re.compile(
     re.X | re.S,
 )
 _TEMPLATE = re.compile(r'\{%(?:(?!\{%).)*?%\}|\{\{(?:(?!\{\{).)*?\}\}')
+_BLOCK_START = re.compile(r'\A(\d*)([.)](?<=\d.)(?=\s)|[-+*](?=\s)|#{1,6}(?=\s)|>)')
 _IMAGE_ALT = re.compile(r'!\[([^\[\]\\`*_&<]*)\][(\[](?!\])')
 # The code in templates' blocks looks like text.
 _TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)*?\{%-? *end\1 *-?%\}', re.S)
 
 
 def read_markdown(text: str, place: str) -> Document:
-    return document_of(_markdown(text))
+    return document_of(_markdown(text), finishing=_finishing)
+
+
+def _finishing(line: Marked) -> Callable[[str], str]:
+    """Keeps a text that begins with `1. Mai` from becoming a list."""
+    return str if _BLOCK_START.match(line.raw) else partial(_BLOCK_START.sub, r'\1\\\2', count=1)
 
 
 def _markdown(text: str) -> list[Part]:

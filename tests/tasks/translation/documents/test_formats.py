@@ -79,6 +79,11 @@ def test_html_names_the_language_that_it_is_in_then() -> None:
     assert document.with_texts(['A'], 'de') == after
 
 
+def test_a_translation_begins_no_list_of_markdown() -> None:
+    document = read_document(b'In May.\n\n- one\n\nten\n', 'markdown', 'a.md')
+    assert document.with_texts(['1. Mai', '# b', '1.5']) == '1\\. Mai\n\n- \\# b\n\n1.5\n'
+
+
 @pytest.mark.parametrize(
     ('source', 'lost'),
     [
