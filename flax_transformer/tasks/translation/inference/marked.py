@@ -246,7 +246,12 @@ class _Aside:
         written = []
         for stand_in, span in self._literals.items():
             start, end = _occurrences(stand_in, text)[0].span()
-            written.append((start, end, span.raw))
+            ordinal = re.match(r'(?:st|nd|rd|th)\b', text[end:])
+            raw = span.raw
+            if ordinal and raw.isdigit():  # 94th became 2nd
+                raw += 'th' if raw[-2:-1] == '1' else {'1': 'st', '2': 'nd', '3': 'rd'}.get(raw[-1], 'th')
+                end += 2
+            written.append((start, end, raw))
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
         _assign(root, (0, len(words)), [links.get(i) for i in range(len(words))])

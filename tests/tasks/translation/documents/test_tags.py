@@ -91,6 +91,8 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('<b>All of it.</b> Yes', 'Alles. Ja', '0-0 3-1', '<b>Alles.</b> Ja'),
         ('see <a>u@v.de</a> or 5 km', 'oder sieh', '1-0 0-1', 'oder sieh <a>u@v.de</a> 5 km'),
         ('at {n}', '94 an', '1-0 0-1', '{n} an'),
+        ('im 12345. Haus', 'in the 94th house', '', 'in the 12345th house'),
+        ('im 10002. Haus', 'in the 94th house', '', 'in the 10002nd house'),
         ('a <b>c', 'C A', '0-1 1-0', '<b>C A'),
         ('Cat<b>s</b> run<sup>1</sup>.', 'Katzen laufen.', '0-0 1-1', 'Katze<b>n</b> laufen<sup>1</sup>.'),
         ('See<a>[1]</a>, please.', 'Siehe, bitte.', '0-0 1-1', 'Siehe<a>[1]</a>, bitte.'),
