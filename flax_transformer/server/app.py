@@ -34,7 +34,7 @@ Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
 _TICKS_TO_TELL = 20  # 2 seconds for whoever polls /health to learn why the server ends
 _TO_WRITE = 0.5  # seconds for the last replies
-_TO_END = 2.0  # seconds for them and the end of the process
+_TO_END = 2.0  # seconds for these and the end
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
 _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)

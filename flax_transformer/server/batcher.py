@@ -86,10 +86,9 @@ class Batcher:
 
     def is_running(self, timeout: float) -> bool:
         """Whether a thread still runs after so many seconds."""
-        threads = [thread for thread in (self._thread, self._beside) if thread.ident is not None]
-        for thread in threads:
-            thread.join(timeout)
-        return any(thread.is_alive() for thread in threads)
+        self._thread.join(timeout)
+        self._beside.join(timeout)
+        return self._thread.is_alive() or self._beside.is_alive()
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queues jobs. Raises ThreadFailed."""
@@ -116,7 +115,9 @@ class Batcher:
     def wait_for(self, client: Hashable, cost: float) -> float:
         """About the seconds until more jobs of a client, of so much cost, are done."""
         with self._changed:
-            costs = dict(+self._costs)
+            # What sums of floats leave is nothing.
+            self._costs = collections.Counter({name: cost for name, cost in self._costs.items() if cost > 1e-6})
+            costs = self._costs.copy()
         own = costs.pop(client, 0.0) + cost
         return own + sum(min(own, other) for other in costs.values())
 

@@ -10,7 +10,7 @@ from .turns import Baton
 
 
 class Errand:
-    """What is done for a request: read its texts, wait for their translations, put them together."""
+    """What is done for a request of a client."""
 
     def __init__(self, client: Hashable, batcher: Batcher, baton: Baton) -> None:
         self.client = client
@@ -29,7 +29,7 @@ class Errand:
             self._baton.give(self.client)
 
     def results(self, jobs: Sequence[Job]) -> list[Any]:
-        """Submits jobs and waits for them. Raises what one of them raises, or Gone if they are canceled."""
+        """The results of jobs. Raises what one of them raises, or Gone if they are canceled."""
         self._check()
         self.jobs += jobs
         self._batcher.submit(jobs)

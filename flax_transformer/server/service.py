@@ -129,7 +129,7 @@ class Service:
 
         status = 456 if request.url.path.startswith('/v2/') else 403
         self.usage.check(request.state.client, sum(map(len, texts)), status)
-        # The least that they may take: most such requests are refused before anybody looks at them.
+        # The least that they may take: most of what is refused need not be read.
         shortest = min(model.translator.runner.slots(1) for model in self.served.models)
         least = 0.0
         for text in texts:

@@ -68,7 +68,7 @@ class Turns:
         self._had[client] = self._had.get(client, self._level) + seconds
 
     def expect(self, client: Hashable, until: float) -> None:
-        """A client is thought to come back until then (as time.monotonic)."""
+        """A client may come back until then (as time.monotonic)."""
         self._expected[client] = until
 
     def time_to_wait(self, ahead: float) -> float:
