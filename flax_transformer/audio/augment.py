@@ -35,11 +35,11 @@ def mixed(samples, noise, snr_db, rate: int, is_sample=None):
     Silence is left as it is, and so are samples that are not is_sample [T].
     """
     xp = samples.__array_namespace__()
-    if is_sample is not None:
-        samples = samples * is_sample
-        noise = noise * is_sample
-    count = noise.shape[-1] if is_sample is None else xp.maximum(is_sample.sum(), 1)
-    noise_power = xp.square(noise).sum() / count
+    if is_sample is None:
+        is_sample = xp.ones(samples.shape, bool)
+    samples = samples * is_sample
+    noise = noise * is_sample
+    noise_power = xp.square(noise).sum() / xp.maximum(is_sample.sum(), 1)
     wanted = active_power(samples, rate) * 10 ** (-snr_db / 10)
     scale = xp.sqrt(xp.where(noise_power > 0, wanted / xp.maximum(noise_power, 1e-30), 0))
     return samples + noise * scale.astype(samples.dtype)

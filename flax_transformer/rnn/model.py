@@ -123,7 +123,7 @@ class Decoder(nn.Module):
         return jnp.tanh(self.initial(ends))
 
     def _output(self, h: jax.Array, context: jax.Array, x: jax.Array) -> jax.Array:
-        """The layer before the logits (Pascanu et al. 2014), with tanh for the maxout of Bahdanau et al. 2015."""
+        """With tanh for the maxout of Bahdanau et al. 2015."""
         return jnp.tanh(self.output(jnp.concatenate([h, context, x], axis=-1)))
 
     def _feed(
@@ -172,7 +172,7 @@ class Decoder(nn.Module):
     def _attend(
         self, h: jax.Array, source: Source, mask: jax.Array, additive: Callable[..., jax.Array] = additive_energies
     ) -> tuple[jax.Array, jax.Array]:
-        """Contexts [B, Q, C] and attention [B, Q, S] of states [B, Q, H]."""
+        """Contexts [B, Q, C] and attention [B, Q, S] of h [B, Q, H]."""
         if self.config.attention == 'additive':
             energies = additive(self.query(h), source.keys, self.vector)
         else:

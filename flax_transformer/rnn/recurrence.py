@@ -1,8 +1,7 @@
 """A scan whose weights get their gradients after it, from one product each.
 
-Differentiated by JAX, a scan reads and writes the gradient of a whole matrix at every step, for the product of a few
-rows. Here the backward scan computes only the gradients of each product's result; the weight's is the product of all
-inputs with all of these, over time and batch at once.
+Differentiated by JAX, a scan reads and writes the gradient of a whole matrix at every step. Here the backward scan
+computes only the gradients of each product's result; the weight's is the product of all inputs with all of these.
 
 Arrays over time have T first.
 """

@@ -24,15 +24,13 @@ class Scores:
 
 
 def scores(probabilities: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> Scores:
-    """All scores. Raises ValueError unless there is a text.
+    """All scores of at least one text.
 
     Args:
-      probabilities: [N, C] of each class.
+      probabilities: [N, C].
       labels: [N] true classes; a class of C or more, of which the classifier knows nothing, is always wrong.
-      names: of the C classes, then of those of C or more.
+      names: of all classes, the C first.
     """
-    if not len(labels):
-        raise ValueError('got no texts; expected at least one to score')
     given = probabilities.argmax(axis=1)
     low, high = bootstrap_interval(given == labels)
     confusion = confusion_matrix(given, labels, len(names))

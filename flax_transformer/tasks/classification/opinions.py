@@ -1,9 +1,8 @@
 """Opinions on films and restaurants, half of them negated: texts that are generated, so they need no download.
 
 They teach what a bag of words cannot know: `never dull` is praise, `never funny` is not. Each word of negation is as
-frequent in praise as in blame, and so is each opinion (but for verbs: negated, `enjoyed` is often `did not enjoy`), so
-that neither gives the label alone. The hundred pairs of negation_pairs.tsv are written by hand in the same words; none
-of their sentences is generated.
+frequent in praise as in blame, and so is each opinion (but for verbs: negated, `enjoyed` is often `did not enjoy`). The
+hundred pairs of negation_pairs.tsv are written by hand in the same words; none of their sentences is generated.
 """
 
 import itertools
@@ -42,10 +41,8 @@ class PairScores(NamedTuple):
 
 def negation_pairs() -> list[Pair]:
     rows = [line.split('\t') for line in PAIRS_FILE.read_text(encoding='utf-8').splitlines()]
-    return [
-        Pair(plain, negated, label == POSITIVE)
-        for (label, plain), (_, negated) in zip(rows[::2], rows[1::2], strict=True)
-    ]
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return [Pair(plain, negated, label == POSITIVE) for (label, plain), (_, negated) in pairs]
 
 
 def score_pairs(
@@ -65,8 +62,7 @@ SIZES = {'train': 8000, 'validation': 500, 'test': 500}
 _SEED = 2017  # fixed, so that every run holds out the same sentences
 
 _WORDS = json.loads(Path(__file__).with_name('opinions.json').read_text('utf-8'))
-# What an opinion is about.
-ONE = _WORDS['one']
+ONE = _WORDS['one']  # what an opinion is about
 SEVERAL = _WORDS['several']
 KINDS = _WORDS['kinds']
 # Lists of two: blame and praise, as below.
@@ -113,7 +109,7 @@ def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str
     >>> opinion(3)
     ('the cast was hardly tasty and hardly gripping', 'neg')
     """
-    draw = _Draw(np.random.default_rng((seed, index)))
+    draw = _Draw(seed, index)
     is_praise = draw.chance(0.5)
     clauses = [_clause(draw, is_praise, negated) for _ in range(2 if draw.chance(0.3) else 1)]
     text = draw.one((' and ', ' , ')).join(clauses)
@@ -121,8 +117,8 @@ def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str
 
 
 class _Draw:
-    def __init__(self, generator: np.random.Generator) -> None:
-        self._generator = generator
+    def __init__(self, *seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
 
     def chance(self, probability: float) -> bool:
         return self._generator.random() < probability
@@ -144,9 +140,7 @@ def _clause(draw: _Draw, is_praise: bool, negated: float) -> str:
     """A clause that praises or blames, perhaps by negating the opposite."""
     is_negated = draw.chance(negated)
     word = int(is_praise != is_negated)  # index into the tables above: 1 is praise
-    kind = draw.one(
-        (_of_adjectives, _of_adjectives, _of_adjectives, _about, _of_nouns, _of_nouns, _of_nouns, _of_verbs)
-    )
+    kind = draw.one([*[_of_adjectives] * 3, _about, *[_of_nouns] * 3, _of_verbs])
     return kind(draw, word, is_negated)
 
 

@@ -74,10 +74,9 @@ def _pairs(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig, run
                 'neighbor; use more text, or set --data.sample 0'
             )
         describe(replace(corpus, pairs=[count * PAIR.itemsize, sha256_of(run.pairs_file)]))
-        steps = count / config.training.blocks_per_step / config.training.block_size
         say(
             f'  {count:,} pairs of words at most {config.model.window} apart (model.window), which makes an epoch some '
-            f'{max(round(steps), 1):,} steps'
+            f'{_steps(count, config)}'
         )
     return PairChunks(np.memmap(run.pairs_file, PAIR, mode='r'), block_size=config.training.block_size)
 
@@ -98,5 +97,9 @@ def _report(corpus: Corpus, vocabulary: Vocabulary, config: EmbeddingsConfig) ->
     if config.model.method == 'glove':
         say(f'  some {kept:,} of them stay (data.sample)')
     else:
-        steps = kept / config.training.blocks_per_step / config.training.block_size
-        say(f'  some {kept:,} of them stay in an epoch (data.sample), which is some {max(round(steps), 1):,} steps')
+        say(f'  some {kept:,} of them stay in an epoch (data.sample), which is some {_steps(kept, config)}')
+
+
+def _steps(count: int, config: EmbeddingsConfig) -> str:
+    steps = count / config.training.blocks_per_step / config.training.block_size
+    return f'{max(round(steps), 1):,} steps'

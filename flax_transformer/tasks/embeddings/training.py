@@ -35,8 +35,6 @@ class _TaskOfBlocks(Task):
         self.rows_per_step = config.training.blocks_per_step
         self.slots_per_row = config.training.block_size
         self.row_name = f'{config.training.block_size} {self.counts[0]}'
-        self.d_model = config.model.d_model
-        self.dtype = 'float32'
         self._config = config.model
 
     def update(

@@ -175,3 +175,6 @@ class SpeechConfig(TaskConfig):
     @property
     def most_frames(self) -> int:
         return num_frames(self.most_samples, self.features)
+
+    def encoder_frames(self, num_samples: int) -> int:
+        return -(-num_frames(num_samples, self.features) // self.model.stride)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import Say
 from flax_transformer.data.audio.corpus import Corpus, Recording, read_corpus
@@ -100,8 +99,7 @@ def usable(corpus: Corpus, config: SpeechConfig, units: Units) -> Corpus:
 
 
 def _is_too_short(recording: Recording, config: SpeechConfig, units: Units) -> bool:
-    frames = -(-num_frames(recording.num_samples, config.features) // config.model.stride)
-    return fewest_frames(units.encode(recording.text)) > frames
+    return fewest_frames(units.encode(recording.text)) > config.encoder_frames(recording.num_samples)
 
 
 def audit(corpora: Corpora, config: SpeechConfig, units: Units) -> Report:

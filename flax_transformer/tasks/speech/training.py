@@ -127,7 +127,7 @@ class SpeechTask(Task):
         config = self._config
         rows = self.rows_per_step
         samples = jax.ShapeDtypeStruct((rows, config.most_samples), jnp.float32)
-        labels = jax.ShapeDtypeStruct((rows, -(-config.most_frames // config.model.stride)), jnp.int32)
+        labels = jax.ShapeDtypeStruct((rows, config.encoder_frames(config.most_samples)), jnp.int32)
         lengths = jax.ShapeDtypeStruct((rows,), jnp.int32)
         return Batch(samples, lengths, labels, lengths)
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self, overload
 import jax
 import numpy as np
 
-from flax_transformer.audio.mel import num_frames
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_numbers
@@ -79,10 +78,10 @@ class Predictor:
 
     def windows(self, num_samples: int) -> list[Window]:
         """The windows of a recording and the gap after it; one if it is not too long, none for less than a frame."""
-        if not self._num_frames(num_samples):
+        if not self._config.encoder_frames(num_samples):
             return []
         num_samples += self._gap
-        total = self._num_frames(num_samples)
+        total = self._config.encoder_frames(num_samples)
         if num_samples <= self._most:
             return [Window(0, num_samples, 0, total)]
         length = self._most // self.samples_per_frame  # this and all that follow are frames
@@ -96,9 +95,6 @@ class Predictor:
             windows.append(Window(start * self.samples_per_frame, end, first - start, last - start))
             first = last
         return windows
-
-    def _num_frames(self, num_samples: int) -> int:
-        return -(-num_frames(num_samples, self._config.features) // self._config.model.stride)
 
     def __call__(
         self, params: Any, waveforms: Sequence[np.ndarray], progress: Callable[[float], None] | None = None

@@ -31,11 +31,10 @@ def plot_recording(detector: Detector, recording: Path | str | np.ndarray) -> 'F
     if not isinstance(samples, np.ndarray):
         samples, _ = read_audio(Path(samples), detector.sample_rate)
     probabilities = detector.probabilities(samples)
-    step = detector.seconds_per_output
-    within = probabilities[: max(-(-len(samples) // round(step * detector.sample_rate)), 1)]
+    within = probabilities[: max(-(-len(samples) // detector.samples_per_output), 1)]
     return plot_detections(
         within,
-        (np.arange(len(within)) + 1) * step,
+        (np.arange(len(within)) + 1) * detector.seconds_per_output,
         threshold=detector.rule.threshold,
         hits=[hit.seconds for hit in detector(samples)],
         waveform=(samples, detector.sample_rate),
