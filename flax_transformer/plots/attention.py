@@ -90,7 +90,7 @@ def _grid(
     titles: Sequence[str],
     title: str,
 ) -> Figure:
-    """Maps [N, T, S] in rows and columns; tokens at the left and the lower edge only."""
+    """Maps [N, T, S]; tokens at the left and the lower edge only."""
     rows, columns = shape
     longest = (0.085 * max(map(len, tokens), default=0) for tokens in (target, source))
     left, below = (min(length, 1.2) for length in longest)

@@ -73,7 +73,7 @@ def plot_beam_tree(
 def merge_hypotheses(
     tokens: Sequence[Sequence[str]], token_log_probs: Sequence[Sequence[float]]
 ) -> tuple[list[str], list[int], list[float], list[int]]:
-    """The tree that hypotheses share, as `plot_beam_tree` takes it, and the last node of each hypothesis.
+    """The tree of hypotheses for `plot_beam_tree`, and the last node of each.
 
     >>> merge_hypotheses(['ab', 'ac'], [[-0.5, -0.25], [-0.5, -1.0]])
     (['a', 'b', 'c'], [-1, 0, 0], [-0.5, -0.75, -1.5], [1, 2])

@@ -117,7 +117,7 @@ def plot_detection_curve(
 
 
 def plot_confusion(counts: np.ndarray, said: Sequence[str], heard: Sequence[str]) -> Figure:
-    """How often each word, [rows], was heard as each, [columns]: numbers, and shares of the row as colors."""
+    """How often each word (rows) was heard as each (columns); shares of the row as colors."""
     counts = np.asarray(counts)
     figure, (axes,) = make_panels(2.2 + 0.45 * len(heard), 1.6 + 0.45 * len(said))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -30,8 +30,6 @@ _LIMITED = ('training.log_every', 'training.evaluate_every', 'training.checkpoin
 
 @dataclass(frozen=True)
 class NewOptions:
-    """The options of `new` that every task has."""
-
     task: str = 'translation'  # what to train: a task of the package, or one of your own
     minutes: float | None = None  # how long training may take on this machine; None: an hour
     hours: float | None = None  # the same in hours
@@ -93,8 +91,7 @@ Proposal = tuple[list[str], list[Candidate]]
 def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
     """For each time, in seconds, the largest candidate that has its least steps in it, with its steps.
 
-    The smallest candidate's step is measured, and that of the one chosen for the first time; what others take follows
-    from their FLOPs.
+    Measured are a step of the smallest, and of the one chosen for the first time; others follow from their FLOPs.
     """
     from flax_transformer.cost.step_cost import step_seconds
 
@@ -131,7 +128,7 @@ def changed(config: TaskConfig, fields: dict[str, Any]) -> TaskConfig:
 
 
 def from_folder(name: str | Path, folder: Path) -> str:
-    """The name of data as a config in `folder` has it: relative if they are in it, else absolute."""
+    """The name of data as a config in `folder` has it: relative to it if they are inside."""
     name = str(name)
     path = re.split('[?#]', name)[0]
     if not path or not os.path.exists(path):  # generated, or a data set by its name
@@ -152,7 +149,7 @@ def between(x: float, *points: tuple[float, float]) -> float:
 
 
 def data_fields(file: Path, options: DataOptions, examples: Iterable[str]) -> tuple[dict[str, Any], str]:
-    """The fields of the section data, and a remark on what is held out of `examples`, unless --valid names others."""
+    """The fields of the section data, and a remark on what is held out of `examples`."""
     root = file.absolute().parent
     names = {'train': options.data, 'validation': options.valid, 'test': options.test}
     fields = {f'data.{name}': from_folder(value, root) for name, value in names.items()} | {'data.root': str(root)}

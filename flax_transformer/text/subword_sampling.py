@@ -1,7 +1,7 @@
 """Random segmentations from a SentencePiece model, the same for a seed in every process.
 
 By SentencePiece's own sampling a resumed run would see other segmentations. Pieces never span a space, so each word is
-sampled by itself, and since few words make up most of a text, what becomes of a word is remembered.
+sampled by itself; few words make up most of a text, so what becomes of a word is remembered.
 """
 
 import math
@@ -75,10 +75,7 @@ class Segmenter:
         return [first, *words] if first else words
 
     def _merged(self, words: Sequence[str], keys: np.ndarray, alpha: float) -> list[tuple[int, ...]]:
-        """BPE: the ids of each word, each merge dropped at a rate of alpha.
-
-        What is drawn is how many merges are kept until the next one is dropped.
-        """
+        """BPE: the ids of each word. What is drawn is how many merges are kept until the next one is dropped."""
         most = 3 * max(map(len, words), default=0)  # n characters have n pairs at first, and 2 more after each merge
         kept = np.cumprod(np.full(most, 1 - alpha))  # the probabilities to keep 1, 2, ... merges
         dropped = [()] * len(words)  # the numbers of each word's dropped merges
@@ -145,7 +142,7 @@ class Segmenter:
         return tuple(ids), considered
 
     def _ways(self, word: str, alpha: float) -> list[tuple[list[int], list[float]]]:
-        """Where the last piece can begin, and the cumulative probabilities, for each end in the word (1, 2, ...)."""
+        """For each end in the word (1, 2, ...): where its last piece can begin, and the cumulative probabilities."""
         total = [0.0]  # log of the sum over all segmentations up to here
         ways = []
         for end in range(1, len(word) + 1):

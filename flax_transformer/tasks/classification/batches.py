@@ -33,7 +33,6 @@ class EncodedTexts:
         return len(self.labels)
 
     def batch(self, indices: np.ndarray, rows: int) -> Batch:
-        """These texts, and empty rows after them."""
         return with_empty_rows(Batch(self.tokens[indices], self.labels[indices], self.weight[indices]), rows)
 
     def batches(self, rows: int) -> Iterator[Batch]:
@@ -49,7 +48,7 @@ class EncodedTexts:
 
 
 class TrainingBatches(NumberedBatches):
-    """Batches without end: each text once an epoch, in an order drawn anew for each; a pure function of the seed."""
+    """Batches without end: each text once an epoch, in an order drawn anew for each from the seed."""
 
     def __init__(self, config: ClassificationConfig, texts: EncodedTexts, own_rows: np.ndarray) -> None:
         super().__init__()

@@ -62,7 +62,7 @@ class Predictor:
     def __call__(
         self, params: Any, ids: Sequence[Sequence[int]], progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """[N, C] float32, for the ids of N texts; for a text without ids, what the model makes of padding."""
+        """[N, C] float32 for N texts; without ids, what the model makes of padding."""
         out = np.empty((len(ids), self.num_classes), np.float32)
         slots = np.array([slots_for(max(len(text), 1)) for text in ids], int)
         for size in np.unique(slots).tolist():
@@ -82,21 +82,19 @@ class Classifier(Streams):
     def __init__(
         self, config: ClassifierConfig, params: Any, vocabulary: Vocabulary, labels: Labels, *, max_length: int
     ) -> None:
-        """`max_length`: tokens; of a longer line the rest is not read."""
         self.config = config
         self.params = params
         self.vocabulary = vocabulary
-        self.max_length = max_length
+        self.max_length = max_length  # tokens
         self.labels = labels.names
         self._prior = (np.array(labels.counts) / sum(labels.counts)).astype(np.float32)
         self._predictor = Predictor(config)
 
     @classmethod
     def from_run(cls, path: Path | str, *, step: int | None = None) -> Self:
-        """The classifier of a run directory's best checkpoint, or of the mean that training.average_last asks for.
+        """The classifier of a run's best checkpoint, or of another: by `step`, or as `RUN@last` or `RUN@average`.
 
-        `step`, or `RUN@12000`, `RUN@last`, `RUN@best` and `RUN@average` in place of the path, choose another. Its
-        probabilities are calibrated by the temperature that the validation set gave the checkpoint.
+        Its probabilities are calibrated by the temperature that the validation set gave the checkpoint.
         """
         use_compilation_cache()
         run = load_run(Run, path, step=step)
@@ -113,12 +111,9 @@ class Classifier(Streams):
     def __call__(
         self, lines: str | bytes | Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
     ) -> Classification | list[Classification]:
-        """One classification for each line, in order; an empty line gets the training data's shares of the labels.
+        """One classification for each line, in order, or that of a single line.
 
-        Args:
-          lines: texts; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged. A single line in place
-            of a list gives a single classification.
-          progress: called with the number of texts of each finished batch.
+        Bytes are read as UTF-8. `progress` is called with the number of texts of each finished batch.
         """
         if isinstance(lines, (str, bytes)):
             return self([lines], progress=progress)[0]
@@ -131,7 +126,7 @@ class Classifier(Streams):
     def probabilities(
         self, lines: Sequence[str | bytes], *, progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """[N, C] float32: the probability of each of `labels` for N lines."""
+        """[N, C] float32, in the order of `labels`."""
         return self.probabilities_of_ids(self.ids(lines), progress=progress)
 
     def ids(self, lines: Sequence[str | bytes]) -> list[list[int]]:

@@ -88,7 +88,7 @@ def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA)
 
 
 def report_of(config: ClassificationConfig, workdir: Path | None, **_: Any) -> Report:
-    """What is wrong with the config's corpora; `workdir` is a run, whose vocabulary decides what is too long."""
+    """`workdir` is a run, whose vocabulary decides what is too long."""
     vocabulary = None if workdir is None else Run(workdir).read_tokenizer()
     return audit(read_corpora(config.data), config, vocabulary)
 

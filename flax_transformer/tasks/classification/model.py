@@ -37,13 +37,13 @@ def average(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, determi
 
 
 def convolution(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
-    """For each filter, its highest response anywhere in the text (Kim 2014, section 2)."""
+    """Each filter's highest response in the text (Kim 2014, section 2)."""
     x = _dropped(config, x, deterministic)
     return jnp.concatenate([_responses(config, x, is_token, width) for width in config.widths], axis=-1)
 
 
 def _responses(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, width: int) -> jax.Array:
-    """[B, maps] of filters over `width` tokens, at every position where they cover at least one."""
+    """[B, maps] of filters over `width` places, of which at least one is a token."""
     edge = (width - 1, width - 1)
     positions = x.shape[1] + width - 1
     x = jnp.pad(x, ((0, 0), edge, (0, 0)))
@@ -55,14 +55,12 @@ def _responses(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, widt
 
 
 def recurrent(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
-    """What layers of LSTMs or GRUs in both directions know of a text, pooled."""
     for number in range(config.num_layers):
         x = recurrent_layer(config, number, _dropped(config, x, deterministic), is_token)
     return POOLS[config.pool](x, is_token)
 
 
 def transformer(config: ClassifierConfig, x: jax.Array, is_token: jax.Array, deterministic: bool) -> jax.Array:
-    """The pooled memory of the Transformer's encoder (Vaswani et al. 2017, section 3.1)."""
     x = _dropped(config, with_positions(x), deterministic)
     rate = config.encoder_dropout_rate
     x = transformer_encoder(config, x, is_token, deterministic=deterministic, dropout_rate=rate)
@@ -134,10 +132,7 @@ class ClassifierModel(nn.Module):
 
 
 def init_params(config: ClassifierConfig, key: jax.Array) -> Any:
-    """Fresh float32 parameters, from one compiled program.
-
-    The embedding of unk is zero: where training has no unknown words, those of later texts then say nothing.
-    """
+    """The embedding of unk is zero: where training has no unknown words, those of later texts then say nothing."""
 
     def init(key: jax.Array) -> Any:
         params = ClassifierModel(config).init(key, jnp.ones((1, 1), jnp.int32))['params']

@@ -32,7 +32,6 @@ LINEAR = {
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
-    """The candidate for labeled texts; holds out some if no others are given."""
     examples = read_examples(options.data, ClassificationDataConfig(root='.'))
     texts = examples.texts
     labels = Counter(examples.labels)

@@ -32,7 +32,7 @@ class Prepared(NamedTuple):
 def prepare_run(
     config: ClassificationConfig, run: Run, start: LoadedRun | None = None, *, processes: int = 1
 ) -> Prepared:
-    """Reads the data of a run, and checks that of a new one. Raises UserError for anything the user can fix."""
+    """Raises UserError for anything the user can fix."""
     corpora = read_corpora(config.data, CORPORA[:2] if run.is_prepared() else CORPORA)
     examples = corpora['train']
     if run.is_prepared():
@@ -99,7 +99,7 @@ def labels_of(examples: Examples, config: ClassificationConfig) -> Labels:
 def encode(
     examples: Examples, vocabulary: Vocabulary, labels: Labels, config: ClassificationConfig, name: str
 ) -> EncodedTexts:
-    """The examples as ids, without empty texts. Raises UserError for a label that training does not know."""
+    """The examples that are not empty. Raises UserError for a label that training does not know."""
     numbers = {name: number for number, name in enumerate(labels.names)}
     for label, place in zip(examples.labels, examples.places, strict=True):
         if label not in numbers:
@@ -167,10 +167,7 @@ def log_ratios(texts: EncodedTexts, vocab_size: int, num_classes: int) -> np.nda
 
 
 def with_naive_bayes(params: Any, texts: EncodedTexts, encoder: str) -> Any:
-    """The parameters with the log-ratios as the first values of each embedding.
-
-    The average also gets the output layer that makes a naive Bayes classifier of it.
-    """
+    """The log-ratios become the first values of each embedding, and the average a naive Bayes classifier."""
     params = jax.tree.map(np.array, jax.device_get(params))
     table = params['encoder']['embedding']['table']
     output = params['output']['kernel']

@@ -59,7 +59,7 @@ KINDS = table(
 
 
 def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Report:
-    """What is wrong with the config's texts; `workdir` is a run, whose vocabulary is then used."""
+    """`workdir` is a run, whose vocabulary is used; None: that of the text."""
     vocabulary = None if workdir is None else Run(workdir).read_vocabulary()
     findings = []
     read = {}

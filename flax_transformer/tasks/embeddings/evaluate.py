@@ -128,7 +128,7 @@ def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
 
 
 def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
-    """The first word of each spelling in upper case, among the first so many."""
+    """The first word of each spelling in upper case."""
     return {spelling: ids[0] for spelling, ids in vectors.by_spelling.items() if among is None or ids[0] < among}
 
 

@@ -18,7 +18,6 @@ KEPT = 0.6  # share of the words that sampling leaves, about
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
-    """The candidate for a text; holds out lines if no other text is given."""
     if options.test:
         raise UserError('new: --test has no effect on word vectors; `evaluate` asks analogies and similarities')
     lines = read_lines(Path(options.data))

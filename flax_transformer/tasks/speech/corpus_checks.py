@@ -75,7 +75,7 @@ def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: S
 
 
 def report_of(config: SpeechConfig, workdir: Path | None, **_: Any) -> Report:
-    """What is wrong with the config's corpora; `workdir` is a run, whose units are used."""
+    """`workdir` is a run, whose units are used."""
     corpora = read_corpora(config, say=lambda _: None)
     if workdir is not None:
         return audit(corpora, config, Run(workdir).read_tokenizer())

@@ -77,7 +77,6 @@ def _test_files(data: SpeechDataConfig) -> Iterator[Path]:
 
 
 def _strings(corpus: Corpus, options: Options, rate: int) -> 'Strings':
-    """Strings of whole recordings, however long."""
     from .examples import Strings
 
     config = options.strings
@@ -109,7 +108,6 @@ def jiwer() -> Any:
 def errors(
     references: Sequence[str], transcripts: Sequence[str], *, unit: Literal['words', 'characters'] = 'words'
 ) -> Errors:
-    """The errors of each utterance, in words or in characters."""
     process = getattr(jiwer(), f'process_{unit}')
     counts = np.zeros((4, len(references)), int)
     for i, (reference, transcript) in enumerate(zip(references, transcripts, strict=True)):

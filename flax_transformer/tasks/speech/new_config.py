@@ -19,7 +19,6 @@ FEW, MANY = 180, 1200  # seconds: two words, and the ten digits of spoken_digits
 
 
 def propose(file: Path, options: DataOptions) -> Proposal:
-    """The candidate for transcribed recordings; holds out some if no others are given."""
     recordings = read_manifest(options.data, Path('.'), say=say)
     words = Counter(word for recording in recordings for word in recording.text.lower().split())
     if len(recordings) < LEAST or not words:

@@ -125,7 +125,7 @@ class Detector:
         return list(self.stream([samples]))
 
     def stream(self, chunks: Iterable[np.ndarray]) -> Iterator[Hit]:
-        """The hits in chunks [n], each as soon as it is heard; their sizes change it by rounding alone, some 1e-6."""
+        """The hits in chunks [n], each as soon as it is heard; sizes of chunks change it by some 1e-6."""
         rule = no_hits(self.rule)
         for probabilities in self._probabilities(chunks):
             heard, rule = find_hits(probabilities, rule, self.rule, self.seconds_per_output)

@@ -111,7 +111,7 @@ def init_params(config: DetectorConfig, features: FeatureConfig, key: jax.Array)
 
 
 def with_statistics(params: Any, scenes: np.ndarray, features: FeatureConfig) -> Any:
-    """The parameters with the mean and deviation of the frames of scenes [B, T] in each band."""
+    """The parameters with each band's mean and deviation in scenes [B, T]."""
     frames = np.asarray(jax.jit(partial(log_mel, config=features))(scenes), np.float64)
     mean = frames.mean(axis=(0, 1))
     deviation = np.maximum(frames.std(axis=(0, 1)), 0.1)

@@ -99,7 +99,7 @@ def split(clips: Sequence[Clip], data: TriggerWordDataConfig) -> tuple[list[Clip
 
 
 def extent(samples: np.ndarray, rate: int) -> tuple[int, int]:
-    """The first sample of the word in a clip, and the sample after its last: the stretch with the most energy."""
+    """The first sample of the word in a clip, and that after its last: the stretch with the most energy."""
     frame = max(1, round(_FRAME * rate))
     count = len(samples) // frame
     if count < 3:
@@ -224,7 +224,6 @@ def _with_margins(clip: Clip, generator: np.random.Generator, rate: int) -> tupl
 
 
 def _part(clip: Clip, generator: np.random.Generator, rate: int) -> tuple[int, int]:
-    """The beginning of the word without its end, or the end without its beginning."""
     length = clip.end - clip.start
     least = int(_SHORTEST * rate)
     if generator.random() < 0.5:
