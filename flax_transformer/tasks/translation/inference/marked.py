@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from .result import Translation
+from .terms import Demand
 
 # Models copy these, which they see in place of literals: of 120 numbers and 100 names, each in 16 sentences of both
 # languages, `everyday` copied these into all translations, or (Boston) all but one.
@@ -199,6 +200,11 @@ class _Aside:
 
     def exchanged(self, wish: Any) -> Any:
         """A prefix or required phrases, with stand-ins for literals."""
+        if isinstance(wish, Demand):
+            words = self._line.text[slice(*wish.span)] if wish.span else ''
+            start = self._text.find(words)
+            span = (start, start + len(words)) if words and start >= 0 else None
+            return Demand(self.exchanged(wish.alternatives), span)
         if not isinstance(wish, str):
             return wish and type(wish)(map(self.exchanged, wish))
         for stand_in, span in self._literals.items():
