@@ -238,8 +238,8 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
                 sample.add(pairs)
         except UserError:
             lines.append(
-                f'  {corpus.train}, which it has learned from, is not here, and without it more is forgotten: '
-                '`flax-transformer prepare` gets some'
+                f'  {corpus.train}, which it has learned from, is not here; without it more is forgotten, '
+                'other directions wholly: `flax-transformer prepare` gets some'
             )
             continue
         known = file.with_name(f'{file.stem}.{corpus.name}.tsv')
