@@ -44,25 +44,21 @@ class _Xliff:
         child = number + 1
         while child < self.ends[number] - 1:
             end = self.ends.get(child, child + 1)
-            if self.tokens[child].name:
-                children.setdefault(self.tokens[child].name, (child, end))
+            children.setdefault(self.tokens[child].name, (child, end))
             child = end
         return children
 
     def units(self) -> Iterator[Unit]:
         """Yields those of sources that are to be translated and have no target, or an empty one."""
-        around = [(len(self.tokens), True)]  # where elements end, and whether what is in them is translated
-        for number, token in enumerate(self.tokens):
-            if number not in self.ends:
-                continue
-            while around[-1][0] <= number:
-                around.pop()
-            around.append((self.ends[number], around[-1][1] and not KEPT.search(token.raw)))
-            if around[-1][1] and token.name == ('segment' if self.is_2 else 'trans-unit'):
+        kept = 0  # before this token, nothing is translated
+        for number, end in sorted(self.ends.items()):
+            token = self.tokens[number]
+            if number < kept or KEPT.search(token.raw):
+                kept = max(kept, end)
+            elif token.name == ('segment' if self.is_2 else 'trans-unit'):
                 children = self.children(number)
-                source = children.get('source', (0, 0))
-                target = children.get('target')
-                if self.inner(source).strip() and not (target and self.inner(target).strip()):
+                source, target = (children.get(name) for name in ('source', 'target'))
+                if source and self.inner(source).strip() and not (target and self.inner(target).strip()):
                     yield self._unit(number, children)
 
     def inner(self, element: tuple[int, int]) -> str:
