@@ -55,10 +55,8 @@ def search(
             raise ValueError("required phrases need search='beam'")
         keys = sentence_keys(decoding.seed, source, pad_id)
         return sample_search(step, state, problem, keys=keys, samples=decoding.samples)
-    width = decoding.beam_width
-    groups = decoding.groups
-    diversity = decoding.diversity
-    return beam_search(step, state, problem, width=width, groups=groups, diversity=diversity)
+    groups = {'groups': decoding.groups, 'diversity': decoding.diversity}
+    return beam_search(step, state, problem, width=decoding.beam_width, **groups)
 
 
 def make_problem(
@@ -129,8 +127,7 @@ def make_scorer(decoding: DecodingConfig, is_source: jax.Array) -> Scorer:
 def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
     """The step of several models with the same vocabulary, on a state from `ensemble_state`.
 
-    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric mean, normalized by the
-    search.
+    `probability`: the arithmetic mean of their distributions. `log_probability`: the geometric, to be normalized.
     """
 
     def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
@@ -142,11 +139,9 @@ def ensemble(steps: Sequence[Step], *, mean: str = 'log_probability') -> Step:
             outputs.append(jax.nn.log_softmax(logits.astype(jnp.float32)))
             caches.append(after.cache)
             slots.append(after.slots)
-        stacked = jnp.stack(outputs)
-        if mean == 'probability':
-            combined = jax.nn.logsumexp(stacked, axis=0) - jnp.log(len(outputs))
-        else:
-            combined = stacked.mean(axis=0)
+        log_probs = jnp.stack(outputs)
+        is_sum = mean == 'probability'
+        combined = jax.nn.logsumexp(log_probs, axis=0) - jnp.log(len(steps)) if is_sum else log_probs.mean(axis=0)
         return combined, state._replace(cache=tuple(caches), slots=tuple(slots), position=state.position + 1)
 
     return step

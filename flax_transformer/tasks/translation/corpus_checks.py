@@ -1,7 +1,7 @@
 """Checks of corpora before a run trains on them: for damage, and for changes since it began."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,11 +34,10 @@ def report_of(
 ) -> Report:
     """What is wrong with the config's corpora, for the command `check`.
 
-    `workdir` is a run: its tokenizer decides what is too long or has no piece, and files that changed since it began
-    are reported.
+    `workdir` is a run, whose tokenizer decides what is too long or has no piece; changes of its files are reported.
     """
-    run = None if workdir is None else Run(workdir)
-    tokenizer = None if run is None else run.read_tokenizer()
+    run = workdir and Run(workdir)
+    tokenizer = run and run.read_tokenizer()
     vocabulary = Vocabulary(config.model.vocab_size, config.tokenizer, tokenizer)
     report = audit(config.data, config.check, vocabulary, processes=processes, progress=progress)
     if run is None:
@@ -66,18 +65,19 @@ def changed_files(data: DataConfig, recorded: dict[str, list[Listed]]) -> list[t
     now = files_of(data) if recorded else {}
     for name, known in recorded.items():
         files = now.get(name)
-        if files is None or unchanged(known, files) is not None:
-            continue
-        changes = []
-        for entry, file in itertools.zip_longest(known, files):
-            if file is None:
-                changes.append((entry['path'], 'is no longer there'))
-            elif entry is None:
-                changes.append((str(file.absolute()), 'is new'))
-            elif unchanged([entry], [file]) is None:
-                changes.append((str(file.absolute()), _difference(entry, file)))
-        changed.append((name, changes))
+        if files is not None and unchanged(known, files) is None:
+            changed.append((name, list(_changes(known, files))))
     return changed
+
+
+def _changes(known: list[Listed], files: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    for entry, file in itertools.zip_longest(known, files):
+        if file is None:
+            yield entry['path'], 'is no longer there'
+        elif entry is None:
+            yield str(file.absolute()), 'is new'
+        elif unchanged([entry], [file]) is None:
+            yield str(file.absolute()), _difference(entry, file)
 
 
 def _difference(entry: Listed, file: Path) -> str:

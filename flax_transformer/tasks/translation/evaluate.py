@@ -1,6 +1,7 @@
 """What `flax-transformer evaluate RUN [RUN ...] [--source F --reference F ...]` does for translation."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -78,11 +79,8 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
         from .calibration import correlations
 
         sure = correlations(translations, [pairs.targets, *pairs.references])
-    shown = list(zip(pairs.sources, pairs.targets, translations, strict=True))[: options.examples]
-    lines = [
-        f'source       {source}\nreference    {reference}\ntranslation  {translation.text}\n'
-        for source, reference, translation in shown
-    ]
+    shown = itertools.islice(zip(pairs.sources, pairs.targets, translations, strict=True), options.examples)
+    lines = [f'source       {own}\nreference    {target}\ntranslation  {text}\n' for own, target, text in shown]
     lines += [f'{name}, beam {options.decoding.beam_width}', f'{scores}', _loss_line(loss)]
     lines += [f'{kind.replace("_", " of ", 1)} and sentence chrF: {value:.3f}' for kind, value in sure.items()]
     print_scores({'set': name, **asdict(scores), **loss, **sure}, lines, as_json=options.json)
@@ -106,7 +104,7 @@ def tokens_of(data: DataConfig, language: str | None = None) -> 'ScoreTokens':
 def read_set(
     run: str, source: Path | None, reference: tuple[Path, ...], data: DataConfig, *, trust: bool
 ) -> tuple[str, 'Pairs']:
-    """The name of the set to score on, and its pairs: from files, or the run's test set; see `scored_set`."""
+    """The name of the set to score on, and its pairs: from files, or the run's test set."""
     from flax_transformer.data.bitext.sources import named_files, read_corpus
     from flax_transformer.data.bitext.text_files import read_text_files
 

@@ -63,10 +63,7 @@ def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, fl
 
 
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
-    """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS.
-
-    Only pairs with a blank side are left out.
-    """
+    """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS, of unblank pairs."""
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected one without')
@@ -175,9 +172,8 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
         return f'{lines[0]} There is no fault to fix.'
 
     share = best.num_search_faults / num_faults
-    lines.append(
-        f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
-    )
+    whose = f"There, {share:.1%} of {num_faults} faults are the search's: it missed a reference that scores better."
+    lines.append(whose)
     if share >= 0.2 and best is widest:
         lines.append('Search wider: the beam loses what the model knows.')
     elif share >= 0.2:
@@ -198,11 +194,10 @@ def recommendation(reports: Sequence[WidthReport]) -> str:
 
 def table(reports: Sequence[WidthReport]) -> str:
     lines = ['beam    BLEU  length ratio  mean score   right  faults of the search  of the model']
-    for report in reports:
-        lines.append(
-            f'{report.beam_width:4}{report.bleu:8.2f}{report.length_ratio:14.3f}{report.mean_score:12.4f}'
-            f'{report.num_right:8,}{report.num_search_faults:22,}{report.num_model_faults:14,}'
-        )
+    lines += [
+        f'{report.beam_width:4}{report.bleu:8.2f}{report.length_ratio:14.3f}{report.mean_score:12.4f}'
+        f'{report.num_right:8,}{report.num_search_faults:22,}{report.num_model_faults:14,}'
+        for report in reports
+    ]
     signatures = dict.fromkeys(report.bleu_signature for report in reports)
-    lines += [f'  BLEU {signature}' for signature in signatures if signature]
-    return '\n'.join(lines)
+    return '\n'.join([*lines, *(f'  BLEU {signature}' for signature in signatures if signature)])

@@ -17,11 +17,10 @@ _WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+(?:['’-](?:(?!{UNSPA
 def are_phrases(value: Any) -> bool:
     """Whether a value is a list of phrases, each a text or a list of alternatives, none of them blank."""
 
-    def is_text(value: Any) -> bool:
-        return isinstance(value, str) and bool(value.strip())
-
     def is_phrase(value: Any) -> bool:
-        return is_text(value) or (isinstance(value, (list, tuple)) and value and all(map(is_text, value)))
+        texts = [value] if isinstance(value, str) else value
+        is_list = isinstance(texts, (list, tuple)) and len(texts) > 0
+        return is_list and all(isinstance(text, str) and text.strip() for text in texts)
 
     return isinstance(value, (list, tuple)) and all(map(is_phrase, value))
 
@@ -38,9 +37,8 @@ class Match(NamedTuple):
 class Glossary:
     """Translations of terms, by term.
 
-    A term matches whole words, the longest term first, from left to right, and none within another. In lower case it
-    matches in any case, else as it is written. Where a term in lower case begins with a capital in the line, its
-    translations may, too.
+    A term matches whole words, the longest term first, from left to right. In lower case it matches in any case, and
+    if it begins with a capital in the line, its translations may, too; else it matches as it is written.
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]]) -> None:
@@ -81,16 +79,16 @@ class Glossary:
             columns = list(map(str.strip, row))
             if not any(columns):
                 continue
+            where = f'{place}, line {number}'
             if len(columns) != 2 or not all(columns):
                 got = 'an empty column' if '' in columns else f'{len(columns)} column{"s" * (len(columns) != 1)}'
-                raise UserError(f'{place}, line {number}: got {got}; expected a term, {sign} and its translation')
+                raise UserError(f'{where}: got {got}; expected a term, {sign} and its translation')
             term = columns[0]
             targets = [target.strip() for target in columns[1].split('|')]
             if terms.get(term, targets) != targets:
-                raise UserError(
-                    f'{place}, line {number}: {term!r} has another translation in line {lines[term]}; expected one '
-                    f'line: {"|".join([*terms[term], *targets])} allows each of these'
-                )
+                both = '|'.join([*terms[term], *targets])
+                got = f'{term!r} has another translation in line {lines[term]}'
+                raise UserError(f'{where}: {got}; expected one line: {both} allows each of these')
             terms[term] = targets
             lines[term] = number
         if not terms:

@@ -41,35 +41,25 @@ def attention_map(translator: Translator, line: str, translation: str | None = N
     """
     if len(translator.models) > 1:
         raise UserError(f'a map of attention: got {len(translator.models)} models, expected one')
-    tokenizer = translator.tokenizer
-    programs = translator.programs
+    require([translator.model], 'cross_attention', 'a map of attention')
     if translation is None:
         translation = translator([line])[0].text
-    (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
-    (target,) = translator.encode_target([translation])
-    require([translator.model], 'cross_attention', 'a map of attention')
-    programs.check_lengths('line', [line], [source])
-    programs.check_lengths('translation', [translation], [target])
-    target_in = shift_right(jnp.asarray([target]), programs.special_ids.start)
+    ids, pieces = _read(translator, line, translation)
+    source, target = (jnp.asarray([own]) for own in ids)
+    target_in = shift_right(target, translator.programs.special_ids.start)
     look = jax.jit(partial(translator.model.apply, method='cross_attention'))
-    weights = look({'params': translator.weights}, jnp.asarray([source]), target_in)
-    return AttentionMap(
-        [tokenizer.source_piece(i) for i in source],
-        [tokenizer.piece(i) for i in target],
-        np.asarray(jax.device_get(weights))[:, 0],
-    )
+    weights = look({'params': translator.weights}, source, target_in)
+    return AttentionMap(*pieces, np.asarray(weights)[:, 0])
 
 
 def plot_attention(attention: AttentionMap, *, layer: int = -1, head: int | None = None) -> 'Figure':
     """The map of one layer, of one head or the mean of heads; both are counted from 0, layer -1 is the last."""
     weights = attention.weights[layer]
-    if head is None:
-        picture = weights.mean(axis=0)
-        heads = 'mean of heads'
-    else:
+    picture = weights.mean(axis=0)
+    heads = 'mean of heads'
+    if head is not None:
         picture = weights[head]
         heads = f'head {range(len(weights))[head] + 1}'
-
     title = f'attention of decoder layer {range(len(attention.weights))[layer] + 1}'
     if len(weights) > 1:  # an RNN has one
         title += f',\n{heads}'
@@ -91,21 +81,23 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
 def attended(
     translator: Translator, line: str, translation: str | Sequence[int]
 ) -> tuple[list[str], list[str], np.ndarray]:
-    """The pieces of a line [S] and of its translation [T], a text or its ids with EOS, and the attention [T, S].
+    """The pieces of a line [S] and of its translation [T], a text or its ids with EOS, and the attention [T, S]."""
+    ids, pieces = _read(translator, line, translation)
+    (weights,) = translator.runner.map(translator.programs.attend_ids, translator.weights, [[own] for own in ids])
+    return *pieces, weights[: len(ids[1]), : len(ids[0])]
 
-    Raises BadLine if one is longer than the model's positions.
-    """
+
+def _read(
+    translator: Translator, line: str, translation: str | Sequence[int]
+) -> tuple[list[Sequence[int]], list[list[str]]]:
+    """The ids of a line and of its translation, with EOS, and their pieces."""
     tokenizer = translator.tokenizer
-    programs = translator.programs
-    ids = translation
-    if isinstance(translation, str):
-        (ids,) = translator.encode_target([translation])
-        programs.check_lengths('translation', [translation], [ids])
-    (source,) = tokenizer.encode([line], target_language=translator.decoding.target_language)
-    programs.check_lengths('line', [line], [source])
-    (weights,) = translator.runner.map(programs.attend_ids, translator.weights, [[source], [ids]])
-    pieces = [tokenizer.source_piece(i) for i in source], [tokenizer.piece(i) for i in ids]
-    return *pieces, weights[: len(ids), : len(source)]
+    sources = tokenizer.encode([line], target_language=translator.decoding.target_language)
+    targets = translator.encode_target([translation]) if isinstance(translation, str) else [translation]
+    translator.programs.check_lengths('line', [line], sources)
+    translator.programs.check_lengths('translation', [translation], targets)
+    pieces = [list(map(tokenizer.source_piece, sources[0])), list(map(tokenizer.piece, targets[0]))]
+    return [sources[0], targets[0]], pieces
 
 
 def draw(source: Sequence[str], target: Sequence[str], weights: np.ndarray, width: int) -> str:

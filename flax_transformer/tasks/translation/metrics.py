@@ -1,6 +1,7 @@
 """sacreBLEU, chrF, chrF++ and TER, with their signatures, and the tokens that they count."""
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ SPACED = ScoreTokens()  # most languages'
 
 @functools.cache
 def score_tokens(language: str | None, tokenizer: str = 'auto') -> ScoreTokens:
-    """The tokens for a target language such as `zh`, `zh_CN`, `zh-Hans` or `zho`; None: unknown.
+    """The tokens for a target language; None: unknown.
 
     `auto` is sacreBLEU's own choice, or, with a note, `char` where its package is missing, and for languages without
     spaces that it does not know. Raises UserError if another `tokenizer` is not installed.
@@ -130,20 +131,12 @@ class Scores:
         else:
             lines.append('BLEU is not defined here: it counts four tokens in a row, and no translation has as many')
         lines += [f'  {text}' for text in (self.bleu_signature, self.bleu_note) if text]
-        for name, value, signature in (
-            ('chrF', self.chrf, self.chrf_signature),
-            ('chrF++', self.chrf_plus_plus, self.chrf_plus_plus_signature),
-            ('TER', self.ter, self.ter_signature),
-        ):
-            if value is None:
-                lines.append(NO_TER)
-            else:
-                lines += [f'{name} {value:.2f}', f'  {signature}']
+        lines += [f'chrF {self.chrf:.2f}', f'  {self.chrf_signature}']
+        lines += [f'chrF++ {self.chrf_plus_plus:.2f}', f'  {self.chrf_plus_plus_signature}']
+        lines += [NO_TER] if self.ter is None else [f'TER {self.ter:.2f}', f'  {self.ter_signature}']
         lines += self._length_table()
         lines.append(f'length ratio: {self.length_ratio:.3f}; truncated: {self.num_truncated} lines')
-        if self.length_warning:
-            lines.append(self.length_warning)
-        return '\n'.join(lines)
+        return '\n'.join(filter(None, [*lines, self.length_warning]))
 
     def _length_table(self) -> list[str]:
         if len(self.by_length) < 2:
@@ -159,12 +152,11 @@ class Scores:
     @property
     def length_warning(self) -> str:
         """A warning if translations are a tenth shorter or longer than references; else empty."""
-        if self.num_lines == 0 or 0.9 < self.length_ratio < 1.1:
-            return ''
-        start = 'warning: the translations are too'
-        if self.length_ratio <= 0.9:
-            return f'{start} short: a wide beam, a low length penalty or a cap may cut them'
-        return f'{start} long: look for repetition, or for a length penalty that rewards it'
+        if self.num_lines and self.length_ratio <= 0.9:
+            return 'warning: the translations are too short: a wide beam, a low length penalty or a cap may cut them'
+        if self.num_lines and self.length_ratio >= 1.1:
+            return 'warning: the translations are too long: look for repetition, or a length penalty that rewards it'
+        return ''
 
 
 def score(
@@ -180,11 +172,11 @@ def score(
     With the sources, scores by their length too. Raises ValueError for unequal numbers of lines.
     """
     references = reference_sets(references)
-    for theirs in references:
-        if len(translations) != len(theirs):
-            raise ValueError(f'{len(translations)} translations, {len(theirs)} references; expected equal numbers')
-
     ours = list(translations)
+    for theirs in references:
+        if len(ours) != len(theirs):
+            raise ValueError(f'{len(ours)} translations, {len(theirs)} references; expected equal numbers')
+
     results = {}
     fields = {'ter': None, 'ter_signature': ''}
     for name, metric in make_metrics(tokens, ours, *references).items():
@@ -209,7 +201,7 @@ def score(
 
 
 def make_metrics(tokens: ScoreTokens = SPACED, *sides: Sequence[str | None]) -> dict[str, Any]:
-    """sacreBLEU's metrics, by the names in `Scores`; no TER if a line in `sides` has more than MOST_TER_WORDS words."""
+    """sacreBLEU's metrics, by the names in `Scores`; no TER if a line in `sides` is too long for it."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     bleu = BLEU(tokenize=tokens.bleu, force=tokens.bleu == 'none')  # no warning of tokenized text where it is meant
@@ -231,25 +223,25 @@ def reference_sets(references: Sequence[str] | Sequence[Sequence[str | None]]) -
     return [list(lines) for lines in references]
 
 
+def count_words(line: str) -> int:
+    return len(line.split())
+
+
 def _by_length(
     ours: list[str], references: list[list[str]], sources: Sequence[str], tokens: ScoreTokens
 ) -> tuple[BucketScores, ...]:
     metrics = make_metrics(tokens)
-    if is_unspaced(sources):
-        lengths = [count_unspaced(source) for source in sources]
-    else:
-        lengths = [len(source.split()) for source in sources]
-
+    count = count_unspaced if is_unspaced(sources) else count_words
+    lengths = list(map(count, sources))
     buckets = []
-    for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, None), strict=True):
-        chosen = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
-        if not chosen:
-            continue
-        lines = [ours[i] for i in chosen]
-        theirs = [[column[i] for i in chosen] for column in references]
-        bleu = metrics['bleu'].corpus_score(lines, theirs)
-        chrf = metrics['chrf'].corpus_score(lines, theirs)
-        name = f'{low} or more' if high is None else f'{low}-{high}'
-        ratio = bleu.sys_len / max(bleu.ref_len, 1)
-        buckets.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
+    for low, high in zip((0, *(end + 1 for end in BUCKETS)), (*BUCKETS, math.inf), strict=True):
+        chosen = [i for i, length in enumerate(lengths) if low <= length <= high]
+        if chosen:
+            lines = [ours[i] for i in chosen]
+            theirs = [[column[i] for i in chosen] for column in references]
+            bleu = metrics['bleu'].corpus_score(lines, theirs)
+            chrf = metrics['chrf'].corpus_score(lines, theirs)
+            name = f'{low} or more' if high == math.inf else f'{low}-{high}'
+            ratio = bleu.sys_len / max(bleu.ref_len, 1)
+            buckets.append(BucketScores(name, len(chosen), bleu.score, chrf.score, ratio))
     return tuple(buckets)

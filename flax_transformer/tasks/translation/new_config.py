@@ -21,6 +21,8 @@ from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
+from .metrics import count_words
+
 HELD_OUT = 1000  # pairs, but at most one in ten
 LEAST = 10  # pairs
 SAMPLE = 50_000  # most pairs that are kept; a larger corpus gives at least half of that
@@ -127,10 +129,8 @@ def read_facts(source: Path, target: Path) -> Facts:
     words = [0, 0]
     for pairs in AlignedFiles(f'{source},{target}', [(source, target)]).pairs():
         for side, lines in enumerate((pairs.sources, pairs.targets)):
-            if is_unspaced(lines[:100]):
-                words[side] += sum(map(count_unspaced, lines))
-            else:
-                words[side] += sum(len(line.split()) for line in lines)
+            count = count_unspaced if is_unspaced(lines[:100]) else count_words
+            words[side] += sum(map(count, lines))
             characters += sum(map(len, lines))
         sample.add(pairs)
     return Facts(sample.total, tuple(words), characters, Pairs(*sample.sides))
@@ -145,14 +145,13 @@ def language_of(file: Path, lines: list[str], side: str, given: str | None) -> t
 
     look, share = language_of_side(lines) or ('', 0)
     suffix = content_suffix(file).removeprefix('.')
-    if not given and _LANGUAGE.fullmatch(suffix) and is_known(suffix):
-        given = suffix
-    if not given and share < 0.5:
+    named = suffix if _LANGUAGE.fullmatch(suffix) and is_known(suffix) else ''
+    language = given or named or (look if share >= 0.5 else '')
+    if not language:
         raise UserError(
             f'{file}: the language is neither in the name, as in train.en, nor clear from the text; '
             f'give --{side}-language'
         )
-    language = given or look
     if not re.fullmatch(r'[\w-]+', language):
         raise UserError(f'--{side}-language {language!r}: expected a code, such as de, pt_BR or deu_Latn')
     if share > 0.5 and not is_language(look, language) and is_known(language):
@@ -164,7 +163,8 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
     """The sample in pieces of a joint vocabulary: as many as wanted, or as can be learned without `held_out` pairs."""
     from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-    lines = [*facts.sample.sources, *facts.sample.targets]
+    sides = facts.sample.sources, facts.sample.targets
+    lines = [*sides[0], *sides[1]]
     least = 300 + len(set().union(*lines))  # bytes, special pieces, characters, and some to spare
     characters = facts.characters * (1 - held_out / facts.pairs) * _SPARE
     size = max(min(wanted, int(characters / characters_per_piece)), least)
@@ -178,8 +178,7 @@ def fit_vocabulary(facts: Facts, wanted: int, characters_per_piece: int, *, held
                 few = f'got {facts.pairs} sentence pairs: too little text for a vocabulary of {size}'
                 raise UserError(few) from None
             size = max(least, int(size * 0.8))
-    lengths = [tokenizer.encode(side) for side in (facts.sample.sources, facts.sample.targets)]
-    return Pieces(size, np.array([[len(line) for line in side] for side in lengths]))
+    return Pieces(size, np.array([list(map(len, tokenizer.encode(side))) for side in sides]))
 
 
 def propose(file: Path, options: NewOptions) -> Proposal:
@@ -251,8 +250,7 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     languages = {side: data[f'data.{side}'] for side in ('source_language', 'target_language')}
     held_out = data['data.held_out']
     validation = '' if held_out else data['data.validation']
-    weight = max(len(replayed), 1) / 2
-    own = CorpusConfig(file.stem, data['data.train'], validation, held_out, weight, **languages)
+    own = CorpusConfig(file.stem, data['data.train'], validation, held_out, max(len(replayed), 1) / 2, **languages)
     kept = {name: getattr(config.data, name) for name in ('language_tags', 'source_length', 'target_length')}
     section = DataConfig(**languages, **kept, mixture=(own, *replayed), test=data['data.test'], root=data['data.root'])
 
@@ -308,12 +306,8 @@ def candidates_for(
         rate = float(np.interp(np.log(passes), *DROPOUT))
         return {'model.dropout_rate': round(min(most_dropout, rate), 2)}
 
-    training = {
-        'more': between(facts.pairs, *MORE),
-        'least_steps': min(LEAST_STEPS, steps),
-        'evaluation': evaluation,
-        'adapted': dropout,
-    }
+    more = between(facts.pairs, *MORE)
+    training = {'more': more, 'least_steps': min(LEAST_STEPS, steps), 'evaluation': evaluation, 'adapted': dropout}
     candidates = []
     for width in sorted({min(LEAST_WIDTH, row.d_model), *range(LEAST_WIDTH, row.d_model + 1, 64)}):
         depth = row.layers if width == row.d_model else TABLE[0].layers
@@ -334,12 +328,12 @@ def _check(file: Path, options: NewOptions) -> None:
     for kind in ('valid', 'test'):
         if (getattr(options, f'{kind}_source') is None) != (getattr(options, f'{kind}_target') is None):
             raise UserError(f'got one of --{kind}-source and --{kind}-target, expected both or neither')
-    given = [value for value in vars(options).values() if isinstance(value, Path)]
-    for path in (file, *given):
+    for path in (file, *(value for value in vars(options).values() if isinstance(value, Path))):
         if path != file and not path.is_file():
             raise UserError(f'{path} does not exist, or is not a file')
-        if ',' in str(path.absolute()) or '{lang}' in str(path.absolute()):
-            raise UserError(f'{path.absolute()}: a comma or {{lang}} has a meaning in names of corpora; rename it')
+        whole = str(path.absolute())
+        if ',' in whole or '{lang}' in whole:
+            raise UserError(f'{whole}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
 def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class ValidationSet(NamedTuple):
 def validation_set(
     data: DataConfig, corpus: CorpusConfig, tokenizer: Tokenizer, say: Say, held_out: Corpus | None = None
 ) -> ValidationSet:
-    """The validation set of a corpus, of which `held_out` may be held out. Raises UserError if all pairs are blank."""
+    """The validation set of a corpus, perhaps `held_out`. Raises UserError if all pairs are blank."""
     name = held_out.name if held_out else corpus.validation
     tag = data.tag_of(corpus)
     pairs = read_validation(corpus, data, held_out)
@@ -59,7 +59,7 @@ def validation_set(
 
 
 def interleaved(sets: Sequence[ValidationSet], count: int) -> list[tuple[ValidationSet, int]]:
-    """The first `count` sentences, taken from the sets in turn, each as its set and its index there."""
+    """The first `count` sentences of the sets in turn, each as its set and its index there."""
     longest = max((len(own.pairs) for own in sets), default=0)
     turns = [(own, i) for i in range(min(longest, count)) for own in sets if i < len(own.pairs)]
     return turns[:count]
@@ -183,8 +183,7 @@ def _tokenized(
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     tokenizer = tokenizer.reading(settings.source_language)
     how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
-    name = f'tokenizing {corpus.name}'
-    with tqdm(desc=name, unit=' pairs', disable=not is_terminal(), leave=False, delay=1) as bar:
+    with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not is_terminal(), leave=False, delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 

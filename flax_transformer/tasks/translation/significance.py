@@ -71,10 +71,8 @@ def paired_tests(
             )
     if not len(baseline):
         raise UserError('got no lines; expected at least one translation to compare')
-    return [
-        _compare(metric, list(baseline), list(system), references, resamples, trials)
-        for metric in make_metrics(tokens, baseline, system, *references).values()
-    ]
+    metrics = make_metrics(tokens, baseline, system, *references).values()
+    return [_compare(metric, baseline, system, references, resamples, trials) for metric in metrics]
 
 
 def changed_lines(
@@ -93,8 +91,8 @@ def changed_lines(
 
 def _compare(
     metric: Any,
-    baseline: list[str],
-    system: list[str],
+    baseline: Sequence[str],
+    system: Sequence[str],
     references: list[list[str]],
     resamples: int,
     trials: int,
@@ -110,7 +108,7 @@ def _compare(
         return metric._compute_score_from_stats(sums.tolist())
 
     def differences(count: int, size: int, draw: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Score differences [count] of random draws, made in blocks; each draw takes `size` numbers."""
+        """Score differences [count] of random draws, each of `size` numbers, made in blocks."""
         drawn = []
         block = max(1, _BLOCK // max(size, 1))
         for first in range(0, count, block):
@@ -119,7 +117,6 @@ def _compare(
         return np.array(drawn)
 
     def resample(count: int) -> tuple[np.ndarray, np.ndarray]:
-        """As many lines as there are, drawn with replacement."""
         sums = rng.multinomial(lines, counts / lines, count).astype(np.float64) @ kinds
         return sums[:, :width], sums[:, width:]
 
@@ -149,7 +146,7 @@ def _compare(
     )
 
 
-def _statistics(metric: Any, lines: list[str], references: list[list[str]]) -> np.ndarray:
+def _statistics(metric: Any, lines: Sequence[str], references: list[list[str]]) -> np.ndarray:
     """[lines, counts]: what sacreBLEU sums over lines before it computes a score, by the methods of its own tests."""
     rows = list(zip(lines, *references, strict=True))
     numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}

@@ -61,9 +61,8 @@ class TranslationTask(Task):
 
     def batch_shapes(self) -> Batch:
         data = self._config.data
-        rows = self.rows_per_step
-        source = jax.ShapeDtypeStruct((rows, data.source_length), jnp.int32)
-        target = jax.ShapeDtypeStruct((rows, data.target_length), jnp.int32)
+        lengths = data.source_length, data.target_length
+        source, target = (jax.ShapeDtypeStruct((self.rows_per_step, length), jnp.int32) for length in lengths)
         return Batch(source, target, source, target, source, target, target if len(data.corpora) > 1 else None)
 
 
@@ -100,8 +99,8 @@ def loss_sums(
 ) -> tuple[jax.Array, Sums]:
     """The smoothed loss summed over the batch's target tokens, in nats; the unsmoothed one (`nll`) and token counts.
 
-    No dropout without a key. If the batch has the corpora of its tokens, adds `nll` and the count of each of `corpora`
-    by name. The logits of only `loss_chunk` target slots are in memory at once (0: `automatic_chunk`).
+    No dropout without a key. If the batch has the corpora of its tokens, adds both by name. The logits of only
+    `loss_chunk` target slots are in memory at once (0: `automatic_chunk`).
 
     `r_drop_alpha` adds a second pass with other dropout (R-Drop, Liang et al. 2021, eq. 4, halved to compare with one
     pass): the mean of both cross-entropies + alpha / 2 times the symmetric divergence, whose sum is `kl`.

@@ -1,6 +1,7 @@
 """How a translation model is trained and validated."""
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,7 +66,7 @@ class TrainingData(PackedBatches):
         return position['sentences'] / self._size
 
     def describe(self, position: Any) -> dict[str, Any]:
-        """The sentences of the batch at a position, by their numbers in each corpus, from 1."""
+        """The numbers, from 1, of the sentences of the batch at a position, in each corpus."""
         return {'sentences': dict(zip(self._corpora, self.sentences(position), strict=True))}
 
 
@@ -82,9 +83,7 @@ class TranslationValidation(Validation):
         self._sets = prepared.validation
 
         count = config.training.evaluate_bleu
-        if count is None:
-            count = sum(len(own.pairs) for own in self._sets)
-        self._scored = interleaved(self._sets, count)
+        self._scored = interleaved(self._sets, sys.maxsize if count is None else count)
         self._samples = interleaved(self._sets, config.training.sample_translations)
         self.predicts = bool(self._scored or self._samples)
 
@@ -120,9 +119,8 @@ class TranslationValidation(Validation):
         scores = self._score(translated)
         if scores and not self._is_explained:
             self._is_explained = True
-            notes = [f'BLEU is {scores["bleu_signature"]}']
-            notes += filter(None, (note_on(own.tokens, own.pairs.targets) for own in self._sets))
-            for note in dict.fromkeys(notes):
+            notes = [note_on(own.tokens, own.pairs.targets) for own in self._sets]
+            for note in dict.fromkeys([f'BLEU is {scores["bleu_signature"]}', *filter(None, notes)]):
                 reporter.say(note)
         return scores
 
@@ -171,20 +169,16 @@ class TranslationValidation(Validation):
             if chosen:
                 metric = make_metrics(own.tokens)['bleu']
                 lines = [translated[own.name, i] for i in chosen]
-                bleu[own.name] = metric.corpus_score(lines, [[own.pairs.targets[i] for i in chosen]]).score
+                bleu[f'bleu/{own.name}'] = metric.corpus_score(lines, [[own.pairs.targets[i] for i in chosen]]).score
                 signatures[own.name] = str(metric.get_signature())
         if not bleu:
             return {}
 
-        scores: dict[str, Any] = {'bleu': sum(bleu.values()) / len(bleu)}
-        if len(bleu) > 1:
-            scores |= {f'bleu/{name}': score for name, score in bleu.items()}
-        scores['bleu_sentences'] = len(self._scored)
         signature, *others = set(signatures.values())
         if others:
             signature = '; '.join(map(' '.join, signatures.items()))
-        scores['bleu_signature'] = signature
-        return scores
+        scores = {'bleu': sum(bleu.values()) / len(bleu), **(bleu if len(bleu) > 1 else {})}
+        return {**scores, 'bleu_sentences': len(self._scored), 'bleu_signature': signature}
 
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
@@ -208,9 +202,9 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
         return
     sets = []
     for own in prepared.validation:
+        languages = {'source_language': own.source_language, 'target_language': own.tag}
         lines = [(own.pairs.sources[i], own.pairs.targets[i]) for owner, i in chosen if owner is own]
         if lines:
-            languages = {'source_language': own.source_language, 'target_language': own.tag}
             sets.append((languages, *zip(*lines, strict=True)))
     try:
         calibration = calibrate(Translator.from_run(run.path), sets)

@@ -31,14 +31,21 @@ class Unit(NamedTuple):
 
     parts: list[Part]
     places: Sequence[Place]
-    source: int | None = None  # where it stays in the file, if its translation goes elsewhere
+    source: int | None = None  # where it stays, if its translation goes elsewhere
     marks: Sequence[Edit] = ()  # what changes elsewhere with it
     left: Sequence[Edit] = ()  # what changes if it is left as it is
 
+    @property
+    def lines(self) -> list[Marked]:
+        return [part for part in self.parts if isinstance(part, Marked)]
+
+    @property
+    def start(self) -> int:
+        return self.places[0].start if self.source is None else self.source
+
     def edits(self, texts: Sequence[str]) -> list[Edit] | None:
-        """What these texts of its marked parts change; None if one lacks what is to be kept."""
-        lines = [part for part in self.parts if isinstance(part, Marked)]
-        if not all(map(_keeps, lines, texts)):
+        """What these texts of its lines change; None if one lacks what is to be kept."""
+        if not all(map(_keeps, self.lines, texts)):
             return None
         rest = iter(texts)
         whole = ''.join(next(rest) if isinstance(part, Marked) else part for part in self.parts)
@@ -59,12 +66,11 @@ class Document(NamedTuple):
 
     @property
     def lines(self) -> list[Marked]:
-        return [part for unit in self.units for part in unit.parts if isinstance(part, Marked)]
+        return [line for unit in self.units for line in unit.lines]
 
     def identity(self) -> str:
-        """The file with every text as it was: put back as it is written, and not translated elsewhere."""
-        own = [unit for unit in self.units if unit.source is None]
-        document = self._replace(units=own)
+        """The file with every text put back as it was, and none translated elsewhere."""
+        document = self._replace(units=[unit for unit in self.units if unit.source is None])
         return document.with_texts([line.raw or line.text for line in document.lines])
 
     def with_texts(self, texts: Sequence[str], language: str | None = None) -> str:
@@ -80,9 +86,9 @@ class Document(NamedTuple):
         return ''.join([*written, self.text[done:]])
 
     def left(self, texts: Sequence[str]) -> list[str]:
-        """Where units are and what they say that stay as they are, since these texts lack what is to be kept."""
+        """Where units are, and what they say, that stay since these texts lack what is to be kept."""
         return [
-            f'line {self._line_of(unit)}: {" ".join(part.text for part in unit.parts if isinstance(part, Marked))!r}'
+            f'line {line_of(self.text, unit.start)}: {" ".join(line.text for line in unit.lines)!r}'
             for unit, edits in self._edits(texts)
             if edits is None
         ]
@@ -90,13 +96,13 @@ class Document(NamedTuple):
     def _edits(self, texts: Sequence[str]) -> Iterator[tuple[Unit, list[Edit] | None]]:
         done = 0
         for unit in self.units:
-            count = sum(isinstance(part, Marked) for part in unit.parts)
-            yield unit, unit.edits(texts[done : done + count])
-            done += count
+            start = done
+            done += len(unit.lines)
+            yield unit, unit.edits(texts[start:done])
 
-    def _line_of(self, unit: Unit) -> int:
-        start = unit.places[0].start if unit.source is None else unit.source
-        return self.text.count('\n', 0, start) + 1
+
+def line_of(text: str, at: int) -> int:
+    return text.count('\n', 0, at) + 1
 
 
 def document_of(

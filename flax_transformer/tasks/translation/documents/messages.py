@@ -38,10 +38,10 @@ def message_parts(
     ignored: Sequence[str] = _NO_LANGUAGE,
     depth: int = 0,
 ) -> list[Part]:
-    """The parts of a message with placeholders of a family, or none.
+    """The parts of a message with placeholders of a family, or none, that stands in as many choices as `depth`.
 
     `encode` writes text as it stands in the file; without it, the message is markup. `retag` may change its tokens, and
-    elements with the names `ignored` are kept. It stands in as many choices as `depth`.
+    elements with the names `ignored` are kept.
     """
 
     def parts_of(branch: str) -> list[Part]:
@@ -51,26 +51,20 @@ def message_parts(
     choices = _choices(raw, parts_of) if has_choices else []
     parts_by_choice = {raw[start:end]: parts for start, end, parts in choices}
     tokens: list[Token] = []
-    is_split: list[bool] = []
     done = 0
     for start, end in [*(choice[:2] for choice in choices), (len(raw), len(raw))]:
-        for token in tokens_of(raw[done:start], _TOKEN):
-            new = _with_value(token, is_markup=not encode)
-            new = retag(new) if retag else new
-            tokens.append(new)
-            is_split.append(new.kind == 'break' or new.name in _SPLITTING.split())
-        tokens.append(Token('choice', raw[start:end]))
-        is_split.append(False)
+        tokens += [_with_value(token, is_markup=not encode) for token in tokens_of(raw[done:start], _TOKEN)]
+        tokens += [Token('choice', raw[start:end])] if start < end else []
         done = end
-    tokens.pop()
-    is_split.pop()
+    tokens = list(map(retag, tokens)) if retag else tokens
+    is_split = [token.kind == 'break' or token.name in _SPLITTING.split() for token in tokens]
 
     entities = [token for token in tokens if token.kind == 'text' and token.raw[0] == '&' and token.value != token.raw]
     as_markup = escape_of(entities) if entities or not encode else str
-    as_string = encode or str
 
     def escape(text: str) -> str:
-        return as_string(as_markup(text))
+        text = as_markup(text)
+        return encode(text) if encode else text
 
     def inner(token: Token) -> list[Part]:
         return parts_by_choice.get(token.raw, [token.raw])
@@ -115,7 +109,7 @@ def as_json(text: str) -> str:
 
 
 def _decoded(escape: str) -> str | None:
-    """What an escape means; a line end is none, one of a sign the sign itself, and an unknown one None."""
+    """What an escape means; an unknown one None."""
     if escape[1:].isspace():
         return ''
     try:
@@ -125,7 +119,7 @@ def _decoded(escape: str) -> str | None:
 
 
 def _choices(raw: str, parts_of: Callable[[str], list[Part]]) -> list[tuple[int, int, list[Part]]]:
-    """The choices in a message: their start and end, and their parts, of which the texts are those of the branches."""
+    """The start and end of the choices in a message, and their parts: `parts_of` each branch, and what is around."""
     choices = []
     done = 0
     for match in _CHOICE.finditer(raw):

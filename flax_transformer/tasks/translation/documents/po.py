@@ -9,14 +9,13 @@ from typing import NamedTuple
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.inference.placeholders import family_of, placeholders
 
-from .document import NEXT, Document, Edit, Place, Unit
+from .document import NEXT, Document, Edit, Place, Unit, line_of
 from .messages import as_json, message
 
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-_STRINGS = r'(?P<strings>STRING(?:[ \t\r]*\n[ \t]*STRING)*)'.replace('STRING', r'"(?:[^"\\\n]|\\.)*+"')
+_STRING = r'"(?:[^"\\\n]|\\.)*+"'
 _LINE = re.compile(
-    rf'^[ \t]*(?:(?P<comment>\#[^\n]*)|(?P<keyword>msg(?:ctxt|id_plural|id|str(?:\[\d+\])?))[ \t]*{_STRINGS}'
-    r'|(?P<wrong>\S[^\n]*?))[ \t\r]*$',
+    r'^[ \t]*(?:(?P<comment>\#[^\n]*)|(?P<keyword>msg(?:ctxt|id_plural|id|str(?:\[\d+\])?))[ \t]*'
+    rf'(?P<strings>{_STRING}(?:[ \t\r]*\n[ \t]*{_STRING})*)|(?P<wrong>\S[^\n]*?))[ \t\r]*$',
     re.M,
 )
 _CHARSET = re.compile(r'charset=([\w.-]+)')
@@ -88,14 +87,14 @@ def read_po(text: str, place: str) -> Document:
         if 'msgid_plural' in entry.strings:
             wanted = [f'msgstr[{form}]' for form in range(plurals.count)]
             there = [keyword for keyword in entry.strings if keyword.startswith('msgstr')]
-            line = text.count('\n', 0, entry.start) + 1
+            where = f'{place}, line {line_of(text, entry.start)}'
             if header and not plurals.is_known:  # no number of forms would be right
                 why = 'got a header without Plural-Forms, expected them as `msginit` writes them; it is left'
-                faults.append(f'{place}, line {line}: {why}')
+                faults.append(f'{where}: {why}')
                 continue
             if there != wanted:
                 got = ', '.join(there) or 'no msgstr[0]'
-                faults.append(f'{place}, line {line}: got {got}, expected {plurals.count} plural forms')
+                faults.append(f'{where}: got {got}, expected {plurals.count} plural forms')
         if not all(map(entry.raw, wanted)):
             units.append(_unit(text, entry, wanted, plurals))
     return Document(text, units, faults)
@@ -107,17 +106,16 @@ def _entries(text: str, place: str) -> list[_Entry]:
     for match in _LINE.finditer(text):
         comment = match['comment']
         if match['wrong']:
-            line = text.count('\n', 0, match.start('wrong')) + 1
-            raise UserError(
-                f'{place}, line {line}: got {match["wrong"]!r}; expected msgid, msgstr, "text" or a comment'
-            )
+            where = f'{place}, line {line_of(text, match.start("wrong"))}'
+            raise UserError(f'{where}: got {match["wrong"]!r}; expected msgid, msgstr, "text" or a comment')
         is_whole = any(keyword.startswith('msgstr') for keyword in entry.strings)
         if is_whole and (comment or match['keyword'] in ('msgctxt', 'msgid')):
             entry = _Entry()
             entries.append(entry)
         if match['keyword']:
-            found = _STRING.findall(match['strings'])
-            entry.strings[match['keyword']] = _String(''.join(found), len(found), *match.span('strings'))
+            lines = re.findall(_STRING, match['strings'])
+            raw = ''.join(line[1:-1] for line in lines)
+            entry.strings[match['keyword']] = _String(raw, len(lines), *match.span('strings'))
         elif comment.startswith('#,'):
             entry.flags += [flag.strip() for flag in comment[2:].split(',')]
             entry.flags_at = (match.start('comment'), match.end('comment') - (comment[-1] == '\r'))
@@ -147,23 +145,24 @@ def _unit(text: str, entry: _Entry, wanted: list[str], plurals: _Plurals) -> Uni
 
     # A message without a translation is marked only because it could not be translated before.
     marks = []
-    left = [Edit(entry.start, entry.start, f'#, fuzzy{newline}')]
-    others = [flag for flag in entry.flags if flag != 'fuzzy']
-    if others:
-        written = f'#, {", ".join(others)}'
-        marks = [Edit(*entry.flags_at, written)] if len(others) < len(entry.flags) else []
-        left = [] if marks else [Edit(*entry.flags_at, f'{written}, fuzzy')]
-    elif entry.flags:
-        start, stop = entry.flags_at
+    left = []
+    start, stop = entry.flags_at
+    others = ', '.join(flag for flag in entry.flags if flag != 'fuzzy')
+    if not entry.flags:
+        left = [Edit(entry.start, entry.start, f'#, fuzzy{newline}')]
+    elif 'fuzzy' not in entry.flags:
+        left = [Edit(start, stop, f'#, {others}, fuzzy')]
+    elif others:
+        marks = [Edit(start, stop, f'#, {others}')]
+    else:
         marks = [Edit(start, text.index('\n', stop) + 1, '')]
-        left = []
     return Unit(parts, places, source.start, marks, left)
 
 
 def _quoted(
     raw: str, *, finish: Callable[[str], str | None], before: str, newline: str, is_wrapped: bool
 ) -> str | None:
-    """A string's lines, after `before`, much as gettext breaks them; None if it cannot be."""
+    """A string's lines, after `before`, much as gettext breaks them."""
     raw = finish(raw)
     if raw is None:
         return None

@@ -7,7 +7,7 @@ from functools import partial
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.inference.marked import Marked
 
-from .document import Document, document_of
+from .document import Document, document_of, line_of
 from .markup import Part
 from .messages import message_parts
 
@@ -27,7 +27,7 @@ def read_subtitles(text: str, place: str) -> Document:
     last = (0.0,)
 
     def at_line(start: int) -> str:
-        return f'{place}, line {text.count(chr(10), 0, start) + 1}'
+        return f'{place}, line {line_of(text, start)}'
 
     before = text[: timings[0].start()] if timings else text
     if not is_vtt and not re.fullmatch(r'\s*(?:\d+\s*)?', before):

@@ -1,7 +1,6 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.quiet import is_quiet
+from flax_transformer.common.quiet import say
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
@@ -83,9 +82,8 @@ class Runner:
           last: more arrays [sentences, ...]; -1 in rows without a sentence.
         """
         if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
-            raise RuntimeError(
-                "this process was forked from one in which JAX runs; start it by multiprocessing.get_context('spawn')"
-            )
+            remedy = "start it by multiprocessing.get_context('spawn')"
+            raise RuntimeError(f'this process was forked from one in which JAX runs; {remedy}')
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         for chosen, rows, slots in self._plan(lengths):
@@ -143,14 +141,14 @@ class Runner:
         return slots if self.max_positions is None else min(slots, self.max_positions)
 
     def _batch(self, function, params, columns, chosen, rows, slots, last=()) -> list[tuple[int, Any]]:
-        empty = [[]] * (rows - len(chosen))
-        arrays = [
-            filled([*(column[i] for i in chosen), *empty], n, self.pad_id)
-            for column, n in zip(columns, slots, strict=True)
-        ]
+        num_empty = rows - len(chosen)
+        arrays = []
+        for column, count in zip(columns, slots, strict=True):
+            ids = [column[i] for i in chosen]
+            arrays.append(filled([*ids, *[[]] * num_empty], count, self.pad_id))
         for array in last:
-            nothing = np.full((len(empty), *array.shape[1:]), -1, array.dtype)
-            arrays.append(np.concatenate([array[list(chosen)], nothing]))
+            nothing = np.full((num_empty, *array.shape[1:]), -1, array.dtype)
+            arrays.append(np.concatenate([array[chosen], nothing]))
 
         try:
             result = self._call(function, params, arrays)
@@ -159,13 +157,9 @@ class Runner:
             if 'RESOURCE_EXHAUSTED' not in str(error):
                 raise
             if not half:
-                raise UserError(
-                    f'out of memory with a batch of {rows}; lower decoding.beam_width or max_source_tokens'
-                ) from None
-            if not is_quiet():
-                print(
-                    f'flax-transformer: out of memory with {rows} lines at once; going on with {half}', file=sys.stderr
-                )
+                remedy = 'lower decoding.beam_width or max_source_tokens'
+                raise UserError(f'out of memory with a batch of {rows}; {remedy}') from None
+            say(f'flax-transformer: out of memory with {rows} lines at once; going on with {half}')
 
             self.batch_tokens = half * slots[0]
             parts = [chosen[i : i + half] for i in range(0, len(chosen), half)]

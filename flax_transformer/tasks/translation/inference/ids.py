@@ -50,9 +50,8 @@ def translate_ids(
 ) -> Hypotheses:
     """The best hypotheses of source ids [B, S], each ending with EOS and padded: encoder and whole search.
 
-    Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the positions that the
-    models have learned. Neither padding nor the other rows change a sentence's result. Ignore that of a row of padding
-    only.
+    Static shapes: L = S + max_extra_tokens, or max_tokens; plus P with a prefix [B, P]; at most the models' positions.
+    Neither padding nor the other rows change a sentence's result. Ignore that of a row of padding only.
 
     With `required` [B, G, A, P], ids and then -1, a translation contains G phrases, each in one of A ways, unless it is
     cut (`decoding.required`). With `places` [B, G, 2], the source positions, from and to, that a phrase translates, it
@@ -73,15 +72,10 @@ def translate_ids(
         steps.append(step)
         states.append(state)
 
-    step = steps[0]
-    state = states[0]
-    if len(models) > 1:
-        step = ensemble(steps, mean=decoding.ensemble)
-        state = ensemble_state(states)
-
+    is_ensemble = len(models) > 1
     hypotheses = search(
-        step,
-        state,
+        ensemble(steps, mean=decoding.ensemble) if is_ensemble else steps[0],
+        ensemble_state(states) if is_ensemble else states[0],
         decoding,
         source,
         **special_ids._asdict(),
@@ -124,10 +118,10 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
         starts = [partial(in_width, width) for width in widths]
         return jax.lax.switch((longest > jnp.array(widths)).sum(), starts, group)
 
-    def by_group(source: jax.Array) -> DecodeState:
-        def join(x: jax.Array) -> jax.Array:
-            return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
+    def join(x: jax.Array) -> jax.Array:
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
 
+    def by_group(source: jax.Array) -> DecodeState:
         return jax.tree.map(join, jax.lax.map(start_group, source.reshape(GROUPS, -1, slots)))
 
     return jax.lax.platform_dependent(source, cpu=by_group, default=start)
@@ -197,17 +191,20 @@ def target_log_probs(
     Logits of CHUNK slots of each model are in memory at once, or of B if that is larger: 131 MB for 32,000 pieces.
     Those of all slots are for a model without `hidden` and `project`.
     """
-    is_chunked = [hasattr(model, 'hidden') and hasattr(model, 'project') for model, _ in members]
+
+    def is_chunked(model: TranslationModel) -> bool:
+        return hasattr(model, 'hidden') and hasattr(model, 'project')
+
     hidden = tuple(
-        model.apply(variables, source, target_in, method='hidden' if chunked else None)
-        for (model, variables), chunked in zip(members, is_chunked, strict=True)
+        model.apply(variables, source, target_in, method='hidden' if is_chunked(model) else None)
+        for model, variables in members
     )
 
     def chunk_log_probs(chunk: tuple[tuple[jax.Array, ...], jax.Array]) -> jax.Array:
         outputs, targets = chunk
         logits = [
-            (model.apply(variables, x, method='project') if chunked else x).astype(jnp.float32)
-            for (model, variables), chunked, x in zip(members, is_chunked, outputs, strict=True)
+            (model.apply(variables, x, method='project') if is_chunked(model) else x).astype(jnp.float32)
+            for (model, variables), x in zip(members, outputs, strict=True)
         ]
         if mean == 'probability':
             log_probs = jnp.stack([-cross_entropy(own, targets)[1] for own in logits])

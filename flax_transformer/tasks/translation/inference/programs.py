@@ -70,8 +70,7 @@ class Programs:
 
         Raises UserError for ids beyond the vocabulary, unless it is called while another program is traced.
         """
-        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
-        search = self._jitted(translate_ids, decoding=self.decoding, **banned)
+        search = self._search()
 
         def checked(
             weights: Any,
@@ -90,10 +89,13 @@ class Programs:
 
         return checked
 
+    def _search(self, **options: Any) -> Callable[..., Hypotheses]:
+        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
+        return self._jitted(translate_ids, decoding=self.decoding, **banned, **options)
+
     @cached_property
     def _search_in_place(self) -> Callable[..., Hypotheses]:
-        banned = {'banned': tuple(self.banned), 'banned_sequences': self.banned_sequences}
-        return self._jitted(translate_ids, decoding=self.decoding, glued=self.glued, **banned)
+        return self._search(glued=self.glued)
 
     @cached_property
     def translate_required(self) -> Callable[..., Hypotheses]:
@@ -139,9 +141,8 @@ class Programs:
     @cached_property
     def glued(self) -> tuple[int, ...]:
         """The pieces that go on with a word, in scripts with spaces between words."""
-        size = self.tokenizer.target_vocab_size
-        pieces = [self.tokenizer.piece(i)[:1] for i in range(size)]
-        return tuple(i for i, first in enumerate(pieces) if first.isalnum() and not re.match(UNSPACED, first))
+        pieces = map(self.tokenizer.piece, range(self.tokenizer.target_vocab_size))
+        return tuple(i for i, piece in enumerate(pieces) if piece[:1].isalnum() and not re.match(UNSPACED, piece))
 
     @cached_property
     def banned_sequences(self) -> tuple[tuple[int, ...], ...]:
@@ -150,7 +151,7 @@ class Programs:
         return tuple(tuple(ids[:-1]) for ids in encoded if len(ids) > 1)
 
     def weights_of(self, params: Any) -> Any:
-        """The parameters as the programs take them: in int8 if decoding.weights asks for it, else in the models' dtype.
+        """The parameters in int8 if decoding.weights asks for it, else in the models' dtype.
 
         XLA for GPUs would round the matrices of a model in bfloat16 again for each token.
         """
@@ -168,11 +169,9 @@ class Programs:
         for index, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             if limit is not None and len(tokens) > limit:
                 begins = text if len(text) <= 60 else f'{text[:60]}...'
-                place = f'{name} {index + 1} of {len(texts)}'
                 got = f'the {name} {begins!r} has {len(tokens)} tokens'
-                raise BadLine(
-                    place, f'{got}; expected at most {limit}, the positions that the model has learned', index
-                )
+                message = f'{got}; expected at most {limit}, the positions that the model has learned'
+                raise BadLine(f'{name} {index + 1} of {len(texts)}', message, index)
 
     def check_numbers(self, params: Any, scores: Iterable[float]) -> None:
         """Raises UserError if the scores show that the parameters are not finite."""
@@ -182,10 +181,8 @@ class Programs:
         if not is_broken and any(score <= NEG_INF for score in scores):
             is_broken = not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params))
         if is_broken:
-            raise UserError(
-                'the model computes no numbers (NaN): its parameters are damaged, or its training diverged; choose '
-                'another checkpoint, as in RUN@12000'
-            )
+            why = 'the model computes no numbers (NaN): its parameters are damaged, or its training diverged'
+            raise UserError(f'{why}; choose another checkpoint, as in RUN@12000')
 
 
 def check_ids(name: str, ids: Any, size: int) -> None:
@@ -201,7 +198,7 @@ def check_ids(name: str, ids: Any, size: int) -> None:
 
 
 def _rounded(model: TranslationModel, params: Any) -> Any:
-    """The parameters with matrices in the dtype that the model computes in; as they are for a foreign model."""
+    """The parameters with matrices in the model's dtype; as they are for a foreign model."""
     if not hasattr(model, 'supports_int8'):
         return params
     dtype = resolve_dtype(model.config).dtype

@@ -78,16 +78,14 @@ def best_of_each(
 ) -> list[Translation]:
     """The translation of each source that the search, or minimum Bayes risk, ranks first; n_best has the others.
 
-    One with a fault that decoding.pass_over names comes after the best without. `hypotheses` are those of each
-    source, tokens [W, L]; BLEU counts the tokens of `language`.
+    One with a fault that decoding.pass_over names comes after the best without. BLEU counts the tokens of `language`.
     """
     is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
 
     def candidate(ranked: Hypotheses, i: int) -> Translation:
         length = ranked.lengths[i]
-        ids = ranked.tokens[i][:length]
-        gains = ranked.token_log_probs[i][:length]
-        return make_translation(tokenizer, ids, ranked.scores[i], gains, is_finished=bool(ranked.is_finished[i]))
+        tokens = ranked.tokens[i][:length], ranked.scores[i], ranked.token_log_probs[i][:length]
+        return make_translation(tokenizer, *tokens, is_finished=bool(ranked.is_finished[i]))
 
     def is_faulty(translation: Translation, source: str, source_ids: Sequence[int]) -> bool:
         if decoding.pass_over == 'nothing':
@@ -131,7 +129,7 @@ def expected_utilities(
     `utility` is `bleu` (sentence BLEU with smoothing `exp` and effective order) or `chrf` (chrF2), both 0 to 100.
     """
     unique = list(dict.fromkeys(texts))
-    numbers = [unique.index(text) for text in texts]
+    numbers = list(map(unique.index, texts))
     mass = np.bincount(numbers, weights)
     score = _utility(utility, language)
     table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
@@ -155,11 +153,12 @@ def joined_lines(
 ) -> Translations:
     """Joins the translations of all parts into one for each line; `sources` are the parts' ids."""
     out = Translations()
-    pairs = zip(translated, sources, strict=True)
+    end = 0
     for line in lines:
-        parts, ids = zip(*itertools.islice(pairs, len(line.parts)), strict=True) if line.parts else ((), ())
-        whole = joined(parts, line)
-        repetition = has_loop(whole.token_ids) and not has_loop([i for part in ids for i in part])
+        start = end
+        end += len(line.parts)
+        whole = joined(translated[start:end], line)
+        repetition = has_loop(whole.token_ids) and not has_loop(list(itertools.chain(*sources[start:end])))
         untranslated = bool(line.parts) and is_untranslated(line.text, whole.text)
         out.append(replace(whole, repetition=repetition, untranslated=untranslated, replaced=line.replaced))
     return out
@@ -309,20 +308,14 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
       weights: attention [T, S] of target pieces over source pieces, EOS last on both sides.
       source, target: the pieces, without EOS.
     """
-    source_numbers = words_of(source)
-    target_numbers = words_of(target)
-    num_source = max((word for word in source_numbers if word is not None), default=-1) + 1
-    mass: dict[int, np.ndarray] = {}
-    for t, word in enumerate(target_numbers):
-        if word is None:
-            continue
-        row = mass.setdefault(word, np.zeros(num_source + 1))
-        for s, source_word in enumerate(source_numbers):
-            if source_word is not None:
-                row[source_word] += weights[t, s]
-        row[num_source] += weights[t, len(source)]
-    best = {word: int(np.argmax(row)) for word, row in mass.items()}
-    return tuple((source_word, word) for word, source_word in sorted(best.items()) if source_word < num_source)
+    own, theirs = words_of(source), words_of(target)
+    num_source, num_target = (max([-1, *(word for word in words if word is not None)]) + 1 for words in (own, theirs))
+    mass = np.zeros((num_target + 1, num_source + 2))  # last come EOS, and white space
+    rows = [num_target if word is None else word for word in theirs]
+    columns = [num_source + 1 if word is None else word for word in own]
+    np.add.at(mass, np.ix_(rows, [*columns, num_source]), weights[: len(rows), : len(columns) + 1])
+    best = mass[:, :-1].argmax(axis=1).tolist()
+    return tuple((best[word], word) for word in sorted({*rows} - {num_target}) if best[word] < num_source)
 
 
 def align_ids(
