@@ -25,6 +25,7 @@ MOST_SAMPLES = 1 << 28  # 1.1 GB; 4 hours at up to 18 kHz, 93 minutes at 48 kHz
 RATES = range(1_000, 768_001)  # Hz
 SILENCE = 1e-4  # peak; -80 dB of full scale
 _BLOCK = 1 << 12  # frames decoded at a time; damage loses up to this many before it
+_BLOCK_VALUES = 1 << 18  # fewer frames if they have more values
 _UNKNOWN_FRAMES = 1 << 40
 _COMPRESSED_AUDIO = {b'fLaC': 'FLAC', b'OggS': 'OGG', b'ID3\x02': 'MP3', b'ID3\x03': 'MP3', b'ID3\x04': 'MP3'}
 # Format tags of WAV.
@@ -233,8 +234,9 @@ def _open_wav(file: BinaryIO) -> tuple[Header, Blocks] | None:
 
     def blocks(first: int, frames: int) -> Iterator[np.ndarray]:
         file.seek(start + first * block)
-        for done in range(0, frames, _BLOCK):
-            content = file.read(min(_BLOCK, frames - done) * block)
+        most = _most_frames(channels)
+        for done in range(0, frames, most):
+            content = file.read(min(most, frames - done) * block)
             yield _decoded(content, width, is_float=tag == _FLOAT).reshape(-1, channels)
 
     return header, blocks
@@ -253,6 +255,10 @@ def _decoded(content: bytes, width: int, *, is_float: bool) -> np.ndarray:
     return np.frombuffer(content, f'<i{width}').astype(np.float32) / 2 ** (8 * width - 1)
 
 
+def _most_frames(channels: int) -> int:
+    return max(1, min(_BLOCK, _BLOCK_VALUES // channels))
+
+
 def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
     kind = 'this coding of WAV' if start[8:] == b'WAVE' else _COMPRESSED_AUDIO.get(start[:4])
     try:
@@ -262,9 +268,9 @@ def _open_soundfile(file: BinaryIO, start: bytes) -> tuple[Header, Blocks]:
         raise BadInput(f'{what} is read by soundfile; install it: {install_command("speech")}') from None
     opened = _soundfile(file, start)
     frames = opened.frames
-    block = _BLOCK
+    block = _most_frames(opened.channels)
     if frames > _UNKNOWN_FRAMES:  # a FLAC file that was written as a stream: count
-        block = 256  # the last one, which is not whole, cannot be read
+        block = min(block, 256)  # the last one, which is not whole, cannot be read
         most = MOST_HOURS * 3600 * opened.samplerate // block + 1
         frames = sum(map(len, itertools.islice(_soundfile_blocks(opened, block, 0, frames), most)))
         opened = _soundfile(file, start)
