@@ -115,7 +115,7 @@ class Batcher:
     def wait_for(self, client: Hashable, cost: float) -> float:
         """About the seconds until more jobs of a client, of so much cost, are done."""
         with self._changed:
-            # What sums of floats leave is nothing.
+            # Sums of floats leave some.
             self._costs = collections.Counter({name: cost for name, cost in self._costs.items() if cost > 1e-6})
             costs = self._costs.copy()
         own = costs.pop(client, 0.0) + cost
@@ -210,7 +210,8 @@ class Batcher:
         while len(batch) < sizes[-1]:
             ahead = _AHEAD if len(batch) in sizes else math.inf
             self._count_out(batch[-1])
-            if (job := self._turns.take_like(batch[0].kind, ahead)) is None:
+            clients = {job.client for job in batch}
+            if (job := self._turns.take_like(batch[0].kind, clients, ahead)) is None:
                 return batch
             batch.append(job)
         self._count_out(batch[-1])

@@ -30,7 +30,7 @@ def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
 
 
 def check_site(method: str, headers: Mapping[str, str], allowed: Iterable[str]) -> None:
-    """Raises Refused for a request by a page of a site that is not allowed; forms need no leave of the browser."""
+    """Raises Refused for a request by a page of a site that is not allowed."""
     origin = headers.get('origin', '')
     site = headers.get('sec-fetch-site', '')
     # No page can claim the scheme of an extension.

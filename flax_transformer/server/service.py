@@ -170,9 +170,9 @@ class Service:
         client = request.state.client
         if self.is_draining:
             raise Refused(503, 'The server is stopping; ask another, or later')
-        # However many requests one client has here, there is room for those of others.
+        # However much one client asks for, there is room for others.
         if self._waiting[client] >= max(self.limits.max_requests - self._waiting.total(), 1):
-            raise Refused(429, f'{self._waiting[client]} of your requests are waiting already; try again in a moment')
+            raise Refused(429, f'{self._waiting[client]} of your requests wait already; try again in a moment')
         self._waiting[client] += 1
         admitted = time.monotonic()
         errand = Errand(client, self.batcher, self._baton)
@@ -280,7 +280,7 @@ def _network(address: str) -> str:
 
 
 def _seconds_per_slot(translator: Translator) -> float:
-    """What a full batch takes for each slot, with translations as long as their sources; others take about the same."""
+    """What a full batch takes for each slot, with translations as long as their sources."""
     runner = translator.runner
     slots = runner.slots(1)
     rows = runner.sizes(slots)[-1]

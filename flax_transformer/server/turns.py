@@ -42,11 +42,11 @@ class Turns:
         self._level = self._had[client]
         return self._pop(client, next(iter(self._waiting[client])))
 
-    def take_like(self, kind: Hashable, ahead: float) -> Any | None:
-        """Another item of a kind, if one waits whose client has had at most `ahead` seconds more than others."""
-        clients = self._in_turn()
-        for client in clients:
-            if self._had[client] > self._had[clients[0]] + ahead:
+    def take_like(self, kind: Hashable, beside: set[Hashable], ahead: float) -> Any | None:
+        """An item of a kind, if its client has had at most `ahead` seconds more than who waits or is `beside`."""
+        least = min(self._had[client] for client in [*self._waiting, *beside])
+        for client in self._in_turn():
+            if self._had[client] > least + ahead:
                 break
             for number, (other, _) in self._waiting[client].items():
                 if other == kind:
