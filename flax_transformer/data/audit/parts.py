@@ -14,8 +14,9 @@ import numpy as np
 
 from flax_transformer.common.signals import signals_blocked
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.bitext.corpus import Corpus, Pairs, Records
-from flax_transformer.data.bitext.sources import NumberWords, form_of, open_corpus, open_training, read_corpus
+from flax_transformer.data.bitext.corpus import Corpus, Records
+from flax_transformer.data.bitext.sources import NumberWords, form_of, open_corpus, open_training, sacrebleu_files
+from flax_transformer.data.bitext.text_files import AlignedFiles
 from flax_transformer.data.named_files import data_root
 
 from .config import CheckConfig, Vocabulary
@@ -81,24 +82,11 @@ def open_all(data: DataConfig) -> list[Part]:
 
 def _open_held_out(name: str, data: DataConfig, languages: tuple[str, str]) -> Corpus:
     if name.startswith('sacrebleu:'):
-        return _InMemory(name, read_corpus(name, data))
+        source, reference, *_ = sacrebleu_files(name)
+        return AlignedFiles(name, [(source, reference)])
     if name.count(',') > 1 and form_of(name, data_root(data.root)) == 'two paths':
         name = ','.join(name.split(',')[:2])  # the first of several references
     return open_corpus(name, data, languages)
-
-
-class _InMemory(Corpus):
-    """A test set from sacrebleu, with its first reference."""
-
-    def __init__(self, name: str, pairs: Pairs) -> None:
-        super().__init__(name)
-        self._pairs = pairs
-
-    def records(self) -> Iterator[Records]:
-        yield Records(*([line.encode() for line in side] for side in (self._pairs.sources, self._pairs.targets)))
-
-    def place(self, index: int, side: int) -> str:
-        return f'{self.name}, {("source", "target")[side]} {index + 1}'
 
 
 def read_part(
@@ -152,7 +140,6 @@ def read_part(
 
 
 def _inspected(chunks: Iterator[Records], model: Model, processes: int) -> Iterator[Facts]:
-    """The facts of each chunk, in order, with only a few chunks in memory at a time."""
     if processes <= 1:
         yield from map(partial(inspect, model=model), chunks)
         return
