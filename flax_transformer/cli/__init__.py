@@ -65,7 +65,6 @@ QUIET = ('-q', '--quiet')
 
 
 def launch(argv: list[str] | None = None) -> None:
-    """The console script: `main` as a process of its own."""
     try:  # imports wait until here, where Ctrl-C prints no traceback
         from .process import run
 

@@ -63,7 +63,6 @@ def _classify(
     write: Callable[[list[str]], None],
     done: int,
 ) -> Counter[str]:
-    """Labels chunk by chunk, after `done` lines; returns how many lines have each flag."""
     counts: Counter[str] = Counter()
     with bar_of_lines(options) as bar:
         for records in read_records(lines, options.input_format, done):

@@ -115,7 +115,6 @@ def fish() -> str:
 
 
 def _names(command: str) -> list[str]:
-    """The command and its other names, which are completed after, though not offered."""
     return [command, *(alias for alias, name in ALIASES.items() if name == command)]
 
 

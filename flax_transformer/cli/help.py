@@ -36,8 +36,6 @@ _NAME = 34  # columns; the text of a longer one begins on the next line
 
 
 class Option(NamedTuple):
-    """A field as an option of a command."""
-
     name: str  # 'training.steps'
     kind: Any  # its type
     value: Any  # its default, or that of the config given

@@ -82,7 +82,6 @@ def _command(name: str) -> tuple[str, Command]:
 
 
 def options_of_tasks() -> list[type]:
-    """The options of this command for each task, for completion."""
     return [recipe.propose.options for recipe in package_recipes()]
 
 

@@ -125,7 +125,6 @@ def read_config(name: str, task: str | None = None) -> Any:
 
 
 def read_config_file(name: str, task: str | None = None) -> Any:
-    """The config of a file or a shipped config, of `task`; None: of any task."""
     config = load_config(name)
     try:
         recipe = recipe_of(config)
@@ -137,7 +136,6 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
-    """The translator of runs, with a command's `decoding`, `parallel` and, if it has one, `step`."""
     from flax_transformer.engine.devices.devices import prepare_devices
 
     prepare_devices(options.parallel.num_devices)

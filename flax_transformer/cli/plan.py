@@ -137,7 +137,6 @@ def lines_of(cost: StepCost, speed: float | None = None) -> Iterator[str]:
 
 
 def memory_lines(cost: StepCost) -> Iterator[str]:
-    """The parts of memory, and whether there is enough."""
     memory = cost.memory
     parts = [
         ('parameters', memory.parameters),

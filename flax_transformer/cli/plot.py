@@ -76,7 +76,6 @@ def pictures() -> dict[str, Picture]:
 
 
 def _picture(kind: str, names: Sequence[str]) -> Picture:
-    """The picture of a kind, which may be one of the task of the run that is named."""
     known = pictures()
     if kind not in known and names and Path(names[0]).is_dir():
         known |= recipe_of_run(Path(names[0])).pictures

@@ -283,7 +283,6 @@ def _print_examples(
 
 
 def _read(runs: list[str], options: CompareOptions) -> 'tuple[list[str] | None, list[References]]':
-    """The sources, None if no run needs them and no file gives them, and the sets of references."""
     is_sourceless = not runs and options.source is None
     source = options.reference[0] if is_sourceless else options.source  # any file of as many lines
     run = runs[0] if runs else ''

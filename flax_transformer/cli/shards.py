@@ -44,7 +44,7 @@ class ShardOfFiles:
                 raise UserError(f'--output {folder} holds the input file {file.path}; give another folder')
 
     def agree(self, options: dict[str, Any], decoding: DecodingConfig, params: Any) -> None:
-        """Writes down what makes the outputs, unless another shard has; raises UserError if that one had others."""
+        """Writes down what makes the outputs, unless another shard has the same."""
         fields = {f'decoding.{name}': value for name, value in asdict(decoding).items() if name != 'batch_tokens'}
         record = {'parameters': _checksum(params), **options, **fields, 'lines_per_output': shards.PIECE}
         for file in self.files:
@@ -75,10 +75,7 @@ class ShardOfFiles:
             )
 
     def run(self, translate: Translate) -> Counter[str]:
-        """Translates the pieces whose outputs are missing; returns how many translations have each flag.
-
-        Raises UserError at the end if a file could not be read to its end.
-        """
+        """Translates the pieces whose outputs are missing; returns how many translations have each flag."""
         unread = []
         divided = zip(self.files, shares([file.size for file in self.files], self.shard.count), strict=True)
         ours = [(file, share) for file, share in divided if self.shard.number in share]

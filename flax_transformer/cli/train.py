@@ -128,7 +128,7 @@ def train_options(name: str, argv: list[str], task: str | None = None) -> TrainO
 
 
 def _with_length_of(argv: list[str], config: Any) -> Any:
-    """The config without its own length of training if an option gives one. Raises UserError if several do."""
+    """The config without its own length of training if an option gives one."""
     options = [f'--training.{name}' for name in ('steps', 'epochs', 'minutes')]
     given = [option for option in options if value_of(option, argv) not in (None, '0', '0.0')]
     if len(given) > 1:

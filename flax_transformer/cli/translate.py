@@ -17,7 +17,7 @@ from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import read_lines
-from flax_transformer.tasks.translation.documents.formats import format_of, read_document
+from flax_transformer.tasks.translation.documents.formats import FORMATS, format_of, read_document
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.literals import with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked
@@ -55,9 +55,7 @@ FLAGS = {
 
 # Where a line of text begins, ends, goes on after a tab, or after a sentence and more than one space.
 _BLANKS = re.compile(r'(\A[\ufeff\s]+|\s*\t\s*|(?<=[.!?:;]) {2,}|\s+\Z)')
-InputFormat = Literal[
-    'auto', 'text', 'jsonl', 'html', 'xml', 'markdown', 'po', 'xliff', 'json', 'properties', 'fluent', 'srt', 'vtt'
-]
+InputFormat = Literal['auto', 'text', 'jsonl', *FORMATS]
 
 
 @dataclass(frozen=True)

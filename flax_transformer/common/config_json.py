@@ -29,12 +29,10 @@ def to_json(config: Any, *, module: str | None = None) -> str:
 
 
 def header_of(text: str) -> Header:
-    """What `to_json` wrote of the task."""
     return _read(text)[0]
 
 
 def from_json(text: str, config_class: type[T]) -> T:
-    """The config that `to_json` wrote."""
     (task, _), values = _read(text)
     if task != config_class.task:
         raise UserError(f'task={task!r}: expected a config of the task {config_class.task!r}')
@@ -178,12 +176,3 @@ def refused_fields(theirs: Any, ours: Any, mark: str) -> str:
     return '\n'.join(
         f'  {name}: {there!r} there, {here!r} here' for name, (there, here) in changed.items() if name not in allowed
     )
-
-
-def check_fits(run: Any, theirs: Any, ours: Any, *, comes_along: str) -> None:
-    """Raises UserError if ours cannot start from the parameters of a run with their config."""
-    if refused := refused_fields(theirs, ours, 'transferable'):
-        raise UserError(
-            f'{run} holds another model or vocabulary:\n{refused}\n'
-            f'Take its values: its parameters fit no others, and its {comes_along} comes with them'
-        )

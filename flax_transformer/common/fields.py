@@ -41,7 +41,6 @@ def marked(config: Any, mark: Mark) -> set[str]:
 
 
 def check(condition: bool, message: str) -> None:
-    """Raises UserError(message) unless the condition holds."""
     if not condition:
         raise UserError(message)
 

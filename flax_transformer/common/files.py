@@ -136,10 +136,7 @@ def sha256_of(file: Path) -> str:
 
 @contextlib.contextmanager
 def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
-    """Locks the folder, which is made first, and removed if it is empty at the end.
-
-    Raises UserError, naming the process, if another one holds the lock.
-    """
+    """Locks the folder, which is made first, and removed if it is empty at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / LOCK_FILE
     opened = _open_and_lock(file, say)

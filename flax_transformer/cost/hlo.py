@@ -33,10 +33,8 @@ class Collective(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The work of one device."""
-
     collectives: list[Collective]
-    traffic: dict[str, float]  # bytes read from and written to main memory, by kind of work: see `_kind`
+    traffic: dict[str, float]  # bytes read from and written to main memory, by kind of work: one of KINDS
 
     @property
     def memory_bytes(self) -> float:
@@ -141,7 +139,6 @@ def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
 def _executed(
     computations: dict[str, list[_Instruction]], name: str, times: int = 1, is_fused: bool = False
 ) -> Iterator[tuple[str, int, bool]]:
-    """Every computation that runs, how many times, and whether it is part of a fusion."""
     yield name, times, is_fused
     for instruction in computations[name]:
         runs = times * (_iterations(computations, instruction.rest) if instruction.opcode == 'while' else 1)

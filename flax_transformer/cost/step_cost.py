@@ -220,7 +220,6 @@ STEPS = 3  # the fastest counts
 
 
 def step_seconds(trainer: Trainer) -> float:
-    """Seconds of a trainer's step, measured on the devices that are here."""
     shapes = trainer.task.batch_shapes()
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)  # zeros are as much work as text
     state = trainer.init_state()

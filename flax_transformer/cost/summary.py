@@ -13,8 +13,6 @@ _EIGHTHS = ' ▁▂▃▄▅▆▇█'
 
 
 class Part(NamedTuple):
-    """The same parameters of every layer, taken together."""
-
     name: str  # such as encoder/layers_*/feed_forward
     count: int  # parts of this kind
     shapes: tuple[tuple[int, ...], ...]  # one part's

@@ -13,7 +13,6 @@ from .repeats import NO_KEY, keys_of
 
 
 def check_held_out(count: int, validation: object) -> None:
-    """Raises UserError unless the field is a number of examples, and at most one of it and `validation` is set."""
     check(count >= 0, f'held_out={count}: expected at least 0')
     check(not count or not validation, f'held_out={count} and validation={validation!r}: leave out one of them')
 

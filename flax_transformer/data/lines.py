@@ -63,12 +63,11 @@ def utf8_fault(error: UnicodeDecodeError) -> str:
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 file, in memory. Raises UserError as `each_line` does."""
+    """The lines of a UTF-8 file, in memory."""
     return list(each_line(Path(path)))
 
 
 def each_line(path: Path, *, is_csv: bool = False) -> Iterator[str]:
-    """The lines of a UTF-8 file. Raises UserError if it is missing, a broken archive, or not UTF-8."""
     for number, line in enumerate(chain.from_iterable(lines_of(path, is_csv=is_csv)), start=1):
         try:
             text = line.decode('utf-8')
@@ -78,10 +77,7 @@ def each_line(path: Path, *, is_csv: bool = False) -> Iterator[str]:
 
 
 def lines_of(path: Path, *, is_csv: bool = False) -> Iterator[list[bytes]]:
-    """The lines of a file as bytes, CHUNK at a time, without line ends. Raises UserError for a broken archive.
-
-    It may be named .csv if it `is_csv`.
-    """
+    """The lines of a file, which may be named .csv if it `is_csv`, as bytes, CHUNK at a time, without line ends."""
     is_begin = True
     for chunk in raw_lines_of(path):
         if is_begin:
@@ -147,7 +143,7 @@ def broken_file() -> tuple[type[Exception], ...]:
 
 @contextlib.contextmanager
 def open_binary(path: Path, suffix: str | None = None) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed by its suffix. Raises BadInput if there is no such file."""
+    """The file's bytes, decompressed by its suffix."""
     if suffix is None:
         suffix = path.suffix
     if not path.is_file():

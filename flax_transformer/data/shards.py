@@ -29,7 +29,6 @@ class Shard(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> 'Shard':
-        """The shard that `3/64` names."""
         match = re.fullmatch('([0-9]+)/([1-9][0-9]*)', text)
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise UserError(f'--shard {text!r}: expected a number, from 1, and how many there are, such as 3/64')

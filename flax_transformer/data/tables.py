@@ -16,7 +16,7 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The number of each row's first line, and its cells, without rows that are blank.
 
     A cell in quotes may have separators and line breaks; two quotes stand for one. The separator is the one of SIGNS
-    that the first row has most of. Raises UserError, with the line, for what is not UTF-8 or not CSV.
+    that the first row has most of.
     """
     lines = (f'{line}\n' for line in each_line(file, is_csv=True))
     first = next(lines, '')

@@ -19,7 +19,7 @@ def fingerprint_of(value: Any) -> str:
     """The SHA-256 of a value with all that is in it, the same in every process.
 
     Takes arrays, dataclasses, sequences, mappings, sets, texts, numbers, None, and paths of files, of which the content
-    counts. Raises UserError, which names the place, for anything else.
+    counts.
     """
     return _digest(value, 'what prepare returns').hex()
 

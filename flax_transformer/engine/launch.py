@@ -11,7 +11,7 @@ import grain
 import jax
 
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.config_json import check_fits
+from flax_transformer.common.config_json import refused_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import holder, in_use
 from flax_transformer.common.trees import named_leaves
@@ -123,7 +123,11 @@ def _prepare_in_turn(
 def _load_start(recipe: Recipe, config: TaskConfig, init_from: Path | str, shapes: Params) -> Any:
     start = recipe.load(init_from)
     other = replace(config, **{name: getattr(start.config, name) for name in recipe.taken_over})
-    check_fits(init_from, other, config, comes_along=recipe.comes_along)
+    if refused := refused_fields(other, config, 'transferable'):
+        raise UserError(
+            f'{init_from} holds another model or vocabulary:\n{refused}\n'
+            f'Take its values: its parameters fit no others, and its {recipe.comes_along} comes with them'
+        )
     theirs, ours = ({name: leaf.shape for name, leaf in named_leaves(tree)} for tree in (start.params, shapes))
     if other := [name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name)]:
         name = min(other)

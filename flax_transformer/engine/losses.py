@@ -98,7 +98,6 @@ _summed.defvjp(_summed_forward, _summed_backward)
 
 
 def _chunks(sums_of: SumsOf, count: int, params: Any, *data: Any) -> tuple[Any, Any]:
-    """The data cut into chunks, and zeros that their sums are added to."""
     chunks = jax.tree.map(lambda x: cut(x, count), data)
     shapes = jax.eval_shape(sums_of, params, *jax.tree.map(lambda x: x[0], chunks))
     return chunks, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)

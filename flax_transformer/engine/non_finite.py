@@ -51,7 +51,6 @@ def report(trainer: Trainer, folder: Path, failure: NotFinite) -> UserError:
 
 
 def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
-    """The path of the first tensor that is not finite, and how many of its values are not."""
     # In this order, since a NaN loss has NaN gradients.
     for name, tree in {'parameters': params, 'loss': sums, 'gradients': gradients}.items():
         for where, leaf in named_leaves(tree):
@@ -74,7 +73,7 @@ def save_batch(file: Path, batch: Batch) -> Path:
 
 
 def load_batch(file: Path) -> dict[str, np.ndarray]:
-    """The arrays that `save_batch` wrote, by name; runs no code from the file. Raises UserError if it is damaged."""
+    """The arrays that `save_batch` wrote, by name; runs no code from the file."""
     try:
         with open_regular(file) as opened, np.load(opened, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

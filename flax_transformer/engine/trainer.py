@@ -165,7 +165,6 @@ class Trainer:
         return self._eval_step(params, self._split(batch), self._key)
 
     def _split(self, batch: Batch) -> Batch:
-        """The batch on its devices. Raises ValueError unless it has as many rows as the task says."""
         own = len(self.own_rows)
         rows = {len(x) for x in jax.tree.leaves(batch)}
         if rows != {own}:

@@ -77,7 +77,6 @@ def read_folder(folder: Path | str) -> Pretrained:
 
 
 def write_folder(folder: Path | str, pretrained: Pretrained) -> None:
-    """Writes a folder that Hugging Face loads."""
     config, params, tokenizer, decoding = pretrained
     folder = Path(folder)
     check_export(config, decoding)

@@ -33,8 +33,6 @@ _MOST_SHARED = 8  # times the file's size, for all tensors: tied tables share a 
 
 
 class Storage(NamedTuple):
-    """A tensor's memory, by its key in the file."""
-
     key: str
     dtype: np.dtype
 
@@ -52,7 +50,7 @@ class View(NamedTuple):
         return abs(math.prod(self.shape)) * self.storage.dtype.itemsize
 
     def of(self, storage: bytes) -> np.ndarray:
-        """The tensor, read-only, in the storage's memory. Raises ValueError if it is no part of it."""
+        """The tensor, read-only, in the storage's memory."""
         size = self.storage.dtype.itemsize
         strides = [stride * size for stride in self.strides]
         try:
@@ -78,10 +76,7 @@ class Tensors(Mapping[str, np.ndarray]):
 
 
 def read_pickle(file: Path) -> Tensors:
-    """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row.
-
-    Raises UserError, now or when a tensor is read, if the file is damaged or holds more than tensors.
-    """
+    """The state dict that torch.save wrote: a zip archive, or before torch 1.6 several pickles in a row."""
     check_regular(file)
     with _explained(file):
         views, storage = _read_zip(file) if zipfile.is_zipfile(file) else _read_legacy(file)
@@ -168,7 +163,6 @@ def _skip_storage(stream: mmap.mmap, item_size: int) -> tuple[int, int]:
 
 
 def load(stream: BinaryIO) -> Any:
-    """The value of the next pickle in a stream."""
     return _Unpickler(stream, encoding='latin-1').load()
 
 

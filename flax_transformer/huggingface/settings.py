@@ -14,8 +14,6 @@ from flax_transformer.transformer.config import TransformerConfig
 
 
 class Family(NamedTuple):
-    """A model_type of config.json."""
-
     name: str
     model_type: str
     architecture: str
@@ -228,7 +226,6 @@ def even_heads(model: TransformerConfig) -> list[int | None]:
 
 
 def notes_on(model: TransformerConfig, decoding: DecodingConfig) -> list[str]:
-    """The ways, in words, in which an exported model differs."""
     notes = []
     if decoding.max_tokens is None:
         longest = longest_of(model, decoding)

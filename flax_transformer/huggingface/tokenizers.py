@@ -235,7 +235,7 @@ class FairseqTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
-        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote. Raises UserError.
+        """The tokenizer in a folder that `save_pretrained` (with the model's `rows`) or `save` wrote.
 
         `kind` is its class in transformers, if tokenizer_config.json does not say.
         """

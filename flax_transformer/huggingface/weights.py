@@ -154,7 +154,6 @@ def _as_theirs(array: np.ndarray, change: str, table_offset: int) -> np.ndarray:
 
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every parameter of a config's model, by path."""
     return {name: leaf.shape for name, leaf in named_leaves(parameter_shapes(config))}
 
 

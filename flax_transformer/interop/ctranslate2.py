@@ -175,7 +175,6 @@ class CTranslate2Translator(Translator):
 
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
-        """The same model and search with CTranslate2."""
         names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
         same = {name: getattr(translator, name) for name in names}
         return cls(translator.models, translator.params, compute_type=compute_type, **same)

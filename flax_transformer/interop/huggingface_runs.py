@@ -21,7 +21,7 @@ from flax_transformer.text.tokenizer import TokenizerConfig
 def import_huggingface(
     folder: Path | str, run: Path | str, *, source_language: str | None = None, target_language: str | None = None
 ) -> Run:
-    """Makes a run directory, at step 0, from a folder's model. Raises UserError if `run` already exists.
+    """Makes a run directory, at step 0, from a folder's model.
 
     The languages, by default the folder's, are those that the run translates between unless it is asked for others.
     """

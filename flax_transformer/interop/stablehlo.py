@@ -101,7 +101,7 @@ def _files(translator: Translator, program: Exported, weights: dict[str, np.ndar
 
 
 def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[ModelConfig, Any]:
-    """The config and parameters to trace with unknown lengths: sinusoids become a learned table. Raises UserError."""
+    """The config and parameters to trace with unknown lengths: sinusoids become a learned table."""
     _check(translator)
     decoding = translator.decoding
     model = translator.model.config

@@ -60,7 +60,6 @@ def _find_shifts(part: Part) -> None:
 
 
 def _compare_training(training: list[Part]) -> None:
-    """Duplicates and contradictions across training corpora of the same language pair."""
     for languages in dict.fromkeys(part.languages for part in training):
         group = [part for part in training if part.languages == languages]
         sources, targets, exact = np.concatenate([part.keys for part in group], axis=1)

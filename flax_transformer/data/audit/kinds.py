@@ -15,7 +15,6 @@ class Kind(NamedTuple):
     share: float = 0.0  # a warning is only a note where a smaller share of the corpus shows it
 
     def severity_of(self, count: int, total: int) -> Severity:
-        """How serious it is if `count` of a corpus of `total` show it."""
         return 'note' if self.severity == 'warning' and count < self.share * total else self.severity
 
 

@@ -32,8 +32,6 @@ ALIKE = (
 
 
 class SideModel(NamedTuple):
-    """What one side of a corpus looks like."""
-
     log_probs: np.ndarray  # [SLOTS] float32, nats
     least: float = -math.inf  # a line with a lower mean log-probability is unlike its side
 
@@ -64,7 +62,6 @@ def _likelihoods(slots: np.ndarray, lengths: np.ndarray, model: SideModel) -> np
 
 
 def learn_side(lines: Sequence[str]) -> SideModel:
-    """The model of a side, learned from some of its lines, at least one."""
     slots, lengths = trigrams(lines)
     counts = np.bincount(slots, minlength=SLOTS)
     counts[0] = 0
@@ -128,7 +125,6 @@ def certain_language(line: str) -> tuple[str, float] | None:
 
 
 def is_foreign(line: str, expected: str) -> bool:
-    """Whether a line is certainly not in the expected language."""
     certain = certain_language(line)
     return certain is not None and not is_language(certain[0], expected)
 

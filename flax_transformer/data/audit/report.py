@@ -140,6 +140,5 @@ def sorted_report(
 
 
 def _visible(text: str) -> str:
-    """A line to print: invisible characters as escapes, and not too long."""
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'
     return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)

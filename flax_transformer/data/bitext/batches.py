@@ -58,7 +58,6 @@ def make_batch(
 
 
 def _scattered(values: np.ndarray, filled: np.ndarray, empty: int) -> np.ndarray:
-    """The values, one after the other, where `filled` is True; `empty` elsewhere; int32."""
     out = np.full(filled.shape, empty, np.int32)
     out[filled] = values
     return out

@@ -53,7 +53,7 @@ class Corpus(ABC):
         """File and line of pair `index`, which has been read; side 0 is the source, 1 the target."""
 
     def pairs(self) -> Iterator[Pairs]:
-        """The pairs in chunks. Raises UserError, with file and line, for a line that is missing or is not UTF-8."""
+        """The pairs in chunks, none of them damaged."""
         first = 0
         for records in self.records():
             yield Pairs(*(self._decoded(side, lines, first) for side, lines in enumerate(records)))

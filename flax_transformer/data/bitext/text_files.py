@@ -1,6 +1,7 @@
 """Parallel text in files: two aligned files with a sentence on each line, or both sides in columns or JSON."""
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -14,8 +15,6 @@ from flax_transformer.text.languages import name_of
 
 from .corpus import Corpus, Pairs, Records, References
 
-Pair = tuple[bytes | None, bytes | None]
-
 
 class TextFiles(Corpus):
     """Parts that are read one after the other; a part is the file of both sides, or one file each."""
@@ -25,14 +24,9 @@ class TextFiles(Corpus):
         self._parts = parts
         self._starts: list[int] = []  # index of the first pair of each part begun so far
 
+    @abstractmethod
     def records_of(self, *files: Path) -> Iterator[Records]:
-        """The records of one part, here a file with a pair on each line."""
-        for lines in lines_of(*files):
-            yield Records(*zip(*map(self.parse, lines), strict=True))
-
-    def parse(self, line: bytes) -> Pair:
-        """The two sides of a line; None is a side that it lacks."""
-        raise NotImplementedError
+        """The records of one part."""
 
     def records(self) -> Iterator[Records]:
         self._starts = []
@@ -173,7 +167,11 @@ class JsonLines(TextFiles):
         super().__init__(name, [(file,) for file in files], {'languages': languages})
         self._languages = languages
 
-    def parse(self, line: bytes) -> Pair:
+    def records_of(self, *files: Path) -> Iterator[Records]:
+        for lines in lines_of(*files):
+            yield Records(*zip(*map(self._parse, lines), strict=True))
+
+    def _parse(self, line: bytes) -> tuple[bytes | None, bytes | None]:
         try:
             row = parse_json(line)
         except UnicodeDecodeError:

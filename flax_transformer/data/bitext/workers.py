@@ -30,7 +30,6 @@ _MOST = 8  # workers by default
 
 
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
-    """How many workers plan a corpus of so many pairs: none if it is small."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     small = _SMALL_DRAWN if is_drawn else _SMALL
     return min(_MOST, cores // 2) if pairs > small else 0
@@ -46,7 +45,7 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
 
     def rows(self, block: int) -> Rows:
-        """The rows of a block; the workers go on to those after it. Raises UserError if a worker has died."""
+        """The rows of a block; the workers go on to those after it."""
         try:
             if self._pool is None:
                 self._start()
@@ -113,7 +112,6 @@ def _begin(plan: bytes, pipe: Connection) -> None:
 
 
 def _end_with(pipe: Connection) -> None:
-    """Ends the worker when the other end of the pipe is closed, or its process has ended."""
     pipe.poll(None)
     os._exit(0)
 

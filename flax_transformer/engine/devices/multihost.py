@@ -21,7 +21,6 @@ def count() -> int:
 
 
 def number() -> int:
-    """The number of this process, from 0."""
     return global_state.process_id or 0
 
 
@@ -41,7 +40,6 @@ def is_first() -> bool:
 
 
 def say(text: str) -> None:
-    """Prints a note on standard error, in process 0 only."""
     if is_first():
         quiet.say(text)
 

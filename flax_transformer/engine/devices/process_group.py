@@ -157,7 +157,6 @@ class _Watch(threading.Thread):
                 _fail(f'the watch over the processes failed: {type(error).__name__}: {error}', 1)
 
     def _judge(self) -> None:
-        """Ends all if one has failed or is silent."""
         code = EXIT_CODE
         gone = []
         for name, value in _read('failed').items():

@@ -83,7 +83,6 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
 
 
 def _what_differs(new: Facts, known: list[Facts]) -> str:
-    """The difference between a process that has just come and process 0, or who has its number already."""
     for other in known:
         if other['number'] == new['number']:
             return f'{new["who"]} came, but {other["who"]} is process {new["number"]} already; give each its own'

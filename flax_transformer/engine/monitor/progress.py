@@ -81,7 +81,6 @@ class MetricWindow:
 
 
 def is_lower_better(score: str) -> bool:
-    """Whether a lower score is better, by its name."""
     return score.endswith(('loss', 'perplexity', 'error_rate'))
 
 

@@ -14,7 +14,6 @@ _LAYOUT = '{percentage:3.0f}% {bar:10} {n_fmt}/{total_fmt}{postfix}'
 
 
 def is_terminal() -> bool:
-    """Whether progress is wanted and can be redrawn."""
     return shows_progress() and os.environ.get('TERM') != 'dumb'
 
 

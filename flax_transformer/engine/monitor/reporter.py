@@ -222,7 +222,6 @@ def _remove_lost_records(file: Path, step: int, is_evaluated: bool) -> None:
 
 
 def _parsed(line: bytes) -> tuple[str, int, dict[str, Any]] | None:
-    """Kind, step and content of a record; None if it is damaged."""
     try:
         record = parse_json(line)
         kind = record['kind']

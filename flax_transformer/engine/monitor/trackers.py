@@ -35,7 +35,6 @@ class Tracker:
     """A run of a tracker, resumed with ours. If it cannot be reached, says so once, and training goes on."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
-        """`name` is the package's, or 'none'."""
         self._name = name
         self._say = say
         self._client = None

@@ -47,10 +47,7 @@ def average(
         if file := run.link_out(name):
             raise UserError(f'{file} is a link out of the run, whose target would be copied; remove it')
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
-
-    def choose() -> list[int]:
-        return _choose(run, checkpoints, last, best, steps, config.training.best_by)
-
+    choose = partial(_choose, run, checkpoints, last, best, steps, config.training.best_by)
     choose()  # an error in the request comes before any reading
     params, chosen = checkpoints.restore_mean(shapes, choose)
     made.path.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ PANELS = (('train', 'loss'), *(('validation', score) for score in SCORES), ('tra
 
 
 def table(runs: Sequence[RunDirectory]) -> str:
-    """Steps, best scores and speed by run, and the fields in which they differ. Raises UserError if one is no run."""
+    """Steps, best scores and speed by run, and the fields in which they differ."""
     configs = [run.read_config() for run in runs]
     records = [_read(run.path) for run in runs]
     scores = [name for name in SCORES if name == 'loss' or any(_points(own, 'validation', name) for own in records)]
@@ -99,7 +99,6 @@ def _row(records: Records, scores: Sequence[str]) -> list[str]:
 
 
 def _signatures(runs: Sequence[RunDirectory], records: Sequence[Records], scores: Sequence[str]) -> list[str]:
-    """A line for each score that has signatures; where runs differ, a line for each signature."""
     lines = []
     for name in scores:
         runs_of: dict[str, list[str]] = {}
@@ -172,7 +171,6 @@ def live_curves(*runs: Path | str, every: float = 2.0) -> Iterator[None]:
 
 
 def _picture(runs: Sequence[Path | str]) -> dict[str, Any]:
-    """The curves of the runs that have reported, by MIME type."""
     begun = [run for run in runs if _size(run)]
     if begun:
         with contextlib.suppress(UserError):  # a loss is yet to come

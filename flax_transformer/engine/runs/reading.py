@@ -70,7 +70,6 @@ class CheckpointReader:
         return sorted([step for rank, step in ranked if rank > -math.inf][-count:])
 
     def metrics(self, step: int) -> dict[str, float]:
-        """The scores of a checkpoint; {} if it was not evaluated."""
         checkpoint = folder_of(self.folder, step)
         self._refuse(step, strange_files(checkpoint))
         try:
@@ -86,7 +85,7 @@ class CheckpointReader:
 
     @_retried
     def restore(self, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        """The newest state, and its position in the data. Raises UserError if the checkpoint holds only parameters.
+        """The newest state, and its position in the data.
 
         `like` has its shapes, each with a sharding, as jax.ShapeDtypeStruct; arrays would be a second state in memory.
         """

@@ -89,7 +89,6 @@ class RunDirectory(Generic[C]):
         return home
 
     def _is_empty(self) -> bool:
-        """True where there is nothing, or only what an interrupted start leaves."""
         if not self.path.is_dir():
             return not self.path.exists()
         return all(file.suffix == '.partial' or file.name in self.leftovers for file in self.path.iterdir())
@@ -216,7 +215,6 @@ def environment(devices: str) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that this package runs from; None if it was installed."""
     if not (_PACKAGE.parent / '.git').exists():
         return None
     try:
