@@ -101,7 +101,7 @@ def read_opinions(split: str, *, negated: float = 0.5) -> tuple[list[str], list[
             labels.append(label)
 
 
-def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str, str]:
+def opinion(index: int, *, negated: float = 0.5) -> tuple[str, str]:
     """A text and its label, a pure function of its number: one or two clauses that agree, perhaps after an aside.
 
     `negated` is the share of negated clauses. Below a half, an opinion word alone hints at the label.
@@ -109,7 +109,7 @@ def opinion(index: int, seed: int = _SEED, *, negated: float = 0.5) -> tuple[str
     >>> opinion(3)
     ('the cast was hardly tasty and hardly gripping', 'neg')
     """
-    draw = _Draw(seed, index)
+    draw = _Draw(_SEED, index)
     is_praise = draw.chance(0.5)
     clauses = [_clause(draw, is_praise, negated) for _ in range(2 if draw.chance(0.3) else 1)]
     text = draw.one((' and ', ' , ')).join(clauses)

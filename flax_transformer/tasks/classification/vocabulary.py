@@ -15,7 +15,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from .config import VocabularyConfig
 
 PAD_ID, UNK_ID = 0, 1
-EDGE = '\t'  # of a word, in its sequences of characters; all begin with one more, which no word does
+EDGE = '\t'  # marks the ends of a word in its sequences of characters, and begins each of them, as no word does
 # What may be punctuation or a symbol, except within a number or a word. Marks and joiners match too; they stay.
 _SIGN = re.compile(r"(?<=\d)[.,:/](?=\d)|(?<=\w)['’-](?=\w)|(([^\w\s])\2*)")
 

@@ -15,9 +15,9 @@ EPSILON = 1e-6  # added to 3CosMul's denominator (Levy and Goldberg 2014, sectio
 
 
 def normalized(matrix: np.ndarray) -> np.ndarray:
-    """The rows of a matrix [V, D] at length 1, float32; a row of zeros stays one."""
+    """The rows of a matrix [..., D] at length 1, float32; a row of zeros stays one."""
     matrix = np.asarray(matrix, np.float64)  # a square may be beyond float32
-    lengths = np.sqrt((matrix**2).sum(axis=-1, keepdims=True))
+    lengths = np.linalg.norm(matrix, axis=-1, keepdims=True)
     return (matrix / np.where(lengths == 0, 1, lengths)).astype(np.float32)
 
 

@@ -7,7 +7,7 @@ Shapes: B utterances, T frames, L labels, V units, the blank included.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import jax
@@ -27,12 +27,12 @@ def collapse(path: Sequence[int]) -> list[int]:
     >>> collapse([0, 7, 7, 0, 7, 5])
     [7, 7, 5]
     """
-    return [unit for unit, before in zip(path, [BLANK_ID, *path], strict=False) if unit not in (before, BLANK_ID)]
+    return [unit for unit, _ in groupby(path) if unit != BLANK_ID]
 
 
 def fewest_frames(labels: Sequence[int]) -> int:
     """The length of the shortest path: a frame for each label, and one for the blank between two that are equal."""
-    return len(labels) + sum(label == before for label, before in zip(labels[1:], labels, strict=False))
+    return len(labels) + sum(label == after for label, after in pairwise(labels))
 
 
 def ctc_cost(
@@ -181,7 +181,7 @@ def numbered(path: Sequence[int]) -> np.ndarray:
     """A path's alignment, as `align` gives it: 5 5 0 5 6 -> 0 0 -1 1 2."""
     units = np.asarray(path, int)
     is_label = units != BLANK_ID
-    is_new = is_label & (units != np.concatenate([[BLANK_ID], units[:-1]]))
+    is_new = is_label & (np.diff(units, prepend=BLANK_ID) != 0)
     return np.where(is_label, np.cumsum(is_new) - 1, -1)
 
 
