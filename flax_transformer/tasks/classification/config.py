@@ -12,8 +12,8 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 class ClassifierConfig:
     """The model: an encoder of embedded tokens, dropout, and one dense layer; linear: weights of tokens alone."""
 
-    # average: the mean of the embeddings; recurrent: LSTMs or GRUs in both directions; convolution: Kim 2014;
-    # transformer: the encoder of Vaswani et al. 2017; linear: a weight for each token and label.
+    # What reads the tokens; average: the mean of the embeddings; recurrent: LSTMs or GRUs in both directions;
+    # convolution: Kim 2014; transformer: the encoder of Vaswani et al. 2017; linear: a weight for each token and label.
     encoder: Literal['average', 'recurrent', 'convolution', 'transformer', 'linear'] = 'average'
     num_classes: int = 2  # labels; the training data must have as many
     vocab_size: int = 20_000  # words or pieces, including pad and unk
@@ -24,9 +24,9 @@ class ClassifierConfig:
     widths: tuple[int, ...] = (3, 4, 5)  # convolution: of the filters, in tokens
     num_maps: int = 100  # convolution: filters of each width
     num_layers: int = 1  # recurrent and transformer
-    cell: Literal['lstm', 'gru'] = 'lstm'  # recurrent
+    cell: Literal['lstm', 'gru'] = 'lstm'  # recurrent: its cells
     hidden_size: int = 128  # recurrent: of each direction
-    num_heads: int = 4  # transformer
+    num_heads: int = 4  # transformer: heads of the attention
     d_ff: int = 256  # transformer: inner width of the feed-forward network
     pool: Literal['mean', 'max'] = 'mean'  # recurrent and transformer: over positions
     dropout_rate: float = setting(0.5, 'transferable')  # acts before the dense layer
@@ -55,15 +55,15 @@ class ClassifierConfig:
 class VocabularyConfig:
     """How text becomes tokens; learned from the training texts and kept in the run directory."""
 
-    # words: whatever white space separates; words_and_punctuation: the same, and each sign of punctuation that is not
-    # within a word is one of its own, so that "Aspen?" is "Aspen ?"; bpe and unigram: pieces, by SentencePiece.
+    # What a token is; words: whatever white space separates; words_and_punctuation: the same, and each sign of
+    # punctuation that is not within a word, so that "Aspen?" is "Aspen ?"; bpe and unigram: pieces, by SentencePiece.
     algorithm: Literal['words_and_punctuation', 'words', 'bpe', 'unigram'] = 'words_and_punctuation'
     lower_case: bool = True  # lower the text before anything else
     min_count: int = 1  # words that occur less often become unk
     # 2: pairs of neighboring words are tokens, too; 3: and triples. Helps an average, which knows no order (Joulin et
     # al. 2017).
     ngrams: int = 1
-    # linear; 5: sequences of 3 to 5 characters of each word are tokens, too (Bojanowski et al. 2017); 0: none.
+    # 5: sequences of 3 to 5 characters of each word are tokens, too; 0: none. For linear (Bojanowski et al. 2017).
     characters: int = 0
 
     def __post_init__(self) -> None:

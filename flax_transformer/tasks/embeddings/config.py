@@ -13,8 +13,8 @@ from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerCo
 class EmbeddingsModelConfig:
     """The model: two vectors for each word, and what is predicted from what."""
 
-    # skip_gram: a word predicts each of its neighbors; cbow: the mean of the neighbors predicts the word; glove: two
-    # words predict the logarithm of how often they occur together.
+    # What predicts what; skip_gram: a word each of its neighbors; cbow: the mean of the neighbors the word; glove: two
+    # words the logarithm of how often they occur together.
     method: Literal['skip_gram', 'cbow', 'glove'] = 'skip_gram'
     # skip_gram and cbow: how a word is predicted.
     output: Literal['negative_sampling', 'hierarchical_softmax'] = 'negative_sampling'

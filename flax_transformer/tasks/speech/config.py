@@ -14,7 +14,7 @@ from flax_transformer.engine.config import LoopConfig, TaskConfig
 class SpeechModelConfig:
     """The model: strided convolutions over log-mel features, an encoder, and one dense layer."""
 
-    # transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs in both directions.
+    # What reads the frames; transformer: the encoder of Vaswani et al. 2017; recurrent: LSTMs or GRUs, both directions.
     encoder: Literal['transformer', 'recurrent'] = 'transformer'
     vocab_size: int = 64  # the most units, the blank included
     # Each convolution's stride over time; their product is the number of feature frames for one of the encoder. Each
@@ -23,9 +23,9 @@ class SpeechModelConfig:
     channels: tuple[int, ...] = (16, 32)  # each convolution's
     d_model: int = 144  # width of the encoder's input, and of the transformer
     num_layers: int = 4  # layers of the encoder
-    num_heads: int = 4  # transformer
+    num_heads: int = 4  # transformer: heads of the attention
     d_ff: int = 576  # transformer: inner width of the feed-forward network
-    cell: Literal['lstm', 'gru'] = 'gru'  # recurrent
+    cell: Literal['lstm', 'gru'] = 'gru'  # recurrent: its cells
     hidden_size: int = 144  # recurrent: of each direction
     dropout_rate: float = setting(0.1, 'transferable')  # acts inside of the encoder and on its input
     # Computation's type; auto: bfloat16 on TPU and GPU.
@@ -55,8 +55,8 @@ class SpeechModelConfig:
 class UnitConfig:
     """What a transcript is written in; learned from the training transcripts and kept in the run directory."""
 
-    # words: whatever white space separates; characters: with the space as one of them; bpe and unigram: pieces, by
-    # SentencePiece.
+    # What a unit is; words: whatever white space separates; characters: with the space as one of them; bpe and unigram:
+    # pieces, by SentencePiece.
     algorithm: Literal['words', 'characters', 'bpe', 'unigram'] = 'characters'
     lower_case: bool = True  # lower the transcripts before anything else
 
