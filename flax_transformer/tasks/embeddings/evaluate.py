@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from flax_transformer.data.named_files import ROOT_VARIABLE, data_root
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks.evaluation import only_run, print_scores
 
-if TYPE_CHECKING:
-    from .vectors import WordVectors
-
+from .vectors import WordVectors
 
 TOTAL = 'all'  # the name of all sections together
 AMONG = 30_000  # most frequent words: questions about others are left out, as is usual for analogies
@@ -86,7 +84,7 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
     return pairs
 
 
-def score_analogies(vectors: 'WordVectors', file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
+def score_analogies(vectors: WordVectors, file: Path, *, among: int | None = AMONG) -> list[SectionScore]:
     """The score of each section by 3CosAdd; questions and answers are `among` the first so many words (None: all)."""
     spelled = _by_spelling(vectors, among)
     sections = read_analogies(file)
@@ -109,7 +107,7 @@ def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScor
     return SectionScore(name, *(sum(column) for column in zip(*(section[1:] for section in sections), strict=True)))
 
 
-def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
+def score_pairs(vectors: WordVectors, file: Path) -> PairScore:
     """The correlation of cosines with people's judgments, over the pairs whose words are both known."""
     from scipy.stats import spearmanr  # half a second
 
@@ -127,7 +125,7 @@ def score_pairs(vectors: 'WordVectors', file: Path) -> PairScore:
     return PairScore(Path(file).stem, correlation, len(rows), len(pairs))
 
 
-def _by_spelling(vectors: 'WordVectors', among: int | None) -> dict[str, int]:
+def _by_spelling(vectors: WordVectors, among: int | None) -> dict[str, int]:
     """The first word of each spelling in upper case."""
     return {spelling: ids[0] for spelling, ids in vectors.by_spelling.items() if among is None or ids[0] < among}
 
@@ -156,8 +154,6 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
         read_analogies(analogies)
     for file in pairs:
         read_pairs(file)
-
-    from .vectors import WordVectors
 
     vectors = WordVectors.open(run, step=options.step, invalid=options.invalid)
     sections, correlations = score(vectors, analogies, pairs, among=options.among)
@@ -193,7 +189,7 @@ def benchmark_files(analogies: Path | None, pairs: tuple[Path, ...]) -> tuple[Pa
 
 
 def score(
-    vectors: 'WordVectors', analogies: Path | None, pairs: tuple[Path, ...], *, among: int = AMONG
+    vectors: WordVectors, analogies: Path | None, pairs: tuple[Path, ...], *, among: int = AMONG
 ) -> tuple[list[SectionScore], list[PairScore]]:
     sections = [] if analogies is None else score_analogies(vectors, analogies, among=among)
     correlations = [score_pairs(vectors, file) for file in pairs]
@@ -203,7 +199,7 @@ def score(
 
 
 def lines_of(
-    vectors: 'WordVectors', sections: list[SectionScore], correlations: list[PairScore], among: int = AMONG
+    vectors: WordVectors, sections: list[SectionScore], correlations: list[PairScore], among: int = AMONG
 ) -> list[str]:
     lines = [f'{len(vectors):,} words, {vectors.matrix.shape[1]} values each']
     if sections:
