@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from flax_transformer.common.chunks import CHUNK
 from flax_transformer.common.errors import BadInput, UserError
-from flax_transformer.common.files import lock, read_limited
+from flax_transformer.common.files import lock, read_limited, write_whole
 from flax_transformer.data.lines import MOST_LINE, bounded_lines
 from flax_transformer.tasks.translation.glossary import are_phrases
 from flax_transformer.text.tokenizer import as_text
@@ -130,7 +130,7 @@ class LineWriter:
             if digest != sha256(source[: int(size)]).hexdigest():
                 self._file.close()
                 raise UserError(f'{self._path} was begun from another input; give that, or another --output')
-        self._mark.write_text(f'{len(source)} {sha256(source).hexdigest()}')
+        write_whole(self._mark, f'{len(source)} {sha256(source).hexdigest()}')
 
     def __enter__(self) -> 'LineWriter':
         return self
