@@ -125,7 +125,6 @@ def texts_of(kind: type) -> dict[str, str]:
 
 
 def short_help(prog: str, description: str, options: Any, values: Any = None) -> str:
-    """The help of a command: its own options, and those of its fields that people set most, by theme."""
     width = min(shutil.get_terminal_size().columns, 120)
     every = {option.name: option for option in options_of(options, values)}
     shared = {name for names in THEMES.values() for name in names}

@@ -151,7 +151,6 @@ def flat_fields(config: Any) -> dict[str, Any]:
 
 
 def flat_table(table: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a table and of the tables in it: `{'model': {'d_model': 512}}` -> `{'model.d_model': 512}`."""
     flat = {}
     for name, value in table.items():
         if isinstance(value, dict):

@@ -17,7 +17,6 @@ Mark = Literal['resumable', 'cosmetic', 'transferable']
 
 
 def setting(default: Any, *marks: Mark, **options: Any) -> Any:
-    """A dataclass field with a default, marks, and options of `dataclasses.field`."""
     return dataclasses.field(default=default, metadata={'marks': marks}, **options)
 
 

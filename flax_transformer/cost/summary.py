@@ -20,7 +20,6 @@ class Part(NamedTuple):
 
 
 def parameter_table(params: Any) -> list[Part]:
-    """The parameters by part, from arrays or shapes; their sizes add up to the model's."""
     parts: dict[str, dict[str, list[Any]]] = {}
     for path, leaf in named_leaves(params):
         *folders, _ = path.split('/')

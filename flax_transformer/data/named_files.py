@@ -22,7 +22,6 @@ def data_root(root: str | None) -> Path:
 
 
 def matching_files(pattern: str, root: Path) -> list[Path]:
-    """The files that match a path with wildcards, sorted by name."""
     path = path_below(pattern, root)
     file = existing_file(path)
     if file is not None:

@@ -43,7 +43,6 @@ class InputFile(NamedTuple):
 
 
 def find_input(pattern: str) -> list[InputFile]:
-    """The files that match a pattern such as `data/part-*.zst`, sorted by name."""
     names = [pattern] if Path(pattern).exists() else glob.glob(pattern, recursive=True)
     paths = [path for path in map(Path, names) if path.is_file()]
     if not paths:

@@ -98,7 +98,6 @@ class Recipe:
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # the KIND of `plot`: its picture
 
     def load(self, reference: Path | str, *, step: int | None = None) -> Any:
-        """A trained run, as `run.loaded` has it."""
         from .runs.averaging import load_run
 
         return load_run(self.run, reference, step=step)

@@ -37,7 +37,6 @@ WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty',
 
 
 def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
-    """Raises UserError with every field that CTranslate2 cannot follow."""
     expected = {
         'head_dim': even_heads(config),
         'attention_score': ['scaled_dot'],
@@ -77,7 +76,6 @@ def converted(config: TransformerConfig, params: Any, slots: int) -> Path:
 
 
 def write(folder: Path, config: TransformerConfig, params: Any, slots: int) -> None:
-    """Writes a model as a folder that `ctranslate2.Translator` loads."""
     specs = _package().specs
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), params)
     spec = specs.TransformerSpec.from_config(

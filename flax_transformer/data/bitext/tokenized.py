@@ -85,7 +85,6 @@ def tags_of(tokenizer: Tokenizer, target_language: str | None) -> Tags:
 def choose(
     pairs: Pairs, tokenizer: Tokenizer, source_slots: int | None, target_slots: int | None, *, tags: Tags
 ) -> Chosen:
-    """Ids of the pairs that have no blank side and fit the slots, with `tags`, if any."""
     sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
     for number, tag in enumerate(tags):
         if tag is not None:

@@ -74,7 +74,6 @@ def state_shardings(state: Any, params: Any, mesh: Mesh, rules: Rules) -> Any:
 
 
 def bytes_per_device(tree: Any) -> int:
-    """The bytes of a tree of sharded arrays, or shapes, on one device."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

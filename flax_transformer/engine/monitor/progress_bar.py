@@ -25,7 +25,6 @@ def columns() -> int:
 
 
 def showing(phase: str) -> tqdm:
-    """A context that names a phase in the terminal's last line."""
     return tqdm(desc=phase, bar_format='{desc}', file=sys.stderr, leave=False, disable=not is_terminal())
 
 

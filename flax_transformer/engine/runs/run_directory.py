@@ -60,7 +60,6 @@ class RunDirectory(Generic[C]):
         raise NotImplementedError
 
     def loaded(self, config: C, params: Any, scores: list[dict[str, Any]]) -> Any:
-        """The `LoadedRun` with parameters of checkpoints that have these scores."""
         return LoadedRun(config, params)
 
     @property
@@ -188,7 +187,6 @@ def find_run(path: Path) -> Path:
 
 
 def shipped_models() -> dict[str, Path]:
-    """The run directories of the models that come with the package, by name."""
     return {folder.name: folder for folder in sorted((_PACKAGE / 'models').glob('*/'))}
 
 
@@ -198,7 +196,6 @@ def _note_hidden(path: Path) -> None:
 
 
 def environment(devices: str) -> dict[str, Any]:
-    """Versions, commit and machine of this process, with the description of its devices; JSON."""
     names = ('flax-transformer', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'sentencepiece', 'numpy')
     versions = dict.fromkeys(names)
     for name in names:

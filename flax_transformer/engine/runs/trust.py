@@ -84,7 +84,6 @@ def remember(run: Path, task_folder: Path | None = None) -> None:
 
 
 def is_remembered(run: Path) -> bool:
-    """Whether this user trained the run in this folder, with this config."""
     return _remembered(run) is not None
 
 
