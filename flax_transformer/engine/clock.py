@@ -19,12 +19,13 @@ class Clock:
     """
 
     def __init__(self, config: LoopConfig, saved: dict[str, Any] | None, step: int) -> None:
-        """Continues after `step` from what `state` returned; None: from a run without a clock."""
+        """Continues after `step` from what `state` returned; None: the minutes begin now."""
         self._config = config
         self._seconds = 60 * config.minutes
-        known = {'steps': config.steps, 'next': step + FIRST_LOOK, 'elapsed': self._seconds * step / config.steps}
+        self._limits = {'minutes': config.minutes, 'max_steps': config.max_steps}
+        known = {'steps': config.steps, 'next': step + FIRST_LOOK, 'elapsed': 0.0}
         if saved:
-            known |= saved if saved['minutes'] == config.minutes else {'elapsed': saved['elapsed']}
+            known |= saved if self._limits.items() <= saved.items() else {'elapsed': saved['elapsed']}
         self.steps: int = known['steps']
         self._next: int = known['next']
         self._elapsed: float = known['elapsed']  # before `_began`
@@ -36,8 +37,8 @@ class Clock:
 
     def state(self) -> dict[str, Any]:
         """What training goes on with, to the bit until the next look, for JSON."""
-        decided = {'minutes': self._config.minutes, 'steps': self.steps, 'next': self._next}
-        return decided | {'elapsed': self._time(), 'pace': self._pace, 'evaluation': self._evaluation}
+        decided = {'steps': self.steps, 'next': self._next, 'pace': self._pace, 'evaluation': self._evaluation}
+        return self._limits | decided | {'elapsed': self._time()}
 
     def begin(self, step: int) -> None:
         """Call after the first step of a start."""

@@ -80,6 +80,23 @@ def test_no_more_than_the_most_steps_are_done_and_little_is_said(now: SimpleName
     assert capsys.readouterr().err.count('\n') == 1
 
 
+def test_other_limits_are_followed_and_only_time_by_the_clock_has_passed(now: SimpleNamespace) -> None:
+    config = LoopConfig(minutes=1.0, steps=20, max_steps=20)
+    capped = Clock(config, None, 0)
+    capped.begin(1)
+    now.seconds += 19
+    saved = capped.state()
+    assert Clock(config, saved, 20).steps == 20
+    raised = Clock(replace(config, steps=22, max_steps=90), saved, 20)
+    by_steps = Clock(replace(config, steps=22, max_steps=0), None, 20)
+    for resumed in (raised, by_steps):
+        resumed.begin(21)
+    now.seconds += 1
+    for resumed in (raised, by_steps):
+        resumed.look(22)
+    assert (raised.steps, by_steps.steps) == (62, 81)
+
+
 def test_the_processes_do_the_steps_that_the_first_decides(monkeypatch: pytest.MonkeyPatch, now) -> None:
     sent: dict[str, str] = {}
     first, other = (Clock(LoopConfig(minutes=1.0, steps=40), None, 0) for _ in range(2))
