@@ -103,14 +103,12 @@ def mel_edges(config: FeatureConfig) -> np.ndarray:
 
 
 def hz_to_mel(hz) -> np.ndarray:
-    """Frequencies in Hz on Slaney's mel scale: 0 to 15 up to 1,000 Hz, then 27 mels for each factor of 6.4."""
-    hz = np.asarray(hz, float)
+    """Slaney's mel scale: 0 to 15 up to 1,000 Hz, then 27 mels for each factor of 6.4."""
     log_part = np.log(np.maximum(hz, _LINEAR_HZ) / _LINEAR_HZ) / _MEL_STEP
     return np.where(hz < _LINEAR_HZ, hz * _LINEAR_MELS / _LINEAR_HZ, _LINEAR_MELS + log_part)
 
 
 def mel_to_hz(mels) -> np.ndarray:
     """The inverse of `hz_to_mel`."""
-    mels = np.asarray(mels, float)
     log_part = np.exp(_MEL_STEP * (np.maximum(mels, _LINEAR_MELS) - _LINEAR_MELS))
     return np.where(mels < _LINEAR_MELS, mels * _LINEAR_HZ / _LINEAR_MELS, _LINEAR_HZ * log_part)

@@ -15,7 +15,7 @@ MANY = 24  # points from which a curve is a line without markers
 def plot_learning_curves(
     panels: Mapping[str, Sequence[Points]], runs: Sequence[str], *, marked: Sequence[str] = (), units: Mapping[str, str]
 ) -> Figure:
-    """A panel for each title, with a line for each run that has points there; `marked` ones show each point."""
+    """A panel for each title, with a line for each run; `marked` ones show each point."""
     rows = max(-(-len(panels) // 2), 1)
     columns = min(len(panels), 2)
     figure, all_axes = make_panels(6 * columns, 3.6 * rows, rows, columns)

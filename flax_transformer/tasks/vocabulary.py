@@ -56,8 +56,8 @@ class TokenizerRun(RunDirectory[C]):
 class Vocabulary:
     """Units by id. A task's subclass encodes texts.
 
-    It has `hashed()`, the units as the digest has them, `written()`, as the file has them, and the class method
-    `read(text)`, which raises ValueError or TypeError for a damaged file.
+    It has `hashed()`, the units for the digest, `written()`, for the file, and `read(text)` of that, which raises
+    ValueError or TypeError for a damaged one.
     """
 
     first_id: ClassVar[int]  # the first unit's; smaller ids are special

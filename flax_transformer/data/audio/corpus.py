@@ -29,7 +29,7 @@ class Corpus:
     name: str
     recordings: list[Recording]
     samples: Callable[[int], np.ndarray]  # a recording's samples, float32 [num_samples] in -1..1
-    files: Sequence[str] = ()  # each recording's; several may be segments of one
+    files: Sequence[str] = ()  # each recording's; several may be parts of one
 
     @property
     def count(self) -> int:

@@ -106,7 +106,7 @@ def _confusion(result: Scores) -> list[str]:
             if true != given and count
         ]
         shown = [f'{-count:7,}  {true} as {given}' for count, true, given in sorted(pairs)[:10]]
-        return ['most often taken for another:', *shown]
+        return ['most often taken for another:', *(shown or ['  none'])]
 
     names = [label if len(label) <= _WIDTH else label[: _WIDTH - 1] + '…' for label in result.labels]
     rows = [[name, *map('{:,}'.format, row)] for name, row in zip(names, result.confusion, strict=True)]

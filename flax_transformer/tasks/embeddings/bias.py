@@ -83,7 +83,7 @@ def _share_above(s: np.ndarray, count: int, samples: int, seed: int) -> float:
 
 
 class RemainingBias(NamedTuple):
-    cluster_accuracy: float  # two clusters, taken for the two sides; 0.5 is chance
+    cluster_accuracy: float  # of two clusters taken for the two sides; 0.5 is chance
     neighbor_correlation: float  # Pearson, of a word's bias and the share of its neighbors biased the same way
 
     @property
@@ -96,10 +96,7 @@ def remaining_bias(
 ) -> RemainingBias:
     """How well words that were biased one way can be told from others by their vectors (Gonen and Goldberg 2019).
 
-    Args:
-      was_biased: [N], by `biases` before debiasing, of each of `words`.
-      words: that should be neutral.
-      count: how many words most biased to either side to look at.
+    Looks at the `count` words most biased to either side; `was_biased` [N] is by `biases` before debiasing.
     """
     was_biased = np.asarray(was_biased, np.float64)
     count = min(count, len(words) // 2)

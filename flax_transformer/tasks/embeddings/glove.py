@@ -205,7 +205,7 @@ def _run(ids: np.ndarray, window: int, step: int) -> np.ndarray:
         # The distance is sorted with the words: sorting numbers is several times faster than an argsort.
         key = np.minimum(here, there) << _ID_BITS | np.maximum(here, there)
         parts.append(key << _DISTANCE_BITS | distance)
-    packed = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    packed = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
     return _summed(packed >> _DISTANCE_BITS, 1.0 / np.maximum(packed & (2**_DISTANCE_BITS - 1), 1))
 
 
@@ -214,8 +214,7 @@ def _summed(keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     entries = np.empty(len(starts), _ENTRY)
     entries['key'] = keys[starts]
-    if len(starts):
-        entries['count'] = np.add.reduceat(counts, starts)
+    entries['count'] = np.add.reduceat(counts, starts)
     return entries
 
 

@@ -121,10 +121,7 @@ def errors(
 
 
 def scores(references: Sequence[str], transcripts: Sequence[str]) -> dict[str, Any]:
-    """All scores; errors are of words. `exact` is the share of utterances without one.
-
-    The word error rate is above 1 if much is inserted, its interval the 95 % of the bootstrap over utterances.
-    """
+    """All scores; errors are of words, intervals of 95 % over utterances. `exact` is the share without an error."""
     words = errors(references, transcripts)
     low, high = bootstrap_interval(words.count, words.length)
     return {

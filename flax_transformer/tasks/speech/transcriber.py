@@ -192,7 +192,7 @@ class Transcriber:
     def log_probabilities(
         self, waveforms: Sequence[np.ndarray], *, progress: Callable[[float], None] | None = None
     ) -> list[np.ndarray]:
-        """For each waveform at `sample_rate`, the log-probability of each of `units` in each frame, [T, V] float32.
+        """Those of each of `units` in each frame, [T, V] float32, of each waveform at `sample_rate`.
 
         Frame i begins at i * `seconds_per_frame`; the last ones may be of a gap after the recording.
         """

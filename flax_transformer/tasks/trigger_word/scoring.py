@@ -49,9 +49,9 @@ class Scores:
 @dataclass(frozen=True)
 class _Heard:
     probabilities: np.ndarray
-    clips: list[Clip]
+    clips: list[Clip]  # the trigger words first
     starts: list[float]  # seconds
-    ends: list[float]  # seconds, of the trigger words, which come first
+    ends: list[float]  # seconds, of the trigger words
     seconds_per_output: float
 
     def matched(self, rule: HitConfig) -> Matched:
@@ -116,7 +116,7 @@ def _wrong(heard: _Heard, hit: Hit) -> Wrong:
 
 
 def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
-    """The highest score of the other recordings, and the lowest of the words' highest scores."""
+    """`highest_other` and `lowest_word` of `Scores`."""
     average = np.convolve(heard.probabilities, np.ones(rule.average) / rule.average)[: len(heard.probabilities)]
     times = (np.arange(len(average)) + 1) * heard.seconds_per_output
     number = np.searchsorted(heard.starts, times, side='right') - 1
@@ -127,7 +127,7 @@ def _margin(heard: _Heard, rule: HitConfig) -> tuple[float, float]:
 
 
 def _curve(heard: _Heard, rule: HitConfig, hours: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    """The share of words missed and the false accepts an hour at each of THRESHOLDS."""
+    """`false_rejects` and `false_accepts_per_hour` of `Scores`."""
     rejects = []
     accepts = []
     for threshold in THRESHOLDS:
