@@ -84,10 +84,9 @@ def html_parts(
 
 
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
-    """The parts of XML, which need not have a single root.
+    """The parts of well-formed XML, which need not have a single root.
 
-    Without tags that split, what is in an element with text of its own is a sentence. Raises UserError if it is not
-    well-formed.
+    Without tags that split, what is in an element with text of its own is a sentence.
     """
     tokens = xml_tokens(text, place)
     splits = {*tags.splitting} - {*tags.non_splitting}
@@ -107,7 +106,7 @@ def split_tokens(
 
     `family` is that of its placeholders, if it is a message of a program.
     """
-    attributes = attributes or _as_it_stands
+    attributes = attributes or (lambda token: [token.raw])
     parts: list[Part] = []
     sentence: list[Token] = []
     number = 0
@@ -141,10 +140,6 @@ def split_tokens(
 def marked(text: str, escape: Callable[[str], str], raw: str, spans: Sequence[Span] = (), family: str = '') -> Marked:
     """A text that is translated, with its literals; `raw` is how it stands in its file."""
     return with_literals(Marked(text, tuple(spans), escape, raw, family))
-
-
-def _as_it_stands(token: Token) -> list[Part]:
-    return [token.raw]
 
 
 def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
@@ -242,20 +237,20 @@ def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
             number += 1
             continue
         number = end
-        tail = re.match(r'[^\W\d_]\w*', tokens[end].value) if end < len(tokens) and tokens[end].kind == 'text' else None
-        is_formula = head[0] and head[1] == head[0] and (tail or (is_index and _FORMULA.fullmatch(head[1])))
+        following = tokens[end] if end < len(tokens) else Token('other', '')
+        tail = re.match(r'(?:[^\W\d_]\w*)?', following.value)[0] if following.kind == 'text' else ''
+        is_word = head[0] and head[1] == head[0] and last.raw.endswith(head[0])  # and not one spelled &eacute;
+        is_formula = is_word and (tail or (is_index and _FORMULA.fullmatch(head[1])))
         if last.name == 'word':
-            joined[-1] = last._replace(raw=last.raw + raw + (tail[0] if tail else ''))
+            joined[-1] = last._replace(raw=last.raw + raw + tail)
         elif is_formula:
-            cut = len(last.raw) - len(head[0])
-            joined[-1] = last._replace(raw=last.raw[:cut], value=last.value[: len(last.value) - len(head[0])])
-            joined.append(Token('literal', head[0] + raw + (tail[0] if tail else ''), 'word'))
+            joined[-1] = last._replace(raw=last.raw.removesuffix(head[0]), value=last.value.removesuffix(head[0]))
+            joined.append(Token('literal', head[0] + raw + tail, 'word'))
         else:
             joined.append(Token('void', raw, token.name))
             continue
         if tail:
-            rest = tokens[end]
-            tokens[end] = rest._replace(raw=rest.raw[len(tail[0]) :], value=rest.value[len(tail[0]) :])
+            tokens[end] = following._replace(raw=following.raw[len(tail) :], value=following.value[len(tail) :])
             number += not tokens[end].raw
     return [token for token in joined if token.raw]
 
@@ -303,21 +298,19 @@ def html_tokens(text: str) -> list[Token]:
     return tokens
 
 
-def unclosed(text: str, place: str) -> list[str]:
+def unclosed(tokens: Sequence[Token], place: str) -> list[str]:
     """Messages about the tags of HTML that lack their other half."""
-    tokens = html_tokens(text)
     ends = ends_of(tokens)
-    left_open = _LEFT_OPEN.split()
     paired = {*ends, *(end - 1 for end in ends.values())}
     faults = []
     line = 1
     for number, token in enumerate(tokens):
-        is_alone = token.kind in ('open', 'close') and number not in paired and token.raw.startswith('<')
-        if is_alone and token.name not in left_open:
-            got, expected = f'<{token.name}>', f'</{token.name}> after'
+        is_tag = token.kind in ('open', 'close') and token.raw.startswith('<')
+        if is_tag and number not in paired and token.name not in _LEFT_OPEN.split():
+            pair = f'got <{token.name}>, expected </{token.name}> after it'
             if token.kind == 'close':
-                got, expected = f'</{token.name}>', f'<{token.name}> before'
-            faults.append(f'{place}, line {line}: got {got}, expected {expected} it')
+                pair = f'got </{token.name}>, expected <{token.name}> before it'
+            faults.append(f'{place}, line {line}: {pair}')
         line += token.raw.count('\n')
     return faults
 
