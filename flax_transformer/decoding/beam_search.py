@@ -52,7 +52,7 @@ class _Live(NamedTuple):
     log_probs: jax.Array  # [B, W]
     state_scores: jax.Array  # [B, W] the part of the score that comes from the state
     progress: Progress | None  # towards required phrases; None: none is required
-    shares: jax.Array | None  # [B, W, G] of the newest attention, for each phrase's place; None: phrases have none
+    shares: jax.Array | None  # [B, W, G] of the newest attention, for each phrase's place; 1: it has none
 
 
 class _Beams(NamedTuple):
@@ -79,8 +79,8 @@ def beam_search(
     rank after all finished ones. Ties go to the lower beam, then to the lower id.
 
     With `groups`, as many beam searches of width / groups run side by side: at each step a group ranks a token
-    `diversity` nats lower for each time that the groups before it have just chosen it. Log-probabilities and scores
-    are without this penalty. A hypothesis that several groups find is returned once.
+    `diversity` nats lower for each time that the groups before it have just chosen it; scores are without this penalty.
+    A hypothesis that several groups find is returned once.
 
     With `problem.required`, a hypothesis may end only once it has all phrases, and the beams are shared out among
     hypotheses that have more of them and fewer. One that is cut may lack some.
@@ -122,8 +122,7 @@ def _first_beams(state: DecodeState, problem: SearchProblem, width: int, groups:
     shares = None
     if problem.required is not None:
         progress = first_progress(problem.required, width)
-        if problem.required.places is not None:
-            shares = jnp.zeros(progress.counts.shape, jnp.float32)
+        shares = jnp.ones(progress.counts.shape, jnp.float32)
     ancestry = jnp.zeros((batch, width, length), jnp.int32) if jax.tree.leaves(state.slots) else None
     return _Beams(
         position=jnp.int32(0),
@@ -145,7 +144,7 @@ def _decode(step: Step, beams: _Beams, problem: SearchProblem) -> tuple[_Live, j
     _, log_probs = next_log_probs(logits, problem, live.tokens.reshape(-1, length), position)
     if problem.scorer.state_score is not None:
         live = live._replace(state_scores=problem.scorer.state_score(state).reshape(batch, width))
-    if live.shares is not None:
+    if problem.required is not None and problem.required.places is not None:
         attention = (coverages_of(state) - coverages_of(beams.state)).mean(axis=0)
         live = live._replace(shares=attended(problem.required, attention.reshape(batch, width, -1)))
     return live, log_probs.reshape(batch, width, -1), state
@@ -181,7 +180,7 @@ def _extend_group(
     if required is not None:
         wanted = _wanted(live, position, problem)
         log_probs = _without_early_end(log_probs, _may_end(live, required), problem.eos_id)
-        if live.shares is not None:
+        if required.places is not None:
             tail = tails(required, live.tokens, position)
             log_probs, progress = steer(log_probs, required, live.progress, tail, wanted, live.shares)
             live = live._replace(progress=progress)
@@ -222,7 +221,7 @@ def _extend_group(
         _, alive = jax.lax.top_k(to_go_on, width)
     else:
         tail = tails(required, tokens, position + 1)
-        progress = advance(required, progress, tail, True if shares is None else shares >= BEGIN)
+        progress = advance(required, progress, tail, shares >= BEGIN)
         alive = allocate(to_go_on, banks(required, progress.counts, begun(required, progress, tail)), width)
     continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores, progress, shares)
     live, parents = gather_beams((continued, parents), alive)
@@ -249,7 +248,7 @@ def _wanted(live: _Live, position: jax.Array, problem: SearchProblem) -> jax.Arr
     required = problem.required
     counts = live.progress.counts
     parts = begun(required, live.progress, tails(required, live.tokens, position))
-    wanted = wanted_tokens(required, counts, parts, True if live.shares is None else live.shares >= BEGIN)
+    wanted = wanted_tokens(required, counts, parts, live.shares >= BEGIN)
     has_all = is_met(required, counts).all(axis=-1) & required.exists[:, None]
     eos = jnp.where(has_all, problem.eos_id, NONE)
     return jnp.concatenate([wanted.reshape(*counts.shape[:2], -1), eos[..., None]], axis=-1)

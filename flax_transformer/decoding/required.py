@@ -29,11 +29,7 @@ class Progress(NamedTuple):
 
 
 def make_required(phrases: jax.Array, places: jax.Array | None = None, glued: Sequence[int] = ()) -> Required:
-    """Requires `phrases` [B, G, A, P], each as often as it is repeated.
-
-    `places` [B, G, 2] are the first source position that a phrase translates and the one after the last; if they are
-    equal, it may stand anywhere. None of the tokens `glued` follows one that has a place.
-    """
+    """Requires `phrases` [B, G, A, P], each as often as it is repeated."""
     is_phrase = (phrases != NONE).any(axis=(2, 3))
     same = (phrases[:, :, None] == phrases[:, None]).all(axis=(3, 4))  # [B, G, G]
     if places is not None:
@@ -77,14 +73,12 @@ def begun(required: Required, progress: Progress, tail: jax.Array) -> jax.Array:
     return _matches(required, progress.open, tail)[0]
 
 
-def advance(required: Required, progress: Progress, tail: jax.Array, may_begin: jax.Array | bool = True) -> Progress:
+def advance(required: Required, progress: Progress, tail: jax.Array, may_begin: jax.Array) -> Progress:
     """The progress after the last token of the tails [B, K, P], with which a phrase may begin or not [B, K, G]."""
-    counts = progress.counts
-    newest = jnp.broadcast_to(jnp.asarray(may_begin), counts.shape)
-    is_open = jnp.concatenate([progress.open[..., 1:], newest[..., None]], axis=-1)
+    is_open = jnp.concatenate([progress.open[..., 1:], may_begin[..., None]], axis=-1)
     is_complete = _matches(required, is_open, tail)[1].any(axis=-1)
     # What counted once is no part of the next occurrence.
-    return Progress(counts + is_complete, is_open & ~is_complete[..., None], is_complete, progress.replaced)
+    return Progress(progress.counts + is_complete, is_open & ~is_complete[..., None], is_complete, progress.replaced)
 
 
 def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -102,11 +96,10 @@ def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[j
     return count, is_complete
 
 
-def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, may_begin: jax.Array | bool) -> jax.Array:
+def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, may_begin: jax.Array) -> jax.Array:
     """[B, K, G, A] ids that bring hypotheses closer to their phrases; else NONE."""
-    following = next_tokens(required, begun)
-    is_possible = (begun > 0) | jnp.broadcast_to(jnp.asarray(may_begin), counts.shape)[..., None]
-    return jnp.where(is_possible & ~is_met(required, counts)[..., None], following, NONE)
+    is_wanted = ((begun > 0) | may_begin[..., None]) & ~is_met(required, counts)[..., None]
+    return jnp.where(is_wanted, next_tokens(required, begun), NONE)
 
 
 def next_tokens(required: Required, begun: jax.Array) -> jax.Array:

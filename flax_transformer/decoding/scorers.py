@@ -98,8 +98,8 @@ def coverages_of(state: DecodeState) -> jax.Array:
 def coverage_penalty(beta: float, is_source: jax.Array) -> Scorer:
     """beta * sum over the source of log(min(coverage, 1)) (Wu et al. 2016, eq. 14); at most 0.
 
-    Needs a step made by `with_coverage`, or an ensemble of such steps, whose penalties are averaged; `is_source` [B, S]
-    tells tokens from padding. A slot's coverage counts as at least e^-10.
+    Needs steps made by `with_coverage`; an ensemble's penalties are averaged. `is_source` [B, S] tells tokens from
+    padding. A slot's coverage counts as at least e^-10.
     """
 
     def zero(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:

@@ -29,14 +29,12 @@ def ban_sequences(sequences: Sequence[Sequence[int]]) -> Transform:
     """No hypothesis contains any of the sequences: the last id of each is banned after its others."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
-        for sequence in sequences:
-            *before, last = sequence
-            if len(before) >= history.tokens.shape[1]:
-                continue  # longer than any hypothesis
-            recent = _recent(history, len(before))
-            completes = jnp.all(recent == jnp.array(before, jnp.int32)[None], axis=1)
-            completes &= history.position >= len(before)
-            log_probs = log_probs.at[:, last].set(jnp.where(completes, NEG_INF, log_probs[:, last]))
+        for *before, last in sequences:
+            if len(before) < history.tokens.shape[1]:  # a hypothesis can be as long
+                recent = _recent(history, len(before))
+                completes = jnp.all(recent == jnp.array(before, jnp.int32)[None], axis=1)
+                completes &= history.position >= len(before)
+                log_probs = log_probs.at[:, last].set(jnp.where(completes, NEG_INF, log_probs[:, last]))
         return log_probs
 
     return transform
@@ -65,12 +63,11 @@ def no_repeat_ngrams(n: int) -> Transform:
         tokens = history.tokens
         position = history.position
         rows, slots = tokens.shape
-        if slots < n:
-            return log_probs
         starts = slots - n + 1
-        context = _recent(history, n - 1)
+        if starts < 1:
+            return log_probs
         windows = jnp.stack([tokens[:, i : i + starts] for i in range(n)], axis=-1)  # [N, starts, n]
-        same = jnp.all(windows[:, :, : n - 1] == context[:, None, :], axis=-1)
+        same = jnp.all(windows[:, :, : n - 1] == _recent(history, n - 1)[:, None], axis=-1)
         same &= (jnp.arange(starts) + n - 1 < position)[None]
         limit = jnp.where(same, NEG_INF, jnp.inf)
         return log_probs.at[jnp.arange(rows)[:, None], windows[:, :, n - 1]].min(limit)
@@ -120,7 +117,7 @@ def top_k(k: int) -> Transform:
 
 
 def top_p(p: float) -> Transform:
-    """Only the smallest set of most probable ids whose probabilities sum to at least p (Holtzman et al. 2020)."""
+    """Only the fewest most probable ids whose probabilities sum to at least p (Holtzman et al. 2020)."""
 
     def transform(log_probs: jax.Array, history: History) -> jax.Array:
         probs = jax.nn.softmax(log_probs, axis=-1)

@@ -63,7 +63,10 @@ def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, fl
 
 
 def evaluate_loss(config: Config, params: Any, tokenizer: Tokenizer, pairs: Pairs) -> dict[str, float]:
-    """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS, of unblank pairs."""
+    """Smoothed loss, unsmoothed negative log-likelihood and perplexity, per target token with EOS.
+
+    Pairs with a blank side are left out.
+    """
     tokenized = tokenize(pairs, tokenizer, target_language=config.decoding.target_language)
     if not len(tokenized):
         raise UserError(f'each of the {len(pairs)} pairs has a blank side; expected one without')

@@ -38,9 +38,8 @@ def _escape_of(quote: str) -> Callable[[str], str]:
     """Writes text as a value in these quotes; in quotes of its own where there are none."""
 
     def escape(text: str) -> str:
-        text = (
-            text.replace('&', '&amp;').replace('<', '&lt;').replace(quote or '"', '&#39;' if quote == "'" else '&quot;')
-        )
+        text = text.replace('&', '&amp;').replace('<', '&lt;')
+        text = text.replace("'", '&#39;') if quote == "'" else text.replace('"', '&quot;')
         return text if quote else f'"{text}"'
 
     return escape

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.inference.marked import Marked, edited
 from flax_transformer.tasks.translation.inference.placeholders import placeholders
 
 from .markup import Part
@@ -78,12 +78,7 @@ class Document(NamedTuple):
         edits = [edit._replace(text=edit.text.format(language)) for edit in self.naming if language]
         for unit, changed in self._edits(texts):
             edits += unit.left if changed is None else changed
-        written = [self.before]
-        done = 0
-        for start, end, text in sorted(edits):
-            written += [self.text[done:start], text]
-            done = end
-        return ''.join([*written, self.text[done:]])
+        return self.before + edited(self.text, edits)
 
     def left(self, texts: Sequence[str]) -> list[str]:
         """Where units are, and what they say, that stay since these texts lack what is to be kept."""

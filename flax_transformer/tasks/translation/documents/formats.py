@@ -26,7 +26,7 @@ _LANG = re.compile(r'\s(?:xml:)?lang\s*=\s*["\']?([\w-]+)', re.I)
 
 def _read_html(text: str, place: str) -> Document:
     tokens = markup.html_tokens(text)
-    document = document_of(markup.html_parts(tokens, attributes=html_attributes), markup.unclosed(text, place))
+    document = document_of(markup.html_parts(tokens, attributes=html_attributes), markup.unclosed(tokens, place))
     naming = []
     start = 0
     for token in tokens:

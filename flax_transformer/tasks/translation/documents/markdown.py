@@ -65,7 +65,8 @@ _TEMPLATE_CODE = re.compile(r'\{%-? *(highlight|raw|comment)\b(?:(?!\{%-? *\1).)
 
 
 def read_markdown(text: str, place: str) -> Document:
-    return document_of(_markdown(text), finishing=_finishing)
+    """Front matter, code, tags and addresses are kept."""
+    return document_of(_parts(text), finishing=_finishing)
 
 
 def _finishing(line: Marked) -> Callable[[str], str]:
@@ -73,8 +74,7 @@ def _finishing(line: Marked) -> Callable[[str], str]:
     return str if _BLOCK_START.match(line.raw) else partial(_BLOCK_START.sub, r'\1\\\2', count=1)
 
 
-def _markdown(text: str) -> list[Part]:
-    """The parts of a text; front matter, code, tags and addresses are kept."""
+def _parts(text: str) -> list[Part]:
     library = imported('markdown_it', 'documents', 'Markdown')
     # Texts are not joined with characters that are written in another way, such as \* and &amp;.
     reader = library.MarkdownIt('commonmark').enable(['table', 'strikethrough']).disable('text_join')
@@ -102,7 +102,7 @@ def _markdown(text: str) -> list[Part]:
             new = markup.html_parts(tokens, attributes=html_attributes)
         else:
             tokens = _separated(_placed(_markdown_tokens(content, token.children), text, places))
-            is_split = [token.kind == 'break' or token.name == 'br' for token in tokens]
+            is_split = list(map(_ends_sentence, tokens))
             new = markup.split_tokens(tokens, is_split, _escape_of(tokens), attributes=_attributes)
         if tokens:
             parts += [text[done : places[0]], *new]
@@ -146,15 +146,18 @@ def _separated(tokens: Sequence[Token]) -> list[Token]:
     """The tokens; line ends next to what ends a sentence belong to it."""
     separated: list[Token] = []
     is_own = False  # whether this line is a sentence of its own
-    for number, token in enumerate(tokens):
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         is_own = is_own or token.name == 'own_line'
         if token.value == '\n':
-            neighbors = [*tokens[max(number - 1, 0) : number], *tokens[number + 1 : number + 2]]
-            if is_own or any(other.kind == 'break' or other.name == 'br' for other in neighbors):
+            if is_own or _ends_sentence(before) or _ends_sentence(after):
                 token = token._replace(kind='break')
             is_own = False
         separated.append(token)
     return separated
+
+
+def _ends_sentence(token: Token | None) -> bool:
+    return token is not None and (token.kind == 'break' or token.name == 'br')
 
 
 def _read_extension(state: Any, silent: bool) -> bool:

@@ -23,7 +23,6 @@ _FLUENT = re.compile(
     r'((?:[^\n{]|\{[^{}\n]*\}|\{\{[^{}\n]*\}\})*(?:\n(?:[ ]*\n)*[ ]+(?![.\[*}\s])(?:[^\n{]|\{[^{}\n]*\})+(?=\n|\Z))*)',
     re.M,
 )
-_ARGUMENT = re.compile(r'\{\d')
 
 
 def _unit(match: re.Match[str], encode: Callable[[str], str], **reading: Any) -> Unit:
@@ -61,26 +60,25 @@ def read_json(text: str, place: str) -> Document:
 
 
 def read_properties(text: str, place: str) -> Document:
-    """Java reads them as UTF-8 or Latin-1, so that a file in ASCII remains one."""
+    """Java reads them as UTF-8 or Latin-1, so that a file in ASCII remains one.
 
-    def encode_all(new: str) -> str:
+    MessageFormat, which has arguments, reads two apostrophes as one.
+    """
+
+    def encode(new: str) -> str:
         return json.dumps(new, ensure_ascii=text.isascii())[1:-1].replace('\\"', '"')
 
     def encode_format(new: str) -> str:
-        return encode_all(new).replace("'", "''")
+        return encode(new).replace("'", "''")
+
+    def as_one(token: Token) -> Token:
+        return token._replace(value="'") if token.raw == "''" else token
 
     units = []
     for match in _PROPERTY.finditer(text):
-        if _ARGUMENT.search(match[1]):
-            units.append(_unit(match, encode_format, retag=_with_apostrophe))
-        else:
-            units.append(_unit(match, encode_all))
+        is_format = re.search(r'\{\d', match[1])
+        units.append(_unit(match, encode_format, retag=as_one) if is_format else _unit(match, encode))
     return Document(text, units)
-
-
-def _with_apostrophe(token: Token) -> Token:
-    """MessageFormat, which has arguments, reads two apostrophes as one."""
-    return token._replace(value="'") if token.raw == "''" else token
 
 
 def read_fluent(text: str, place: str) -> Document:

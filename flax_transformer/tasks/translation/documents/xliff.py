@@ -81,14 +81,14 @@ class _Xliff:
             end = self.outer(children.get('seg-source', children['source']))[1]
             place = (end, end)
             before = re.search(r'\s*\Z', self.text[:start])[0]
-        if not self.is_2:
-            opening = _STATE.sub('', opening)
-            left = [Edit(*place, f'{before}{opening} state="needs-review-translation"/>')]
-            marks = []
-            opening = f'{opening} state="translated"'
-        else:
+        if self.is_2:
             marks = [self._state(number, 'translated')]
             left = [self._state(number, 'initial', ' subState="mt:needs-review"')]
+        else:
+            opening = _STATE.sub('', opening)
+            marks = []
+            left = [Edit(*place, f'{before}{opening} state="needs-review-translation"/>')]
+            opening += ' state="translated"'
         parts, finish = message(source, None, retag=_as_pair, ignored=_CODES)
 
         def finish_target(text: str) -> str | None:
@@ -118,11 +118,12 @@ def read_xliff(text: str, place: str) -> Document:
 
 def _as_pair(token: Token) -> Token:
     """Tags that are halves of a pair as such, others that stand for something as literals."""
+    if token.kind != 'void':
+        return token
     match = _PAIR.search(token.raw) or _ID.search(token.raw)
-    if token.kind == 'void' and match and _OPENING.match(token.raw):
-        return token._replace(kind='open', name=f'half {match[1]}')
-    if token.kind == 'void' and match and _CLOSING.match(token.raw):
-        return token._replace(kind='close', name=f'half {match[1]}')
-    if token.kind == 'void' and token.name in ('x', 'ph'):
+    for kind, tags in (('open', _OPENING), ('close', _CLOSING)):
+        if match and tags.match(token.raw):
+            return token._replace(kind=kind, name=f'half {match[1]}')
+    if token.name in ('x', 'ph'):
         return token._replace(kind='break' if 'ctype="lb"' in token.raw else 'literal')
     return token

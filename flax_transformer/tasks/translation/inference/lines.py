@@ -55,21 +55,15 @@ def split_into_parts(
     text, replaced = as_text(line)
     if is_blank(text):
         return Line(text, replaced, '', [], [])
-    lead = ''
-    sentences: list[tuple[str, str]] = []
+    sentences = [('', '')]  # before the first, too, there may be a gap
     for cell in _CELLS.split(text) if in_cells else [text]:
         before, own = cell, []
         if not in_cells or any(map(str.isalpha, cell)):
             before, own = ('', [(cell, '')]) if language is None else split_sentences(cell, language)
-        if sentences:
-            sentences[-1] = (sentences[-1][0], sentences[-1][1] + before)
-        else:
-            lead += before
+        sentences[-1] = (sentences[-1][0], sentences[-1][1] + before)
         sentences += own
-    if not sentences:
-        lead, sentences = '', [(text, '')]
-    if spans:
-        sentences = _undivided(sentences, len(lead), spans)
+    (_, lead), *sentences = sentences if len(sentences) > 1 else [('', ''), (text, '')]
+    sentences = _undivided(sentences, len(lead), spans)
     parts = []
     gaps = []
     for sentence, gap in sentences:
@@ -92,18 +86,14 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
     for i in range(len(pieces) - 1, 0, -1):
         if language == 'de' and _ORDINAL.search(pieces[i - 1]):
             pieces[i - 1 : i + 1] = [pieces[i - 1] + pieces[i]]
-    lead = ''
-    parts = []
+    parts = [('', '')]  # before the first, too, there may be a gap
     for piece in pieces:
         text = piece.strip()
         before, _, after = piece.partition(text) if text else (piece, '', '')
-        if parts:
-            parts[-1] = (parts[-1][0], parts[-1][1] + before)
-        else:
-            lead += before
+        parts[-1] = (parts[-1][0], parts[-1][1] + before)
         if text:
             parts.append((text, after))
-    return lead, parts
+    return parts[0][1], parts[1:]
 
 
 def _undivided(

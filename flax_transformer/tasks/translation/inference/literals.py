@@ -12,7 +12,7 @@ from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
-from .marked import Marked, Span
+from .marked import Marked, Span, outside_of_spans
 from .placeholders import placeholders
 from .result import LINE_BREAKS
 
@@ -124,21 +124,17 @@ class Literals:
 
 
 def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
-    """The line with spans for the texts that are named, and for the placeholders of a message."""
-    longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
-    patterns = [re.compile('|'.join(map(re.escape, longest_first)))] if longest_first else []
+    """The line with spans for the placeholders of a message, or else for the texts that are named."""
     if line.family:
-        patterns.append(placeholders(line.family, with_unit=True))
-    for pattern in patterns:
-        # A match with a tag inside is not kept whole.
-        taken = [(span.start, span.end) for span in line.spans]
-        fit = _apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)])
-        new = [
-            Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', ''))
-            for start, end, match in fit
-        ]
-        line = _with(line, new)
-    return line
+        pattern = placeholders(line.family, with_unit=True)
+    else:
+        longest_first = sorted(filter(str.strip, named), key=len, reverse=True)
+        pattern = re.compile('|'.join(map(re.escape, longest_first)) or '(?!)')
+    new = []
+    taken = [(span.start, span.end) for span in line.spans]  # a match with a tag inside is not kept whole
+    for start, end, match in _apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)]):
+        new.append(Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', '')))
+    return _with(line, new)
 
 
 def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:
@@ -166,12 +162,7 @@ def _kind(match: re.Match[str]) -> str:
 
 def _calm(line: Marked) -> Marked:
     """A line in capitals as the sentence that it is, which is written in capitals."""
-    outside = ''
-    at = 0
-    for span in line.spans:
-        outside += line.text[at : span.start] + ' '
-        at = span.end
-    outside += line.text[at:]
+    outside = outside_of_spans(line)
     words = re.findall(r'[^\W\d_]{2,}', outside)
     if not outside.isupper() or (len(words) < 2 and max(map(len, words), default=0) < 7):
         return line

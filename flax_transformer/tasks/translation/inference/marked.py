@@ -6,7 +6,7 @@ Both are put aside, and put back where word alignment says.
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -96,6 +96,20 @@ def translate_aside(
     return translations
 
 
+def edited(text: str, edits: Iterable[tuple[int, int, str]], escape: Callable[[str], str] = str) -> str:
+    """The text, escaped, but for other text from `start` to `end` of each edit."""
+    pieces = []
+    at = 0
+    for start, end, new in sorted(edits, key=itemgetter(0)):
+        pieces += [escape(text[at:start]), new]
+        at = end
+    return ''.join([*pieces, escape(text[at:])])
+
+
+def outside_of_spans(line: Marked) -> str:
+    return edited(line.text, [(span.start, span.end, ' ') for span in line.spans])
+
+
 def _inner(line: Marked) -> list[Marked]:
     return [part for span in line.spans for part in span.parts if isinstance(part, Marked)]
 
@@ -103,17 +117,17 @@ def _inner(line: Marked) -> list[Marked]:
 def _with_inner(line: Marked, done: Iterator[Translation]) -> Marked:
     """The line with translations in place of the texts in its spans."""
     spans = []
-    raw = line.raw
-    at = 0
+    edits = []
+    end = 0
     for span in line.spans:
         if span.parts:
             new = ''.join(next(done).text if isinstance(part, Marked) else part for part in span.parts)
-            at = raw.index(span.raw, at)
-            raw = raw[:at] + new + raw[at + len(span.raw) :]
-            at += len(new)
+            start = line.raw.index(span.raw, end)
+            end = start + len(span.raw)
+            edits.append((start, end, new))
             span = span._replace(raw=new, parts=())
         spans.append(span)
-    return line._replace(spans=tuple(spans), raw=raw)
+    return line._replace(spans=tuple(spans), raw=edited(line.raw, edits))
 
 
 def _joined(line: Marked) -> Marked:
@@ -157,13 +171,10 @@ class _Aside:
         self._text = ''
         self._line = line
         self._digits = Counter(re.findall(r'\d+', line.text))
-        rest = ''
         done = 0
         free = [stand_in for stand_in in (*names, *numbers) if not _occurrences(stand_in, line.text)]
         for span in line.spans:
-            before = line.text[done : span.start]
-            self._text += before
-            rest += before
+            self._text += line.text[done : span.start]
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
             stand_in = self._stand_in(span, free, is_first=bool(names))
@@ -175,7 +186,7 @@ class _Aside:
         self._text += line.text[done:]
         # A tag may stand between spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
-        if line.spans and not any(map(str.isalpha, rest + line.text[done:])):
+        if line.spans and not any(map(str.isalpha, outside_of_spans(line))):
             self.asked = ''  # nothing to translate
         elif adds_stop and line.raw and '' < self.asked[-1:] < '\u0590' and self.asked[-1].isalnum():
             self.asked += '.'  # models of sentences go on until they have one
@@ -238,11 +249,12 @@ class _Aside:
         )
 
     def _put_back(self, translation: Translation) -> str:
+        line = self._line
         if not self.asked:
-            return self._as_it_was()
+            return edited(line.text, [(span.start, span.end, span.raw) for span in line.spans], line.escape)
         text = translation.text
-        if self._line.raw:  # of a document
-            text = _without_added_stop(text, self._line.text)
+        if line.raw:  # of a document
+            text = _without_added_stop(text, line.text)
         words = list(_WORD.finditer(text))
         if translation.alignment is not None:
             links = {target: word for word, target in translation.alignment}
@@ -261,21 +273,7 @@ class _Aside:
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
         _assign(root, (0, len(words)), [links.get(i) for i in range(len(words))])
-        out = ''
-        at = 0
-        for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
-            out += self._line.escape(text[at:start]) + raw
-            at = end
-        return out + self._line.escape(text[at:])
-
-    def _as_it_was(self) -> str:
-        line = self._line
-        out = ''
-        at = 0
-        for span in line.spans:
-            out += line.escape(line.text[at : span.start]) + span.raw
-            at = span.end
-        return out + line.escape(line.text[at:])
+        return edited(text, [*_written(root, 0, len(text), text, words), *written], line.escape)
 
 
 def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:
@@ -293,11 +291,11 @@ class _Element:
     before: str
     after: str
     words: range  # source words inside; if empty, it stands before word `start`
-    spaces: tuple[bool, bool] = (True, True)  # whether white space, or an end, is before it and after it
+    neighbors: tuple[str, str] = ('', '')  # the characters right before it and after it; '' at an end
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     follows_stop: bool = False  # whether a sign of the end of a sentence is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
-    touches: tuple[bool, bool] = (False, False)  # whether a letter is right before it and after it
+
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
 
@@ -353,11 +351,10 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             span.raw,
             closing.raw if is_pair else '',
             range(begin, stop),
-            spaces=(not before[-1:].strip(), not after[:1].strip()),
+            neighbors=(before[-1:], after[:1]),
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:]) or is_last),
             follows_stop=is_last or text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':')),
             part=part,
-            touches=(before[-1:].isalnum(), after[:1].isalnum()),
         )
         stack[-1][0].children.append(element)
         if is_pair:
@@ -376,7 +373,7 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
         parts = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
         gain, first, last = max(parts, key=itemgetter(0), default=(0, 0, 0))
         if gain > 0 and first < last and child.words:
-            free = [gap for a, b in free for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
+            free = _without(free, first, last)
             taken.append((first, last))
             _assign(child, (first, last), aligned)
         else:
@@ -386,7 +383,7 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
         rest = [i for gap in free for i in range(*gap)] if child.words else []
         if rest:  # around the word next to it, rather than around nothing
             word = min(rest, key=lambda i: abs(2 * (i - at) + 1))
-            free = [gap for a, b in free for gap in ([(a, word), (word + 1, b)] if a <= word < b else [(a, b)])]
+            free = _without(free, word, word + 1)
             taken.append((word, word + 1))
             child.part = None
             _assign(child, (word, word + 1), aligned)
@@ -396,6 +393,10 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
                 at = first if at - first <= last - at else last
                 break
         _assign(child, (at, at), aligned)
+
+
+def _without(gaps: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+    return [gap for a, b in gaps for gap in ([(a, first), (last, b)] if a <= first < b else [(a, b)])]
 
 
 def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> tuple[int, int, int]:
@@ -417,7 +418,8 @@ def _point(child: _Element, words: range, target: tuple[int, int], aligned: list
     """Before which target word an empty element goes: where fewest words change sides, near ones above all."""
     word = child.words.start
     cost = 0.0
-    leads = child.spaces == (True, False) and word > words.start  # it is written right before the next word
+    left, right = child.neighbors
+    leads = not left.strip() and right.strip() and word > words.start  # it is written right before the next word
     best = (0.0, target[0])
     for i in range(*target):
         if aligned[i] is not None:
@@ -446,7 +448,7 @@ def _written(
         if child.part and last == first + 1:
             begin, stop = _part_of(words[first], *child.part)
         if first == last:
-            leads, trails = (False, False) if is_empty else child.spaces
+            leads, trails = (not is_empty and not character.strip() for character in child.neighbors)
             begin = stop = stop if last and (not leads or first == len(words)) else begin
             if last == len(words) > 1 and begin == words[-1].end() and not child.follows_stop:
                 # The sign that ends the text stays after it.
@@ -454,8 +456,8 @@ def _written(
                 begin = stop = words[-2].end() if is_sign else words[-1].end(1)
                 blank = words[-1].start() - stop if is_sign else 0
             # What stood next to a sign or a tag is not glued to a word.
-            leads = leads or (text[start:begin][-1:].isalnum() and not child.touches[0])
-            trails = trails or (text[begin:end][:1].isalnum() and not child.touches[1])
+            leads = leads or (text[start:begin][-1:].isalnum() and not child.neighbors[0].isalnum())
+            trails = trails or (text[begin:end][:1].isalnum() and not child.neighbors[1].isalnum())
             before = ' ' * bool(leads and text[:begin][-1:].strip())
             after = ' ' * bool(trails and text[begin:][:1].strip(' ,.;:!?)]…'))
         begin = min(max(begin, start), end)

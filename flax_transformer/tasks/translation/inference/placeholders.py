@@ -33,7 +33,7 @@ _WRITTEN = {
     'message': _MESSAGE,
     'plural': rf'\# | {_MESSAGE}',
 }
-_PATTERNS = {family: re.compile(written, re.X) for family, written in _WRITTEN.items()}
+
 _UNIT = r'(?:(?<=[\w}])(?:ms|s|x|px|pt|em|th|[kMGT]?i?B|[kcm]?m)(?![^\W\d_]))?'  # goes with one, as in %dms
 
 # The begin of those whose place in the text says which argument they show, and of those with its number.
@@ -48,12 +48,12 @@ def family_of(flags: list[str]) -> str:
 
 def placeholders(family: str, *, with_unit: bool = False) -> re.Pattern[str]:
     """What finds those of a family, perhaps with a unit that is glued to them."""
-    return re.compile(f'(?:{_WRITTEN[family]}){_UNIT}', re.X) if with_unit else _PATTERNS[family]
+    return re.compile(f'(?:{_WRITTEN[family]}){_UNIT if with_unit else ""}', re.X)
 
 
 def numbered(text: str, family: str) -> str:
     """The text with a number in each placeholder whose place says which argument it shows, if there are several."""
-    found = [match[0] for match in _PATTERNS[family].finditer(text)]
+    found = [match[0] for match in placeholders(family).finditer(text)]
     is_few = sum(map(bool, map(_POSITIONAL.match, found))) < 2
     if is_few or family not in ('printf', 'braces', 'message') or any(map(_NUMBERED.match, found)):
         return text
@@ -65,7 +65,7 @@ def numbered(text: str, family: str) -> str:
         sign = '$' if match[0][0] == '%' else ''
         return f'{match[0][0]}{next(count)}{sign}{match[0][1:]}'
 
-    return _PATTERNS[family].sub(with_number, text)
+    return placeholders(family).sub(with_number, text)
 
 
 def unnumbered(text: str, source: str, flags: list[str]) -> str | None:
@@ -76,9 +76,9 @@ def unnumbered(text: str, source: str, flags: list[str]) -> str | None:
     family = family_of(flags)
     if numbered(source, family) == source:
         return text
-    found = [match[0] for match in _PATTERNS[family].finditer(text) if _NUMBERED.match(match[0])]
+    found = [match[0] for match in placeholders(family).finditer(text) if _NUMBERED.match(match[0])]
     numbers = [int(re.search(r'\d+', placeholder)[0]) for placeholder in found]
     if numbers == sorted(numbers):
-        return _PATTERNS[family].sub(lambda match: _NUMBERED.sub(match[0][0], match[0], 1), text)
+        return placeholders(family).sub(lambda match: _NUMBERED.sub(match[0][0], match[0], 1), text)
     can_have_numbers = family != 'message' and 'python-format' not in flags and '*' not in ''.join(found)
     return text if can_have_numbers else None

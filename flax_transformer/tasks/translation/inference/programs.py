@@ -73,11 +73,7 @@ class Programs:
         search = self._search()
 
         def checked(
-            weights: Any,
-            source: jax.Array,
-            prefix: jax.Array | None = None,
-            required: jax.Array | None = None,
-            places: jax.Array | None = None,
+            weights: Any, source: Any, prefix: Any = None, required: Any = None, places: Any = None
         ) -> Hypotheses:
             check_ids('source', source, self.tokenizer.vocab_size)
             check_ids('prefix', prefix, self.tokenizer.target_vocab_size)

@@ -155,13 +155,12 @@ def _checked(phrases: Sequence[Phrase], number: int) -> list[Demand]:
         plain = [phrase for phrase in phrases if not isinstance(phrase, Demand)]
     if not are_phrases(plain):
         raise UserError(f'required[{number}]={phrases!r}: expected a list of phrases, each a text or alternatives')
-
-    def demand_of(phrase: Phrase) -> Demand:
-        if isinstance(phrase, Demand):
-            return phrase
-        return Demand((phrase,) if isinstance(phrase, str) else tuple(phrase))
-
-    return list(map(demand_of, phrases))
+    demands = []
+    for phrase in phrases:
+        if not isinstance(phrase, Demand):
+            phrase = Demand((phrase,) if isinstance(phrase, str) else tuple(phrase))
+        demands.append(phrase)
+    return demands
 
 
 def _power_of_two(number: int) -> int:

@@ -107,11 +107,9 @@ class Translator(Streams):
         Args:
           model: a Linen module, or a config's model section; several are an ensemble.
           params: its parameters; for an ensemble the tuple of its members'.
-          parallel: the devices; None: one.
           source_language: whose rules split_sentences follows, and whose tag begins sources.
           target_language: whose tokens BLEU counts.
           programs: compiled for the same models, tokenizer and search.
-          calibration: makes the quality of translations.
           pairs: the source and target languages that the model has learned; (): not known.
         """
         decoding = decoding or DecodingConfig()
@@ -203,19 +201,13 @@ class Translator(Streams):
         return self._like(params, decoding, programs=self.programs)
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
-        """The same models with another search.
-
-        The compiled programs are shared if only n_best, the languages or literals differ, and the weights unless
-        decoding.weights does.
-        """
+        """The same models with another search, and the same compiled programs and weights where they serve it."""
         own = self.decoding
-        programs_ignore = {
-            name: getattr(own, name) for name in ('n_best', 'source_language', 'target_language', 'literals')
-        }
+        ignored = ('n_best', 'source_language', 'target_language', 'literals')  # by the programs
+        is_compiled = replace(decoding, **{name: getattr(own, name) for name in ignored}) == own
         params = self._params if decoding.weights == own.weights else self.params
-        if replace(decoding, **programs_ignore) == own:
-            return self._like(params, decoding, programs=self.programs)
-        return self._like(params, decoding, parallel=self.programs.parallel)
+        same = {'programs': self.programs} if is_compiled else {'parallel': self.programs.parallel}
+        return self._like(params, decoding, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
@@ -257,10 +249,7 @@ class Translator(Streams):
 
     @property
     def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`ids.translate_ids(weights, source, prefix=None, required=None, places=None)`, jitted, with this search.
-
-        `weights` are this translator's, or any parameters of such models. Pure: usable within other JAX programs.
-        """
+        """`ids.translate_ids(weights, source, ...)`, jitted, with this search; usable within other JAX programs."""
         return self.programs.translate_ids
 
     @overload
@@ -285,15 +274,14 @@ class Translator(Streams):
 
         Args:
           lines: sentences without line ends; bytes are read as UTF-8, and invalid ones become U+FFFD and are flagged.
-            Tags and literals of a Marked line come back in place. A single line in place of a list gives a single
-            translation.
+            Tags and literals of a Marked line come back in place. A single line gives a single translation.
           prefixes: what each line's translation begins with, or '' or None.
           required: phrases that each line's translation must contain, or lists of alternatives; `missing` of a
             translation has those that it lacks all the same. A line with a prefix or such phrases is not split.
           glossary: terms, which are required where they are found.
           alignment: whether to say which source word each word comes from; takes a second pass.
           progress: called with the number of sentences of each finished batch.
-          target_language, source_language: other languages than this translator's, by the same compiled programs.
+          target_language, source_language: other languages than this translator's.
         """
         if target_language or source_language:
             languages = {'target_language': target_language, 'source_language': source_language}
@@ -345,7 +333,7 @@ class Translator(Streams):
         ]
         split = [self._split(*pair) for pair in zip(lines, demands, strict=True)]
         for number, line in enumerate(split):
-            if (prefixes is not None and prefixes[number]) or any(demand.span is None for demand in demands[number]):
+            if (prefixes and prefixes[number]) or any(demand.span is None for demand in demands[number]):
                 split[number] = line.whole()
         begins = None if prefixes is None else self._encode_prefixes(split, prefixes)
 
@@ -436,8 +424,7 @@ class Translator(Streams):
         """
         if isinstance(sources, (str, bytes)) or isinstance(targets, (str, bytes)):
             return self.score([sources], [targets], alignment=alignment)[0]
-        sources = _texts(sources)
-        targets = _texts(targets)
+        sources, targets = _texts(sources), _texts(targets)
         if len(sources) != len(targets):
             raise ValueError(f'{len(sources)} sources, {len(targets)} targets; expected equal numbers')
         columns = self._encode(sources), self.encode_target(targets)
@@ -459,9 +446,9 @@ class Translator(Streams):
         return [self.calibration.judged(*pair) for pair in zip(translations, map(len, sources), strict=True)]
 
     def encode(self, lines: str | bytes | Sequence[str | bytes]) -> np.ndarray:
-        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them: a tag if the model has tags, EOS, padding.
+        """Source ids [B, S] int32 of B lines, as `translate_ids` takes them; S is the bucket of the longest line.
 
-        S is the bucket of the longest line; none is split. Raises BadLine for one that the model cannot read whole.
+        None is split. Raises BadLine for one that the model cannot read whole.
         """
         texts = _texts([lines] if isinstance(lines, (str, bytes)) else lines)
         ids = self._encode(texts)
@@ -477,7 +464,7 @@ class Translator(Streams):
         """The text, up to EOS, of each row of target ids [B, L], such as `translate_ids(...).tokens[:, 0]`."""
         eos_id = self.tokenizer.eos_id
         rows = np.asarray(tokens).tolist()
-        return [text_of(self.tokenizer, row[: row.index(eos_id)] if eos_id in row else row) for row in rows]
+        return [text_of(self.tokenizer, row[: [*row, eos_id].index(eos_id)]) for row in rows]
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""

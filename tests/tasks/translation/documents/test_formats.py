@@ -62,7 +62,8 @@ def test_a_unit_of_xliff_has_one_target(unit: str, was: str, state: str) -> None
 def test_xliff_says_what_is_not_translated_and_into_which_language() -> None:
     kept = '<group translate="no"><trans-unit id="1"><source>a</source></trans-unit></group>'
     mixed = '<trans-unit id="2"><source>b <mrk mtype="protected">c</mrk> d</source></trans-unit>'
-    (line,) = read_document(OLD.format(kept + mixed).encode(), 'xliff', 'a.xlf').lines
+    lacking = '<trans-unit id="3"><note>d</note></trans-unit>'
+    (line,) = read_document(OLD.format(kept + mixed + lacking).encode(), 'xliff', 'a.xlf').lines
     assert [span.raw for span in line.spans] == ['<mrk mtype="protected">c</mrk>']
     document = read_document(NEW.format('<segment><source>a</source></segment>').encode(), 'xliff', 'a.xlf')
     after = document.with_texts(['A'], 'de')
