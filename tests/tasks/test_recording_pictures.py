@@ -50,7 +50,7 @@ class Detector:
     """Hears the word after 0.3 s."""
 
     rule = SimpleNamespace(threshold=0.6)
-    sample_rate, seconds_per_output = 8000, 0.05
+    sample_rate, samples_per_output, seconds_per_output = 8000, 400, 0.05
 
     def probabilities(self, samples: np.ndarray) -> np.ndarray:
         return np.array([0.0] * 5 + [0.9] * 2 + [0.0] * 13)  # the silence after the recording included
