@@ -5,7 +5,7 @@ import re
 import socket
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -22,7 +22,7 @@ def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
 
     A page whose name was made to lead here (DNS rebinding) has its own name there.
     """
-    name = urlsplit(f'//{headers.get("host", "")}').hostname or ''
+    name = _split(f'//{headers.get("host", "")}').hostname or ''
     known = ['localhost', socket.gethostname().lower(), *map(str.lower, names)]
     if name in known or '*' in known or name.endswith('.localhost') or _ADDRESS.fullmatch(name):
         return
@@ -33,12 +33,20 @@ def check_site(method: str, headers: Mapping[str, str], allowed: Iterable[str]) 
     """Raises Refused for a request by a page of a site that is not allowed."""
     origin = headers.get('origin', '')
     site = headers.get('sec-fetch-site', '')
+    address = _split(origin)
     # No page can claim the scheme of an extension.
-    if method in _SAFE or {origin, '*'} & {*allowed} or urlsplit(origin).scheme.endswith('-extension'):
+    if method in _SAFE or {origin, '*'} & {*allowed} or address.scheme.endswith('-extension'):
         return
-    is_own = site in ('same-origin', 'none') if site else not origin or urlsplit(origin).netloc == headers.get('host')
+    is_own = site in ('same-origin', 'none') if site else not origin or address.netloc == headers.get('host')
     if not is_own:
         raise Refused(403, f'Pages of {origin[:80] or "other sites"} may not ask here; --cors-origins allows a site')
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError:  # such as one bracket
+        return urlsplit('')
 
 
 class Protocol(H11Protocol):

@@ -475,6 +475,8 @@ def bearer(key: str) -> dict[str, str]:
         ({}, 200),
         ({'Host': 'evil.example'}, 403),  # its name leads here: DNS rebinding
         ({'Host': 'evil.example', 'Sec-Fetch-Site': 'same-origin'}, 403),
+        ({'Host': '[::1'}, 403),
+        ({'Origin': 'https://[::1'}, 403),
         ({'Host': 'mine.example:5000', 'Origin': 'https://mine.example:5000'}, 200),
         ({'Host': '192.0.2.1'}, 200),
         ({'Origin': 'https://evil.example'}, 403),
