@@ -42,7 +42,8 @@ class StoredGlossary:
 def _seen(service: Service, owner: str, *, to_change: bool = False) -> list[StoredGlossary]:
     """The glossaries that the owner of a key may change, or else use."""
     owners = [owner] if to_change else [owner, service.shared or owner]
-    return [stored for stored in service.glossaries.values() if stored.owner in owners]
+    # Another thread may add some meanwhile.
+    return [stored for stored in list(service.glossaries.values()) if stored.owner in owners]
 
 
 def find(service: Service, fields: Fields, owner: str, *, to_change: bool = False) -> tuple[StoredGlossary, Pair]:
@@ -106,11 +107,17 @@ async def delete(service: Service, request: Request) -> Response:
     fields = await service.read(request)
     if 'source_lang' not in fields and request.url.path.endswith('dictionaries'):
         raise Refused(400, 'source_lang and target_lang: expected both')
-    stored, pair = find(service, fields, request.state.owner, to_change=True)
-    del stored.by_pair[pair]
-    if 'source_lang' not in fields or not stored.by_pair:
-        del service.glossaries[stored.id]
-    return Response(status_code=204)
+
+    def drop(errand: Errand) -> Response:
+        stored, pair = find(service, fields, request.state.owner, to_change=True)
+        left = {other: glossary for other, glossary in stored.by_pair.items() if other != pair}
+        if 'source_lang' in fields and left:
+            stored.by_pair = left
+        else:
+            del service.glossaries[stored.id]
+        return Response(status_code=204)
+
+    return await service.run(request, drop)
 
 
 async def entries(service: Service, request: Request) -> Any:
