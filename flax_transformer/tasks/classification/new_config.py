@@ -36,10 +36,13 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     texts = examples.texts
     labels = Counter(examples.labels)
     different = Counter(label for label, _ in set(zip(examples.labels, keys_of(texts).tolist(), strict=True)))
-    once = [f', {label!r} with one text' for label, count in different.items() if count < 2 and not options.valid]
+    once = [label for label, count in different.items() if count < 2 and not options.valid]
     if len(texts) < LEAST or not 2 <= len(labels) <= len(texts) // 2 or once:
+        rare = f', {min(once)!r} with one text' if once else ''
+        if labels and examples.labels[0] in once:
+            rare = f', {examples.labels[0]!r} with one text (if the first line is a header, remove it)'
         raise UserError(
-            f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels{min(once, default="")}, '
+            f'{options.data}: got {len(texts):,} texts with {len(labels):,} different labels{rare}, '
             f'expected at least {LEAST} texts, and at least two labels, each with several texts; table.tsv#2,1 takes '
             'the label from column 2 and the text from column 1'
         )

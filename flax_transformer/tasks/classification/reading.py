@@ -127,9 +127,10 @@ def _table(file: Path, columns: tuple[int, int] | None) -> Iterator[tuple[str, R
         if not index:
             cells = row if is_csv else row.decode('utf-8', 'replace').split('\t')
             named = named_columns(cells, LABEL_NAMES, TEXT_NAMES)
-            if named and columns in (None, named):
-                say(f'{file}: its first line is a header: the label is in column {named[0]}, the text in {named[1]}')
-                columns = None if named == (1, 2) and len(cells) == 2 else named
+            if named:
+                label, text = columns or named
+                say(f'{file}: its first line is a header: the label is in column {label}, the text in {text}')
+                columns = None if (label, text) == (1, 2) and len(cells) == 2 else (label, text)
                 continue
         yield f'{file}:{number}', partial(_cells, row, columns)
 

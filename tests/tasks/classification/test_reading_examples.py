@@ -87,6 +87,7 @@ def test_tabs_after_the_first_and_empty_texts_are_kept_and_blank_lines_are_not(t
         ('a.csv', b'Kategorie;Text\npos;"Good, ""hot""\nfood"\n\nneg;bad\n'),
         ('a.tsv', b'text\tlabel\nGood, "hot" food\tpos\n\n\nbad\tneg\n'),
         ('a.tsv#1,2', b'label\ttext\npos\tGood, "hot" food\n\n\nneg\tbad\n'),
+        ('a.tsv#3,2', b'class\ttext\tstars\n1\tGood, "hot" food\tpos\n\n\n1\tbad\tneg\n'),
     ],
 )
 def test_a_header_line_names_the_columns_and_is_said(tmp_path: Path, source: str, content: bytes, capsys) -> None:
