@@ -15,7 +15,7 @@ from flax_transformer.plots.attention import plot_map
 from flax_transformer.plots.look import png
 from flax_transformer.transformer.model import shift_right
 
-from .inference.result import Translation
+from .inference.result import Translation, text_of
 from .inference.translator import Translator
 from .model import require
 
@@ -75,7 +75,8 @@ def attention_text(translator: Translator, line: str, translation: Translation, 
     """`draw` of what each piece of a translation attended to; None for a blank line or one in parts."""
     if translation.split or not translation.token_ids:
         return None
-    return draw(*attended(translator, line, translation.token_ids), width)
+    is_as_written = text_of(translator.tokenizer, translation.token_ids) == translation.text  # no literals put back
+    return draw(*attended(translator, line, translation.token_ids if is_as_written else translation.text), width)
 
 
 def attended(

@@ -4,14 +4,14 @@ Both are put aside, and put back where word alignment says.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from .result import Translation
+from .result import Translation, unchanged
 from .terms import Demand
 
 # Models copy these, which they see in place of literals: of 120 numbers and 100 names, each in 16 sentences of both
@@ -161,6 +161,14 @@ def _chosen(wishes: Sequence[Any] | None, numbers: Sequence[int], texts: Mapping
     return [texts[i].exchanged(wishes[i]) if i in texts else wishes[i] for i in numbers]
 
 
+class _Move(NamedTuple):
+    """Where the model's text goes on elsewhere: in the line that it is of, or in the text that is written."""
+
+    start: int
+    there: int
+    literal: Span | None = None  # what is there, where the model's text has a stand-in
+
+
 class _Aside:
     """A text as the model gets it, and what is put back."""
 
@@ -168,21 +176,25 @@ class _Aside:
         line = _joined(line)
         self.tags: list[Span] = []
         self._literals: dict[str, Span] = {}  # keys are their stand-ins
+        self._moves: list[_Move] = []  # what is where in the line's text
         self._text = ''
         self._line = line
         self._digits = Counter(re.findall(r'\d+', line.text))
         done = 0
         free = [stand_in for stand_in in (*names, *numbers) if not _occurrences(stand_in, line.text)]
         for span in line.spans:
+            self._moves.append(_Move(len(self._text), done))
             self._text += line.text[done : span.start]
             here = span._replace(start=len(self._text), end=len(self._text))
             done = span.end
             stand_in = self._stand_in(span, free, is_first=bool(names))
             if stand_in:
                 self._literals[stand_in] = here
+                self._moves.append(_Move(len(self._text), span.start, here))
                 self._text += stand_in
             else:
                 self.tags.append(here)
+        self._moves.append(_Move(len(self._text), done))
         self._text += line.text[done:]
         # A tag may stand between spaces.
         self.asked = re.sub('  +', ' ', self._text).strip() if self.tags else self._text
@@ -238,20 +250,55 @@ class _Aside:
         ranked = [other for other in translation.n_best if self.is_in(other)]
         if any(tag.kind != 'literal' for tag in self.tags):
             ranked = []
-        text = self._put_back(translation)
-        quality = translation.word_quality
+        if not self.asked:
+            text = edited(line.text, [(span.start, span.end, span.raw) for span in line.spans], line.escape)
+            return replace(translation, text=text, alignment=unchanged(text, keep_links).alignment)
+        text, moves = self._put_back(translation)
         return replace(
             translation,
             text=text,
-            n_best=tuple(replace(other, text=self._put_back(other)) for other in ranked),
-            word_quality=quality if quality and len(quality) == len(text.split()) else None,
-            alignment=translation.alignment if keep_links else None,
+            n_best=tuple(replace(other, text=self._put_back(other)[0]) for other in ranked),
+            word_quality=self._quality_of_words(translation, text, moves),
+            alignment=self._links(translation, text, moves) if keep_links else None,
         )
 
-    def _put_back(self, translation: Translation) -> str:
+    def _quality_of_words(
+        self, translation: Translation, text: str, moves: Sequence['_Move']
+    ) -> tuple[float, ...] | None:
+        """The quality of the text's words: a literal has its stand-in's, a sign that the model did not see 1."""
+        numbers = _moved_words(translation.text, moves, text, self._line.escape)
+        if not translation.word_quality or len(translation.word_quality) != len(numbers):
+            return None
+        words = [1.0] * len(text.split())
+        for number, quality in zip(numbers, translation.word_quality, strict=True):
+            words[number] = min(words[number], quality)
+        for move in moves:
+            if move.literal:
+                first = _word_at(text, move.there)
+                size = len(move.literal.raw.split())
+                words[first : first + size] = [words[first]] * size
+        return tuple(words)
+
+    def _links(
+        self, translation: Translation, text: str, moves: Sequence['_Move']
+    ) -> tuple[tuple[int, int], ...] | None:
+        """The alignment by the words of the line and of the text."""
+        if translation.alignment is None:
+            return None
+        sources = _moved_words(self._text, self._moves, self._line.text)
+        targets = _moved_words(translation.text, moves, text, self._line.escape)
+        known = [link for link in translation.alignment if link[0] < len(sources) and link[1] < len(targets)]
+        links = {targets[target]: sources[source] for source, target in known}
+        for move in moves:
+            if move.literal:
+                first = _word_at(text, move.there)
+                source = sources[_word_at(self._text, move.literal.start)]
+                links |= {first + number: source + number for number, _ in enumerate(move.literal.raw.split())}
+        return tuple((source, target) for target, source in sorted(links.items()))
+
+    def _put_back(self, translation: Translation) -> tuple[str, list['_Move']]:
+        """The text with tags and literals in place, and where it has what."""
         line = self._line
-        if not self.asked:
-            return edited(line.text, [(span.start, span.end, span.raw) for span in line.spans], line.escape)
         text = translation.text
         if line.raw:  # of a document
             text = _without_added_stop(text, line.text)
@@ -262,6 +309,7 @@ class _Aside:
             share = len(self._text.split()) / max(len(words), 1)
             links = {i: int(i * share) for i in range(len(words))}
         written = []
+        literals = {}
         for stand_in, span in self._literals.items():
             start, end = _occurrences(stand_in, text)[0].span()
             ordinal = re.match(r'(?:st|nd|rd|th)\b', text[end:])
@@ -270,10 +318,33 @@ class _Aside:
                 raw += 'th' if raw[-2:-1] == '1' else {'1': 'st', '2': 'nd', '3': 'rd'}.get(raw[-1], 'th')
                 end += 2
             written.append((start, end, raw))
+            literals[start] = span._replace(raw=raw)
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         root = _tree(self.tags, self._text)
         _assign(root, (0, len(words)), [links.get(i) for i in range(len(words))])
-        return edited(text, [*_written(root, 0, len(text), text, words), *written], line.escape)
+        out = ''
+        at = 0
+        moves = []
+        for start, end, raw in sorted([*_written(root, 0, len(text), text, words), *written], key=itemgetter(0)):
+            moves.append(_Move(at, len(out)))
+            out += line.escape(text[at:start])
+            if start < end and start in literals:
+                moves.append(_Move(start, len(out), literals[start]))
+            out += raw
+            at = end
+        moves.append(_Move(at, len(out)))
+        return out + line.escape(text[at:]), moves
+
+
+def _moved_words(text: str, moves: Sequence[_Move], there: str, escape: Callable[[str], str] = str) -> list[int]:
+    """The number of the word of the text there in which each word of the model's text begins."""
+    begins = [word.start() for word in re.finditer(r'\S+', there)]
+    numbers = []
+    for word in re.finditer(r'\S+', text):
+        move = moves[bisect_right(moves, word.start(), key=itemgetter(0)) - 1]
+        passed = '' if move.literal else escape(text[move.start : word.start()])
+        numbers.append(bisect_right(begins, move.there + len(passed)) - 1)
+    return numbers
 
 
 def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:

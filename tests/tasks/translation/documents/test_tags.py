@@ -122,6 +122,27 @@ def test_spans_go_where_their_words_went(source: str, target: str, links: str, e
     assert found.alignment is None
 
 
+def test_words_are_counted_with_the_literals_whole() -> None:
+    def backwards(lines: list[str], **_: object) -> list[Translation]:
+        words = lines[0].split()[::-1]
+        links = tuple((len(words) - 1 - i, i) for i in range(len(words)))
+        quality = tuple(i / 10 for i in range(len(words)))
+        return [Translation(' '.join(words), 0.0, 0.0, 0, alignment=links, word_quality=quality)]
+
+    mark = Literals(Ascii(), 'en', DecodingConfig()).mark
+    line = 'Pay DE89 3704 0044 0532 0130 00 \N{PARTY POPPER} now to Anna'
+    (translation,) = translate_aside(backwards, [line], mark=mark, alignment=True)
+    words = translation.text.split()
+    said = {line.split()[source]: words[target] for source, target in translation.alignment}
+    assert said == {word: word for word in line.split() if word.isascii()}
+    assert translation.alignment == tuple(sorted(translation.alignment, key=lambda link: link[1]))
+    rated = dict(zip(words, translation.word_quality, strict=True))
+    iban = {word: 0.3 for word in line.split()[1:7]}
+    assert rated == iban | {'Anna': 0.0, 'to': 0.1, 'now': 0.2, '\N{PARTY POPPER}': 1.0, 'Pay': 0.4}
+    (alone,) = translate_aside(backwards, ['12 --- 13'], mark=mark, alignment=True)
+    assert alone.alignment == ((0, 0), (1, 1), (2, 2))
+
+
 def test_a_heading_is_translated_as_a_sentence() -> None:
     lines = [part for part in split_html('<h1>My <b>house</b></h1><p>It is.<p>Tom') if isinstance(part, Marked)]
     asked = []
