@@ -102,14 +102,15 @@ def test_a_config_goes_on_from_a_run_with_some_of_what_it_learned_from(
     for language in WORDS:
         (learned / f'train.{language}.gz').write_bytes((files / f'train.{language}.gz').read_bytes())
     argv = ('--source', 'train.en', '--target', 'train.de', '--init-from', 'everyday')
-    for root, corpora in (('data', ['mine', 'en-de', 'de-en']), ('nothing', ['other'])):
+    for root, corpora in (('data', ['mine', 'en-de', 'de-en']), ('nothing', ['test'])):
         monkeypatch.setenv('FLAX_TRANSFORMER_DATA', root)
         assert main(['new', f'{corpora[0]}.py', '--no-measure', *argv]) == 0
         out = capsys.readouterr().out
         assert f'train {corpora[0]}.py --init-from everyday --workdir runs/{corpora[0]}' in out
         assert ('train.{lang}.gz, which it has learned from, is not here' in out) == (root == 'nothing')
         config = load_config(f'{corpora[0]}.py')
-        assert [corpus.name for corpus in config.data.mixture] == corpora
+        names = [corpus.name for corpus in config.data.mixture]
+        assert names == (corpora if root == 'data' else ['own test'])
         assert config.model == load_run_config('everyday').model
         assert main(['check', f'{corpora[0]}.py']) == 0
     assert len((files / 'mine.de-en.tsv').read_text().splitlines()) == 2000
@@ -246,6 +247,10 @@ BAD = {
     'no folder': (('--source', 'train.en', '--target', 'train.de'), 'there is no folder nowhere'),
     'one language': (('--source', 'train.en', '--target', 'train.en'), 'got en on both sides'),
     'few': (('--source', 'few.en', '--target', 'few.de'), 'few.en: got 9 sentence pairs'),
+    'a language that the run lacks': (
+        *(('--source', 'train.en', '--target', 'train.de', '--target-language', 'fr', '--init-from', 'everyday'),),
+        "target_language='fr': expected one of de, en",
+    ),
     'unequal': (('--source', 'train.en', '--target', 'short'), 'expected equal counts'),
 }
 

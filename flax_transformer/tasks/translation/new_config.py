@@ -15,9 +15,10 @@ from flax_transformer.data.bitext.config import DEFAULT_VALIDATION, CorpusConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.sources import open_corpus, open_training
 from flax_transformer.data.lines import content_suffix
+from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.task_value import Command
 from flax_transformer.tasks import new_config as shared
-from flax_transformer.tasks.api import read_run_config
+from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.new_config import Candidate, Proposal, between
 from flax_transformer.text.tokenizer import count_unspaced, is_unspaced
 
@@ -227,7 +228,10 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     """
     from .preparation import EvenSample  # imports JAX
 
-    config = read_run_config(start, 'translation')
+    run = open_run(split_reference(start)[0], 'translation')
+    config = run.read_config()
+    if config.data.language_tags:
+        run.read_matching_tokenizer(config).tag_id(data['data.target_language'])  # raises for a language it lacks
     lines = [f'{facts.pairs:,} pairs, to go on from {start}']
     replayed = []
     for corpus in config.data.corpora:
@@ -250,7 +254,9 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     languages = {side: data[f'data.{side}'] for side in ('source_language', 'target_language')}
     held_out = data['data.held_out']
     validation = '' if held_out else data['data.validation']
-    own = CorpusConfig(file.stem, data['data.train'], validation, held_out, max(len(replayed), 1) / 2, **languages)
+    taken = {'test', *(corpus.name for corpus in replayed)}
+    name = f'own {file.stem}' if file.stem in taken else file.stem
+    own = CorpusConfig(name, data['data.train'], validation, held_out, max(len(replayed), 1) / 2, **languages)
     kept = {name: getattr(config.data, name) for name in ('language_tags', 'source_length', 'target_length')}
     section = DataConfig(**languages, **kept, mixture=(own, *replayed), test=data['data.test'], root=data['data.root'])
 
@@ -324,7 +330,10 @@ def candidates_for(
 
 def _check(file: Path, options: NewOptions) -> None:
     if options.source is None or options.target is None:
-        raise UserError(f'new: give --source and --target, as in: new {file} --source train.en --target train.de')
+        raise UserError(
+            f'new: give --source and --target, as in: new {file} --source train.en --target train.de; of pairs in a '
+            'table, write each column to a file, as in: cut -f1 pairs.tsv > train.en'
+        )
     for kind in ('valid', 'test'):
         if (getattr(options, f'{kind}_source') is None) != (getattr(options, f'{kind}_target') is None):
             raise UserError(f'got one of --{kind}-source and --{kind}-target, expected both or neither')
