@@ -34,10 +34,9 @@ def max_lengths(
 ) -> jax.Array:
     """Most tokens [B] that each translation may have, EOS included; 1 where the source is only padding."""
     lengths = (source != pad_id).sum(axis=-1, dtype=jnp.int32)
+    longest = lengths + decoding.max_extra_tokens
     if decoding.max_tokens:
         longest = jnp.full_like(lengths, decoding.max_tokens)
-    else:
-        longest = lengths + decoding.max_extra_tokens
     if prefix is not None:
         longest = longest + (prefix != pad_id).sum(axis=-1, dtype=jnp.int32)
     if max_positions is not None:

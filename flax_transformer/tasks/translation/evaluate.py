@@ -59,8 +59,8 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
         source, target = settings['source_language'], settings['target_language']
         with contextlib.suppress(UserError):  # the model may know more languages
             source, target = direction([corpus.languages for corpus in data.corpora], source, target)
-        languages = {'source_language': source, 'target_language': target}
-        data = replace(data, **{name: language for name, language in languages.items() if language})
+        source, target = source or data.source_language, target or data.target_language
+        data = replace(data, source_language=source, target_language=target)
         settings['target_language'] = data.target_language
         options = replace(options, data=data)
     tokens = tokens_of(options.data, settings['target_language'])

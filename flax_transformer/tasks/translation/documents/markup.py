@@ -65,12 +65,12 @@ NO_TAGS = Tags()
 
 
 def split_lines(text: str) -> list[Part]:
-    """The parts of text without markup: its lines, and between them line ends and blank lines."""
+    """The lines of text without markup, and between them line ends and blank lines."""
     return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
 
 
 def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
-    """The parts of HTML: a sentence ends at blocks; comments, code and elements with translate="no" are kept."""
+    """A sentence ends at blocks; comments, code and elements with translate="no" are kept."""
     return html_parts(html_tokens(text), tags)
 
 
@@ -157,7 +157,7 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
 def _sentence(
     tokens: Sequence[Token], escape: Callable[[str], str], attributes: Callable[[Token], list[Part]], family: str
 ) -> Iterator[Part]:
-    """Yields a sentence and the white space around it; as it stands without letters."""
+    """Yields a sentence and the white space around it; without letters, what stands there."""
     if not any(token.kind == 'text' and any(map(str.isalpha, token.value)) for token in tokens):
         for token in tokens:
             yield from [token.raw] if token.kind in ('text', 'literal') else attributes(token)
@@ -172,10 +172,10 @@ def _sentence(
     while True:
         first = tokens[start]
         last = tokens[stop - 1]
-        if first.kind in ('void', 'other') or (first.kind == 'text' and first.value.isspace()):
+        if _is_empty(first):
             before += attributes(first)
             start += 1
-        elif last.kind in ('void', 'other') or (last.kind == 'text' and last.value.isspace()):
+        elif _is_empty(last):
             after += reversed(attributes(last))
             stop -= 1
         elif ends.get(start) == stop:
@@ -185,9 +185,10 @@ def _sentence(
             stop -= 1
         else:
             break
-    yield from before
     tokens = tokens[start:stop]
-    yield first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == 'text' else ''
+    whole = ''.join(token.raw for token in tokens)
+    rest = whole.lstrip() if first.kind == 'text' else whole
+    raw = rest.rstrip() if last.kind == 'text' else rest
     text = ''
     spans = []
     for token in tokens:
@@ -206,12 +207,13 @@ def _sentence(
             inner = attributes(token)
             inner = tuple(inner) if len(inner) > 1 else ()
             spans.append(Span(len(text), len(text), kind, token.written or token.raw, token.name, inner))
-    raw = ''.join(token.raw for token in tokens)
-    raw = raw.lstrip() if first.kind == 'text' else raw
-    raw = raw.rstrip() if last.kind == 'text' else raw
+    yield from [*before, whole[: len(whole) - len(rest)]]
     yield marked(text, escape, raw, spans, family)
-    yield last.raw[len(last.raw.rstrip()) :] if last.kind == 'text' else ''
-    yield from reversed(after)
+    yield from [rest[len(raw) :], *reversed(after)]
+
+
+def _is_empty(token: Token) -> bool:
+    return token.kind in ('void', 'other') or (token.kind == 'text' and token.value.isspace())
 
 
 def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:

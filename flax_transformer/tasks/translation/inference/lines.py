@@ -124,8 +124,7 @@ def _split(text: str, count: Callable[[str], int], limit: int, seams: tuple[str,
     if not seams:
         middle = len(text) // 2
         return _split(text[:middle], count, limit, ()) + _split(text[middle:], count, limit, ())
-    ends = [match.end() for match in re.finditer(seams[0], text)]
-    pieces = [text[begin:end] for begin, end in zip([0, *ends], [*ends, len(text)], strict=True) if begin < end]
+    pieces = re.findall(rf'.*?(?:{seams[0]})|.+', text, re.S)
     return _merged([part for piece in pieces for part in _split(piece, count, limit, seams[1:])], count, limit)
 
 

@@ -69,20 +69,15 @@ class Literals:
         """The line with its literals, which are no terms; itself if it has none."""
         marked = line if isinstance(line, Marked) else Marked(as_text(line)[0].translate(LINE_BREAKS))
         text = marked.text
-        taken = [(span.start, span.end) for span in marked.spans]
-        taken = sorted([*taken, *((term.start, term.end) for term in glossary.find(text))]) if glossary else taken
-        new = []
+        terms = glossary.find(text) if glossary else []
+        taken = sorted((span.start, span.end) for span in (*marked.spans, *terms))
+        literals = []
         for ranges in self._ranges(text):
-            fit = list(_apart(taken, ranges))
-            new += fit
-            taken = sorted([*taken, *((start, end) for start, end, _ in fit)])
-        if new:
-            literals = [
-                Span(start, end, 'literal', marked.escape(self._localized(text[start:end], kind)), kind)
-                for start, end, kind in new
-            ]
-            marked = _with(marked, literals)
-        marked = _calm(marked)
+            for start, end, kind in _apart(taken, ranges):
+                raw = marked.escape(self._localized(text[start:end], kind))
+                literals.append(Span(start, end, 'literal', raw, kind))
+            taken = sorted({*taken, *((span.start, span.end) for span in literals)})
+        marked = _calm(_with(marked, literals))
         return line if not marked.spans and marked.text is text else marked
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:

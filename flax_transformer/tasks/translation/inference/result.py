@@ -211,6 +211,10 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         num_characters += len(''.join((source + gap).split()))
         text += part.text + gap if part.text else ''
 
+    quality = None
+    qualities = _chained(parts, 'word_quality')  # words of two parts may be one
+    if parts and all(part.quality is not None for part in parts):
+        quality = float(np.average([part.quality for part in parts], weights=[part.num_tokens for part in parts]))
     whole = Translation(
         text=text if line.gaps and line.gaps[-1] else text.rstrip(' '),
         score=float(np.mean([part.score for part in parts])) if parts else 0.0,
@@ -219,7 +223,8 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
         truncated=any(part.truncated for part in parts),
         split=len(parts) > 1,
         missing=_chained(parts, 'missing'),
-        **_joined_quality(parts, text),
+        quality=quality,
+        word_quality=qualities if quality is not None and len(qualities) == len(text.split()) else None,
         token_ids=_chained(parts, 'token_ids'),
         tokens=_chained(parts, 'tokens'),
         token_log_probs=_chained(parts, 'token_log_probs'),
@@ -237,16 +242,6 @@ def joined(parts: Sequence[Translation], line: Line) -> Translation:
 
 def _chained(parts: Sequence[Translation], field: str) -> tuple[Any, ...]:
     return tuple(value for part in parts for value in getattr(part, field) or ())
-
-
-def _joined_quality(parts: Sequence[Translation], text: str) -> dict[str, Any]:
-    if not parts or any(part.quality is None for part in parts):
-        return {}
-    words = _chained(parts, 'word_quality')
-    return {
-        'quality': float(np.average([part.quality for part in parts], weights=[part.num_tokens for part in parts])),
-        'word_quality': words if len(words) == len(text.split()) else None,  # words of two parts may be one
-    }
 
 
 def distinct(translations: Sequence[Translation]) -> tuple[Translation, ...]:

@@ -34,8 +34,7 @@ class Demands(NamedTuple):
     phrases: np.ndarray  # [N, G, A, P] ids of the alternatives, then NONE
     places: np.ndarray | None  # [N, G, 2] the source positions, from and to, of spans; equal: anywhere; None: no spans
 
-    def of_part(self, number: int) -> 'Demands':
-        part = slice(number, number + 1)
+    def of_part(self, part: slice) -> 'Demands':
         return Demands(self.wanted[part], self.phrases[part], None if self.places is None else self.places[part])
 
     @property
@@ -45,11 +44,9 @@ class Demands(NamedTuple):
 
     @classmethod
     def joined(cls, demands: Sequence['Demands']) -> Self:
-        wanted = [phrases for several in demands for phrases in several.wanted]
-        places = None
-        if demands[0].places is not None:
-            places = np.concatenate([several.places for several in demands])
-        return cls(wanted, np.concatenate([several.phrases for several in demands]), places)
+        wanted, phrases, places = zip(*demands, strict=True)
+        places = None if places[0] is None else np.concatenate(places)
+        return cls(list(itertools.chain(*wanted)), np.concatenate(phrases), places)
 
     def missing(self, number: int, tokens: Sequence[int]) -> tuple[str, ...]:
         """The first alternative of each phrase of a part that its translation has too few times."""

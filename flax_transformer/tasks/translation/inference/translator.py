@@ -62,23 +62,24 @@ class Asked(NamedTuple):
     def parts(self) -> list['Asked']:
         """Each part by itself."""
         parts = []
-        for number, text in enumerate(self.texts):
-            prefixes = None if self.prefixes is None else self.prefixes[number : number + 1]
-            demands = self.demands.of_part(number) if self.demands and self.demands.wanted[number] else None
-            sources = self.sources[number : number + 1]
-            parts.append(Asked([text], sources, prefixes, demands, self.alignment[number : number + 1], None))
+        for number in range(len(self.texts)):
+            own = slice(number, number + 1)
+            prefixes = None if self.prefixes is None else self.prefixes[own]
+            demands = self.demands.of_part(own) if self.demands and self.demands.wanted[number] else None
+            parts.append(Asked(self.texts[own], self.sources[own], prefixes, demands, self.alignment[own], None))
         return parts
 
     @classmethod
     def joined(cls, parts: Sequence['Asked']) -> Self:
         """Parts of several requests, of which the same is asked."""
-        first = parts[0]
+        texts, sources, prefixes, demands, alignment, _ = zip(*parts, strict=True)
+        chained = itertools.chain.from_iterable
         return cls(
-            [text for part in parts for text in part.texts],
-            [ids for part in parts for ids in part.sources],
-            None if first.prefixes is None else [ids for part in parts for ids in part.prefixes],
-            None if first.demands is None else Demands.joined([part.demands for part in parts]),
-            tuple(wanted for part in parts for wanted in part.alignment),
+            list(chained(texts)),
+            list(chained(sources)),
+            None if prefixes[0] is None else list(chained(prefixes)),
+            None if demands[0] is None else Demands.joined(demands),
+            tuple(chained(alignment)),
             None,
         )
 
