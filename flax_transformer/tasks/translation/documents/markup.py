@@ -240,8 +240,9 @@ def _with_parts_of_words(tokens: Sequence[Token]) -> list[Token]:
             continue
         number = end
         following = tokens[end] if end < len(tokens) else Token('other', '')
-        tail = re.match(r'(?:[^\W\d_]\w*)?', following.value)[0] if following.kind == 'text' else ''
-        is_word = head[0] and head[1] == head[0] and last.raw.endswith(head[0])  # and not one spelled &eacute;
+        # Letters that are spelled as &eacute; are no part of it.
+        tail = re.match(r'(?:[^\W\d_]\w*)?', following.value)[0] if following.raw == following.value else ''
+        is_word = head[0] and head[1] == head[0] and last.raw.endswith(head[0])
         is_formula = is_word and (tail or (is_index and _FORMULA.fullmatch(head[1])))
         if last.name == 'word':
             joined[-1] = last._replace(raw=last.raw + raw + tail)

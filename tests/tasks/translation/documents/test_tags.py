@@ -102,6 +102,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('Take <kbd>a</kbd>+<kbd>b</kbd>s.', 'Nimm.', '0-0', 'Nimm <kbd>a</kbd>+<kbd>b</kbd>s.'),
         ('Drink H<sub>2</sub>O', 'Trink', '0-0', 'Trink H<sub>2</sub>O'),
         ('a caf&eacute;<sup>2</sup> here', 'ein Café hier', '0-0 1-1 2-2', 'ein Caf&eacute;<sup>2</sup> hier'),
+        ('Drink H<sub>2</sub>&eacute;', 'Trink', '0-0', 'Trink H<sub>2</sub>&eacute;'),
         ('My <b>house</b>', 'Mein Haus.', '0-0 1-1', 'Mein <b>Haus</b>'),
         ('Note:', 'Achtung.', '', 'Achtung:'),
         ('it is "here"', 'es ist „hier“.', '', 'es ist „hier“'),
