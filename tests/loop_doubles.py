@@ -91,6 +91,7 @@ class Places(Data):
 def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settings: Any) -> TrainState:
     """The state after a loop from step `first` on, with the progress that was saved there."""
     progress = Progress(trainer.config.training, saved[first][1] if first else None)
+    batches = settings.pop('batches', None) or Numbers(first)
     settings = {'reporter': NoReporter(), 'stop': trainer.stop, 'validate': None} | settings
     settings |= {
         'note_steps': lambda steps: None,
@@ -98,4 +99,4 @@ def run_loop(trainer: CountingTrainer, saved: Saved, *, first: int = 0, **settin
         'data': Places(),
         'profiler': Profiler(Path(), 0, 1, print),
     }
-    return Loop(trainer, Numbers(first), progress, **settings).run(TrainState(first, None, None, None))
+    return Loop(trainer, batches, progress, **settings).run(TrainState(first, None, None, None))

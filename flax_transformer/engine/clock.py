@@ -15,7 +15,8 @@ FIRST_LOOK = 2  # steps of a start; the first compiles
 class Clock:
     """The number of steps, which process 0 decides.
 
-    The minutes begin after the first step, which compiles; evaluations and saves are part of them.
+    The minutes begin after the first step, which compiles; evaluations and saves are part of them, compiling for other
+    shapes is not.
     """
 
     def __init__(self, config: LoopConfig, saved: dict[str, Any] | None, step: int) -> None:
@@ -44,6 +45,9 @@ class Clock:
         """Call after the first step of a start."""
         self._began = time.perf_counter()
         self._last = step, self._elapsed
+
+    def leave_out(self, seconds: float) -> None:
+        self._elapsed -= seconds
 
     def add_evaluation(self, seconds: float) -> None:
         self._evaluation = 0.0 if self._evaluation is None else seconds

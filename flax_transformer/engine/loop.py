@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import grain
 import jax
+import numpy as np
 
 from flax_transformer.common.errors import Interrupted, UserError
 
@@ -81,7 +82,7 @@ class Loop:
         self._clock = self.progress.clock
         self._window = self.progress.window
         self._early_stopping = self.progress.early_stopping
-        self._is_compiled = False
+        self._compiled: set[str] = set()  # shapes of batches
         self._pending: _Pending | None = None
 
     def run(self, state: TrainState) -> TrainState:
@@ -128,8 +129,7 @@ class Loop:
 
     def _train(self, state: TrainState, step: int) -> TrainState:
         """Dispatches one step, then reads the metrics of the previous one, so that devices never wait for Python."""
-        is_first = not self._is_compiled
-        self._is_compiled = True
+        is_first = not self._compiled
         if is_first:  # an evaluation that was owed may have come before
             self.reporter.phase('compiling')
         # The first batch waits for the first plan, the first call for the compiler: neither is the speed of training.
@@ -137,10 +137,16 @@ class Loop:
             position = self.batches.get_state()
             batch = next(self.batches)
         self.profiler.begin(step)
-        with self._window.pause() if is_first else contextlib.nullcontext():
+        shapes = str(jax.tree.map(np.shape, batch))
+        is_new = shapes not in self._compiled
+        self._compiled.add(shapes)
+        began = time.perf_counter()
+        with self._window.pause() if is_new else contextlib.nullcontext():
             state, metrics = self.trainer.step(state, batch)
         if is_first and self._clock:
             self._clock.begin(step)
+        elif is_new and self._clock:
+            self._clock.leave_out(time.perf_counter() - began)
         self.profiler.end(step, metrics)
         self._read_pending(state)
         self._pending = _Pending(step, batch, metrics, position)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from loop_doubles import CountingTrainer, Saved, run_loop
+from loop_doubles import CountingTrainer, Numbers, Saved, run_loop
 from toy_runs import CircleRun, make_trainer, train_circle
 from toy_task import CircleConfig
 
@@ -66,6 +66,18 @@ def test_minutes_are_kept_whatever_the_machine_does(
     longest = max(pace(state.step), 3.6)  # a step, or the tolerance
     assert abs(now.seconds - 100 - pace(1) - 180) < longest + 0.1
     assert trainer.config.training.steps == state.step
+
+
+class Lengths(Numbers):
+    """Every fourth batch is longer than the others."""
+
+    def __next__(self) -> np.ndarray:
+        return np.zeros(2 if super().__next__() % 4 == 2 else 1)
+
+
+def test_compiling_for_batches_of_another_length_is_not_part_of_the_minutes(now: SimpleNamespace) -> None:
+    trainer = SlowTrainer(now, lambda step: 60.5 if step in (1, 3) else 0.5, minutes=1.0, steps=1600)
+    assert 118 <= run_loop(trainer, Saved(), batches=Lengths()).step <= 122
 
 
 def test_no_more_than_the_most_steps_are_done_and_little_is_said(now: SimpleNamespace, capsys) -> None:
