@@ -103,7 +103,7 @@ def _parts(text: str) -> list[Part]:
         else:
             tokens = _separated(_placed(_markdown_tokens(content, token.children), text, places))
             is_split = list(map(_ends_sentence, tokens))
-            new = markup.split_tokens(tokens, is_split, _escape_of(tokens), attributes=_attributes)
+            new = markup.split_tokens(tokens, is_split, _escape_of(tokens), markup.NO_LANGUAGE, _attributes)
         if tokens:
             parts += [text[done : places[0]], *new]
             done = places[-1]
@@ -157,7 +157,9 @@ def _separated(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _ends_sentence(token: Token | None) -> bool:
-    return token is not None and (token.kind == 'break' or token.name == 'br')
+    if token is None:
+        return False
+    return token.kind == 'break' or token.name == 'br' or markup.BRANCH.match(token.raw) is not None
 
 
 def _read_extension(state: Any, silent: bool) -> bool:

@@ -23,7 +23,7 @@ tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = ['area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'meta', 'param', 'source', 'track', 'wbr']
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # may go unclosed
-_NO_LANGUAGE = 'code kbd math pre samp svg textarea var'
+NO_LANGUAGE = ['code', 'kbd', 'math', 'pre', 'samp', 'svg', 'textarea', 'var']
 # An unclosed comment or section runs to the end, as in browsers.
 _MARKUP = r"""
     \{%(?:(?!\{%).)*?%\} | \{\#(?:(?!\{\#).)*?\#\}    # templates
@@ -34,6 +34,8 @@ _MARKUP = r"""
 _XML = re.compile(_MARKUP, re.S | re.X)
 HTML = re.compile(rf'<(?P<code>script|style)\b.*?(?:</(?P=code)\s*>|\Z) | {_MARKUP}', re.S | re.X | re.I)
 
+# Tags of templates that say which text is shown, or how often.
+BRANCH = re.compile(r'\{%[-+]?\s*(?:end|el|if|unless|for|case|when)')
 _FORMULA = re.compile(r'\d+|[^\W_]|\w+[A-Z\d]\w*')  # before an index
 _PART = 5  # tokens at most within a word
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
@@ -79,8 +81,8 @@ def html_parts(
 ) -> list[Part]:
     """As `split_html`, of tokens; `attributes` are the parts of a tag."""
     blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
-    is_split = [token.name in blocks for token in tokens]
-    return split_tokens(tokens, is_split, escape_of(tokens), [*_NO_LANGUAGE.split(), *tags.ignored], attributes)
+    is_split = [token.name in blocks or BRANCH.match(token.raw) is not None for token in tokens]
+    return split_tokens(tokens, is_split, escape_of(tokens), [*NO_LANGUAGE, *tags.ignored], attributes)
 
 
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:

@@ -1,5 +1,6 @@
 """Gettext's messages: PO, and POT."""
 
+import contextlib
 import gettext
 import re
 from collections.abc import Callable
@@ -20,6 +21,8 @@ _LINE = re.compile(
 )
 _CHARSET = re.compile(r'charset=([\w.-]+)')
 _PLURAL_FORMS = re.compile(r'nplurals\s*=\s*(\d+)\s*;\s*plural\s*=\s*([^;\\]+)')
+_NUMBERS = 200  # that tell plural forms apart
+_MOST_FORMS = 10  # Arabic has 6
 _WIDTH = 77  # characters of a line, without its quotes
 
 
@@ -55,15 +58,16 @@ class _Plurals(NamedTuple):
     @classmethod
     def of(cls, header: str) -> '_Plurals':
         rule = _PLURAL_FORMS.search(header)
-        try:
-            return cls(int(rule[1]), gettext.c2py(rule[2].strip()))
-        except (TypeError, ValueError):
-            return cls(2, gettext.c2py('n != 1'), is_known=False)
+        with contextlib.suppress(TypeError, ValueError, ArithmeticError):
+            plurals = cls(int(rule[1]), gettext.c2py(rule[2].strip()))
+            if max(map(plurals.form_of, range(_NUMBERS))) < plurals.count <= _MOST_FORMS:
+                return plurals
+        return cls(2, gettext.c2py('n != 1'), is_known=False)
 
     def source(self, form: int, entry: _Entry) -> str:
         """The singular for a form that is for 1 alone, or for numbers like 1 if it shows them; else the plural."""
         one, many = entry.raw('msgid'), entry.raw('msgid_plural')
-        numbers = [number for number in range(200) if self.form_of(number) == form]
+        numbers = [number for number in range(_NUMBERS) if self.form_of(number) == form]
         pattern = placeholders(family_of(entry.flags))
         shows_number = sorted(pattern.findall(one)) == sorted(pattern.findall(many))
         is_singular = numbers == [1] or (1 in numbers and 2 not in numbers and shows_number)
@@ -89,7 +93,7 @@ def read_po(text: str, place: str) -> Document:
             there = [keyword for keyword in entry.strings if keyword.startswith('msgstr')]
             where = f'{place}, line {line_of(text, entry.start)}'
             if header and not plurals.is_known:  # no number of forms would be right
-                why = 'got a header without Plural-Forms, expected them as `msginit` writes them; it is left'
+                why = 'got a header without Plural-Forms that fit, expected them as `msginit` writes them; it is left'
                 faults.append(f'{where}: {why}')
                 continue
             if there != wanted:

@@ -51,7 +51,7 @@ title: no
 | ‹d› | `e\\|f` |
 
 - [ ] ‹task› [‹r›][r], [‹s›][«s»], {{< fig a_b_c >}} ‹math› $x_i$[^1]
-- [x] ‹done›<br>‹now›\\
+- [x] ‹done›, <kbd>esc</kbd> ‹it›<br>‹now›\\
   ‹more›
 
 > [!NOTE]
@@ -257,6 +257,15 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(
             'a.po',
             'msgid ""\nmsgstr "x"\n\nmsgid "b"\nmsgid_plural "c"\nmsgstr[0] ""\n\nmsgid "a"\nmsgstr ""\n',
             'line 4: got a header without Plural-Forms',
+        ),
+        *(
+            (
+                'a.po',
+                f'msgid ""\nmsgstr "Plural-Forms: {rule};"\n\nmsgid "b"\nmsgid_plural "c"\nmsgstr[0] ""\n\n'
+                'msgid "a"\nmsgstr ""\n',
+                'line 4: got a header without Plural-Forms',
+            )
+            for rule in ('nplurals=2; plural=n%0', 'nplurals=99999999; plural=n')
         ),
         ('a.srt', '1\n00:00:03,000 --> 00:00:02,000\na\n', 'line 2: got 00:00:03,000 --> 00:00:02,000, expected times'),
     ],

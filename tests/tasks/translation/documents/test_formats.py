@@ -1,5 +1,6 @@
 """Which format a file is of, where XLIFF has its targets, and what is not kept."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,13 @@ def test_html_names_the_language_that_it_is_in_then() -> None:
     assert document.identity() == page
     after = '<!-- <html lang="x"> --><html xml:lang="de" lang=de><p lang="en">A</p>'
     assert document.with_texts(['A'], 'de') == after
+
+
+@pytest.mark.parametrize('form', ['html', 'markdown'])
+def test_no_sentence_goes_across_the_branches_of_a_template(form: str) -> None:
+    text = 'a {% if x %}b{% else %} c {% url z %} d{% endif %}, e'
+    lines = read_document(text.encode(), form, 'a').lines
+    assert [re.findall(r'[^\W\d_]', line.text) for line in lines] == [['a'], ['b'], ['c', 'd'], ['e']]
 
 
 def test_a_translation_begins_no_list_of_markdown() -> None:

@@ -60,6 +60,11 @@ def translated(body: str, translate: object = capitals, plural_forms: str = GERM
             'in {n, plural, =1 {# file} other {{f} files}} now',
             'IN {n, plural, =1 {# FILE} other {{f} FILES}} NOW',
         ),
+        (
+            'fuzzy',
+            "'{' or {0,choice,0#no|1<{0} y} or '{x}', %%A_B%%",
+            "'{' OR {0,choice,0#no|1<{0} y} OR '{x}', %%A_B%%",
+        ),
         ('fuzzy', r'a \033 b \x1b c \a', r'A \033 B \x1b C \a'),
         ('fuzzy', r'  <0>a</0>\tb<br/>c &amp; \"d\"\n', r'  <0>A</0>\tB<br/>C &amp; \"D\"\n'),
     ],
