@@ -123,9 +123,11 @@ def _choices(raw: str, parts_of: Callable[[str], list[Part]]) -> list[tuple[int,
     choices = []
     done = 0
     for match in _CHOICE.finditer(raw):
-        stop = _closing(raw, match.start() + 1)
-        if match.start() < done or stop == len(raw):
+        if match.start() < done:
             continue
+        stop = _closing(raw, match.start() + 1)
+        if stop == len(raw):  # what is in a brace that stays open is no choice
+            break
         branches = []
         at = match.end()
         while branch := _BRANCH.match(raw, at, stop):

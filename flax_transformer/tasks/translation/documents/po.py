@@ -83,6 +83,7 @@ def read_po(text: str, place: str) -> Document:
     plurals = _Plurals.of(header)
     units = []
     faults = []
+    newline = '\r\n' if '\r\n' in text else '\n'
 
     for entry in entries:
         if entry.is_header or 'msgid' not in entry.strings:
@@ -100,7 +101,7 @@ def read_po(text: str, place: str) -> Document:
                 got = ', '.join(there) or 'no msgstr[0]'
                 faults.append(f'{where}: got {got}, expected {plurals.count} plural forms')
         if not all(map(entry.raw, wanted)):
-            units.append(_unit(text, entry, wanted, plurals))
+            units.append(_unit(text, entry, wanted, plurals, newline))
     return Document(text, units, faults)
 
 
@@ -128,10 +129,9 @@ def _entries(text: str, place: str) -> list[_Entry]:
     return entries
 
 
-def _unit(text: str, entry: _Entry, wanted: list[str], plurals: _Plurals) -> Unit:
+def _unit(text: str, entry: _Entry, wanted: list[str], plurals: _Plurals, newline: str) -> Unit:
     """What fills the strings that are wanted and empty."""
     source = entry.strings['msgid']
-    newline = '\r\n' if '\r\n' in text else '\n'
     is_wrapped = source.lines - 1 > source.raw.count('\\n') + (not source.raw.endswith('\\n'))
     end = max(string.end for string in entry.strings.values())
     parts = []

@@ -206,3 +206,11 @@ def test_time_grows_no_faster_than_the_text(text: str) -> None:
     began = time.process_time()
     assert ''.join(part if isinstance(part, str) else part.raw for part in split_html(text)) == text
     assert time.process_time() - began < 0.6  # 0.9 to 14 s if each place is looked at from every other
+
+
+@pytest.mark.parametrize('end', ['', 'x' + '}}' * 1000])
+def test_each_choice_is_looked_through_once(end: str) -> None:
+    text = '{n, plural, other {' * 1000 + end
+    began = time.process_time()
+    assert ''.join(part if isinstance(part, str) else part.raw for part in message_parts(text, 'message')) == text
+    assert time.process_time() - began < 0.6
