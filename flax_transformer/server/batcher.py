@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import itertools
 import math
 import queue
 import sys
@@ -47,8 +48,14 @@ def _program(batch: Sequence[Job]) -> Hashable:
     return batch[0].kind, next(size for size in batch[0].sizes if size >= len(batch))
 
 
-def _is_canceled(job: Job) -> bool:
-    return job.result.cancelled()
+def _is_done(job: Job) -> bool:
+    return job.result.done()
+
+
+def _begins(job: Job) -> bool:
+    """Whether somebody still waits for a job, which may have begun before and come back."""
+    result = job.result
+    return result.running() or (not result.done() and result.set_running_or_notify_cancel())
 
 
 class Batcher:
@@ -108,7 +115,7 @@ class Batcher:
                 with contextlib.suppress(InvalidStateError):
                     job.result.set_exception(CancelledError())  # it is being translated
         with self._changed:
-            for job in self._turns.drop(client, _is_canceled):
+            for job in self._turns.drop(client, _is_done):
                 self._count -= 1
                 self._costs[client] -= job.cost
 
@@ -142,11 +149,21 @@ class Batcher:
     def _work_beside(self) -> None:
         """Runs batches that may have to be compiled."""
         while batch := self._cold.get():
-            if batch := [job for job in batch if not job.result.done()]:
+            if batch := list(itertools.filterfalse(_is_done, batch)):
                 try:
-                    self._run(batch)
+                    if _program(batch) in self._compiled:  # for one before it
+                        self._return(batch)
+                    else:
+                        self._run(batch)
                 except BaseException as error:
                     self._fail(error, batch)
+
+    def _return(self, batch: list[Job]) -> None:
+        """Lets jobs wait for their turn again: beside others' batches they would slow them down."""
+        with self._changed:
+            for job in batch:
+                self._turns.charge(job.client, -job.cost)
+        self.submit(batch)
 
     def _run(self, batch: list[Job]) -> float:
         """Translates a batch, and charges its clients; returns the seconds."""
@@ -197,7 +214,7 @@ class Batcher:
                     return []
                 jobs = self._take() if self._count else []
             # From here on they cannot be canceled.
-            if batch := [job for job in jobs if job.result.set_running_or_notify_cancel()]:
+            if batch := list(filter(_begins, jobs)):
                 return batch
 
     def _take(self) -> list[Job]:

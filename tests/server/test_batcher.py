@@ -155,3 +155,27 @@ def test_what_must_be_compiled_first_does_not_hold_up_others() -> None:
     assert seen[:2] == ['compilations'] * 2
     assert seen[-1] == 'translators'
     made.stop()
+
+
+def test_once_it_is_compiled_all_that_waited_for_it_takes_turns_again() -> None:
+    runner, seen = SimpleNamespace(num_compilations=0), []
+    gate = threading.Event()
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        seen.append(threading.current_thread().name)
+        runner.num_compilations += len(seen) == 1
+        assert gate.wait(10)
+        return lines
+
+    made = batcher()
+    jobs = [Job('a', number, call, 0, runner=runner) for number in range(20)]
+    other = Job('a', 20, list, 1)
+    made.submit([*jobs, other])
+    made.start()
+    assert other.result.result(10) == 20  # the others wait beside it
+    made.withdraw('a', jobs[10:15])
+    gate.set()
+    assert [job.result.result(10) for job in jobs[:10] + jobs[15:]] == [*range(10), *range(15, 20)]
+    assert seen == ['compilations'] * 2 + ['translators'] * 13
+    assert made.wait_for('b', 1.0) == 1.0
+    made.stop()
