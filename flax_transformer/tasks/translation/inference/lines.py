@@ -15,6 +15,7 @@ _SEAMS = (
     r'\s+',
 )
 
+_ABBREVIATION = re.compile(r'\b(z\. ?Hd|Fa|inkl|exkl|zzgl|approx|vol)\.\s+$')
 # German ordinals before what is written with a capital: im 2. Stock.
 _ORDINAL = re.compile(r'\b([AaIi]m|[Vv]om|[Zz]u[mr]|[Bb]eim|[Dd](er|ie|as|e[mns])|[Jj]ede[rsnm]?) \d{1,3}\.\s+$')
 _CELLS = re.compile(r'((?:^|[ \t]+)\|(?:[ \t]+|$)|[ \t]*\t[ \t]*)')
@@ -84,7 +85,8 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
     if ''.join(pieces) != line:
         pieces = [line]  # the splitter lost something
     for i in range(len(pieces) - 1, 0, -1):
-        if language == 'de' and _ORDINAL.search(pieces[i - 1]):
+        before = pieces[i - 1]
+        if _ABBREVIATION.search(before) or (language == 'de' and _ORDINAL.search(before)):
             pieces[i - 1 : i + 1] = [pieces[i - 1] + pieces[i]]
     parts = [('', '')]  # before the first, too, there may be a gap
     for piece in pieces:
