@@ -16,10 +16,10 @@ from .marked import Marked, Span, outside_of_spans
 from .placeholders import placeholders
 from .result import LINE_BREAKS
 
-_NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*'
+_NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.?m\\b'
+    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z])|[ap]\\.?m\\b'
 )
 _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
@@ -33,13 +33,15 @@ _LITERAL = re.compile(
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*_\w+\b    # names in programs
-    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
+    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b | \b[A-Z]{{1,2}}&[A-Z]\b    # of makers and companies
+    | \b[A-Z](?:\+\+|\#)(?!\w)    # of languages
+    | (?<![^\s(])(?:[:;=]['’]?-?[)(DPp/|]|<3)(?!\w)    # faces
     | (?P<number>
         \b[A-Z]{{2}}\d\d(?:[ ]?[A-Z\d]{{4}}){{2,7}}(?:[ ]?[A-Z\d]{{1,3}})?\b    # IBAN
         | (?<!\w)(?:\+\d{{1,3}}|\(?0\d{{1,5}}\)?|\(\d{{3}}\))(?:[ /-]{{1,3}}\(?\d+\)?)+(?!\w)    # telephone numbers
-        | \b\d{{4}}(?:[ ]\d{{4}}){{2,}}\b
+        | \b\d{{4}}(?:[ ]\d{{4}}){{2,}}\b | (?<![\w.])\d{{1,2}}\.[ ]\d{{1,2}}\.[ ]\d{{4}}\b
         | (?<!\w)[+−-]?[$€£¥][ ]?{_NUMBER}(?:k|m|bn|[KMB])?(?!\w)
-        | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
+        | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?|§§?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
           (?:(?<=[:.]\d\d)[ ]Uhr\b|(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])
           |(?![A-Z_\d]|[a-rt-z]\b|[a-z]+\d|-\w*\d|-[A-Z]\b))
     )
@@ -48,7 +50,9 @@ _LITERAL = re.compile(
     re.X,
 )
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
-_MARKER = re.compile(rf'\s*(?:[-*+•·–—>]|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d)))\s+(?=\S)')
+_MARKER = re.compile(
+    rf'\s*(?:[-*+•·–—>]|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s+(?=\S)'
+)
 _WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/&%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
 
@@ -69,8 +73,10 @@ class Literals:
         """The line with its literals, which are no terms; itself if it has none."""
         marked = line if isinstance(line, Marked) else Marked(as_text(line)[0].translate(LINE_BREAKS))
         text = marked.text
-        terms = glossary.find(text) if glossary else []
-        taken = sorted((span.start, span.end) for span in (*marked.spans, *terms))
+        terms = (
+            _outside_of_addresses([(term.start, term.end) for term in glossary.find(text)], text) if glossary else []
+        )
+        taken = sorted([*((span.start, span.end) for span in marked.spans), *terms])
         literals = []
         for ranges in self._ranges(text):
             for start, end, kind in _apart(taken, ranges):
@@ -130,6 +136,19 @@ def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
     for start, end, match in _apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)]):
         new.append(Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', '')))
     return _with(line, new)
+
+
+def _outside_of_addresses(terms: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """The terms but for those that are only a part of an address or of a file's name."""
+    matches = _LITERAL.finditer(text) if terms else ()
+    addresses = [match.span() for match in matches if re.fullmatch(r'\S*[/@\\.#]\S*', match[0]) and not match['number']]
+    starts = [start for start, _ in addresses]
+
+    def is_part(term: tuple[int, int]) -> bool:
+        before = bisect_right(starts, term[0])
+        return before > 0 and term != addresses[before - 1] and term[1] <= addresses[before - 1][1]
+
+    return [term for term in terms if not is_part(term)]
 
 
 def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:

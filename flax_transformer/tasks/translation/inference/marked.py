@@ -235,10 +235,14 @@ class _Aside:
         return wish
 
     def is_in(self, translation: Translation) -> bool:
-        """Whether a translation has each stand-in once."""
+        """Whether a translation has each stand-in once, and makes no amount of it."""
         if not self.asked:
             return True
-        return all(len(_occurrences(stand_in, translation.text)) == 1 for stand_in in self._literals)
+        return all(
+            len(_occurrences(stand_in, translation.text)) == 1
+            and (not _has_unit(stand_in, translation.text) or _has_unit(stand_in, self._text))
+            for stand_in in self._literals
+        )
 
     def restored(self, translation: Translation, *, keep_links: bool) -> Translation:
         """The translation with tags and literals in place; the line as it was if nothing changed."""
@@ -317,6 +321,8 @@ class _Aside:
             if ordinal and raw.isdigit():  # 94th became 2nd
                 raw += 'th' if raw[-2:-1] == '1' else {'1': 'st', '2': 'nd', '3': 'rd'}.get(raw[-1], 'th')
                 end += 2
+            if text.startswith('.', end):
+                raw = raw.removesuffix('.')  # 5 p.m. ends a sentence, too
             written.append((start, end, raw))
             literals[start] = span._replace(raw=raw)
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
@@ -345,6 +351,10 @@ def _moved_words(text: str, moves: Sequence[_Move], there: str, escape: Callable
         passed = '' if move.literal else escape(text[move.start : word.start()])
         numbers.append(bisect_right(begins, move.there + len(passed)) - 1)
     return numbers
+
+
+def _has_unit(stand_in: str, text: str) -> bool:
+    return re.search(rf'[$€£¥]{stand_in}(?!\w)|(?<!\w){stand_in} ?[%€°]', text) is not None
 
 
 def _occurrences(stand_in: str, text: str) -> list[re.Match[str]]:
