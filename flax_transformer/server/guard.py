@@ -20,9 +20,12 @@ _SAFE = ('GET', 'HEAD', 'OPTIONS')
 def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
     """Raises Refused for a Host that is none of the names, nor this machine's, nor an address.
 
-    A page whose name was made to lead here (DNS rebinding) has its own name there.
+    A page whose name was made to lead here (DNS rebinding) has its own name there. Without a Host, as balancers probe
+    by HTTP/1.0, it is no page.
     """
-    name = _split(f'//{headers.get("host", "")}').hostname or ''
+    if 'host' not in headers:
+        return
+    name = _split(f'//{headers["host"]}').hostname or ''
     known = ['localhost', socket.gethostname().lower(), *map(str.lower, names)]
     if name in known or '*' in known or name.endswith('.localhost') or _ADDRESS.fullmatch(name):
         return

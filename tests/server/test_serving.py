@@ -495,6 +495,12 @@ def test_pages_of_other_sites_may_not_ask(guarded: Client, headers: dict[str, st
     assert (reply.status, *reply.body) == (status, 'translatedText' if status == 200 else 'error')
 
 
+def test_probes_by_http_1_0_need_no_host(guarded: Client) -> None:
+    with socket.create_connection(('127.0.0.1', guarded.port), timeout=10) as connection:
+        connection.sendall(b'GET /health HTTP/1.0\r\n\r\n')
+        assert connection.recv(1000).split()[1] == b'200'
+
+
 @pytest.fixture(scope='module')
 def guarded(model: Directions) -> Iterator[Client]:
     service = Service(Served([model]), Limits())
