@@ -30,7 +30,6 @@ class Errand:
 
     def results(self, jobs: Sequence[Job]) -> list[Any]:
         """The results of jobs. Raises what one of them raises, or Gone if they are canceled."""
-        self._check()
         self.jobs += jobs
         self._batcher.submit(jobs)
         self._baton.give(self.client)
@@ -54,8 +53,7 @@ class Errand:
         self._withdraw()
 
     def _withdraw(self) -> None:
-        if left := [job for job in self.jobs if not job.result.done()]:
-            self._batcher.withdraw(self.client, left)
+        self._batcher.withdraw(self.client, [job for job in self.jobs if not job.result.done()])
 
     def _check(self) -> None:
         if self._is_canceled:
