@@ -73,7 +73,7 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: by its name and how it begins
     input_format: InputFormat = 'auto'
-    protect: bool = False  # of earlier versions; now --decoding.literals kept, the default
+    protect: bool = False  # no effect: literals are kept (--decoding.literals)
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
