@@ -94,7 +94,7 @@ def test_translate_gives_a_line_for_a_line(copy_run: Path, call_command: Callabl
     assert code == 0
     assert len(lines) == 8
     assert lines[-1] == ''
-    assert [lines[i] for i in (0, 1, 2, 4, 5)] == ['a b c', '', '', 'h g', '']
+    assert [lines[i] for i in (0, 1, 2, 4, 5)] == ['a b c', '', '  ', 'h g', '']
 
 
 def without_validation(config: Config) -> Config:
