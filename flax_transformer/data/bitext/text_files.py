@@ -117,22 +117,27 @@ class TableFiles(TextFiles):
         names = [own | {language.casefold(), name_of(language).casefold()} for own, language in sides]
         first = next(_rows(files[0]), [[]])[0]
         named = named_columns([cell.decode('utf-8', 'replace') for cell in first], *names)
-        self._has_header = named is not None and columns in (None, named)
+        self._header: list[bytes] | None = None  # the row that files may begin with
         self._columns = columns or (1, 2)
-        if self._has_header:
+        if named is not None and columns in (None, named):
+            self._header = first
             self._columns = named
             _say_header(files[0], *named)
         super().__init__(name, [(file,) for file in files], {'columns': self._columns})
 
     def records_of(self, *files: Path) -> Iterator[Records]:
-        first = int(self._has_header)
+        first = self._num_headers(*files)
         for rows in _rows(*files):
             yield Records(*([_cell(row, column) for row in rows[first:]] for column in self._columns))
             first = 0
 
     def place(self, index: int, side: int) -> str:
         (file,), row = self.located(index)
-        return f'{file}, {"row" if _is_csv(file) else "line"} {row + 1 + self._has_header}'
+        return f'{file}, {"row" if _is_csv(file) else "line"} {row + 1 + self._num_headers(file)}'
+
+    def _num_headers(self, file: Path) -> int:
+        """1 if the file begins as the first one does; parts of a table that was cut have no header."""
+        return int(self._header is not None and next(_rows(file), [[]])[0] == self._header)
 
     def expected(self) -> str:
         source, target = self._columns

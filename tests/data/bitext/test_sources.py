@@ -83,7 +83,11 @@ def test_a_header_names_the_columns_of_a_table_and_is_said_once(lay, config, cap
         'head.tsv': ['id\tGerman\tEnglish', '1\teins\tone', '2\tzwei'],
         'head.csv': ['"source";target', '"one; ""1""";eins', '', '"two', 'lines";zwei', 'three'],
         'none.csv': ['one,eins', 'source,Quelle'],
+        'part.1.tsv': ['de\ten', 'eins\tone'],
+        'part.2.tsv': ['zwei\ttwo'],
+        'part.3.tsv': ['de\ten', 'drei\tthree'],
     })  # fmt: skip
+    assert both(read_corpus('part.*.tsv', config)) == [('one', 'eins'), ('two', 'zwei'), ('three', 'drei')]
     corpus = open_corpus('head.csv', config)
     with pytest.raises(UserError, match=r'head\.csv, row 4: there is no target; expected the source in column 1'):
         corpus.read()
