@@ -5,7 +5,8 @@
 Starts `flax-transformer serve RUN`. In each round the eight, each from an address of its own on this machine, ask for
 one short text after another for so many seconds, alone and then beside the other client, which keeps that many
 connections busy. Rounds alternate because other work on the machine changes its speed. Prints one line of JSON: the
-median and the 99th percentile in milliseconds alone and beside it, their ratio, and all replies by status and kind.
+median and the 99th percentile in milliseconds alone and beside it, their ratio, that of
+each round (programs are compiled in the first one), and all replies by status and kind.
 """
 
 import argparse
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument('--options', nargs=argparse.REMAINDER, default=[], help='of `serve`; last')
     given = parser.parse_args()
     waits: dict[int, list[float]] = {0: [], given.connections: []}
+    ratios: list[float] = []
     replies: dict[str, Any] = {'short, alone': Counter(), 'short, beside it': Counter(), 'worst': {}}
     command = [sys.executable, '-m', 'flax_transformer', 'serve', given.run, '--port', str(PORT), *given.options]
     with subprocess.Popen(command) as process:
@@ -109,15 +111,19 @@ def main() -> None:
                     sys.exit('the server has ended')
                 time.sleep(0.5)
             for _ in range(given.rounds):
+                medians = []
                 for connections, seen in waits.items():
-                    seen += asyncio.run(round_of(given.seconds, connections, replies))
+                    asked = asyncio.run(round_of(given.seconds, connections, replies))
+                    medians.append(statistics.median(asked))
+                    seen += asked
                     time.sleep(1)
+                ratios.append(round(medians[1] / medians[0], 2))
         finally:
             process.kill()
     alone, beside = waits.values()
     medians = statistics.median(alone), statistics.median(beside)
     late = [sorted(values)[int(0.99 * len(values))] for values in (alone, beside)]
-    figures = {'median_ms': list(map(round, medians)), 'ratio': round(medians[1] / medians[0], 2)}
+    figures = {'median_ms': list(map(round, medians)), 'ratio': round(medians[1] / medians[0], 2), 'rounds': ratios}
     print(json.dumps({**figures, 'p99_ms': list(map(round, late)), 'replies': replies}))
 
 
