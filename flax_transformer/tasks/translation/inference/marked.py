@@ -224,15 +224,23 @@ class _Aside:
     def exchanged(self, wish: Any) -> Any:
         """A prefix or required phrases, with stand-ins for literals."""
         if isinstance(wish, Demand):
-            words = self._line.text[slice(*wish.span)] if wish.span else ''
-            start = self._text.find(words)
-            span = (start, start + len(words)) if words and start >= 0 else None
-            return Demand(self.exchanged(wish.alternatives), span)
+            return Demand(self.exchanged(wish.alternatives), self._span_of(wish.span))
         if not isinstance(wish, str):
             return wish and type(wish)(map(self.exchanged, wish))
         for stand_in, span in self._literals.items():
             wish = wish.replace(span.raw, stand_in)
         return wish
+
+    def _span_of(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Where the model gets the words of a span of the line; None: it does not."""
+        if span is None:
+            return None
+        start, end = span
+        move = self._moves[bisect_right(self._moves, start, key=itemgetter(1)) - 1]
+        near = move.start + start - move.there  # but for spaces beside tags
+        places = [match.start() for match in re.finditer(re.escape(self._line.text[start:end]), self.asked)]
+        first = min(places, key=lambda place: abs(place - near), default=None)
+        return None if first is None else (first, first + end - start)
 
     def is_in(self, translation: Translation) -> bool:
         """Whether a translation has each stand-in once, and makes no amount of it."""
