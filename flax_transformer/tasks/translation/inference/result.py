@@ -62,6 +62,14 @@ def unchanged(line: str | bytes, alignment: bool = False) -> Translation:
     return Translation(text, 0.0, 0.0, 0, replaced=replaced, alignment=links if alignment else None)
 
 
+def on_one_line(translation: Translation) -> Translation:
+    """The translation with a space for every line break, which a literal may have."""
+    text = translation.text.translate(LINE_BREAKS)
+    if text == translation.text:
+        return translation
+    return replace(translation, text=text, n_best=tuple(map(on_one_line, translation.n_best)))
+
+
 class Translations(list[Translation]):
     """One translation for each line, in order."""
 

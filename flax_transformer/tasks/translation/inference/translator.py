@@ -41,6 +41,7 @@ from .result import (
     best_of_each,
     joined_lines,
     make_translation,
+    on_one_line,
     text_of,
     unchanged,
 )
@@ -311,8 +312,9 @@ class Translator(Streams):
             progress=progress,
         )
         for i, line in enumerate(lines):
-            if not isinstance(line, Marked) and as_text(line)[1]:
-                result[i] = replace(result[i], replaced=True)
+            if not isinstance(line, Marked):
+                is_replaced = result[i].replaced or as_text(line)[1]
+                result[i] = replace(on_one_line(result[i]), replaced=is_replaced)
         result.num_compilations = self.runner.num_compilations - before
         return result[0] if is_single else result
 
