@@ -235,6 +235,9 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
     lines = [f'{facts.pairs:,} pairs, to go on from {start}']
     replayed = []
     for corpus in config.data.corpora:
+        known = file.with_name(f'{file.stem}.{corpus.name}.tsv')
+        if known.exists():
+            raise UserError(f'{known} exists, where pairs of {start} would go; remove it, or name another config')
         sample = EvenSample(REPLAYED)
         try:
             for pairs in open_corpus(corpus.train, config.data, corpus.languages).pairs():
@@ -245,7 +248,6 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
                 'other directions wholly: `flax-transformer prepare` gets some'
             )
             continue
-        known = file.with_name(f'{file.stem}.{corpus.name}.tsv')
         write_whole(known, ''.join(f'{source}\t{target}\n' for source, target in zip(*sample.sides, strict=True)))
         count = len(sample.sides[0])
         replayed.append(replace(corpus, train=known.name, validation='', held_out=count // 10, weight=1.0))
