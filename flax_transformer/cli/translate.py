@@ -55,7 +55,7 @@ FLAGS = {
 
 # Where a line of text begins, ends, goes on after a tab, or after a sentence and more than one space.
 _BLANKS = re.compile(r'(\A[\ufeff\s]+|\s*\t\s*|(?<=[.!?:;]) {2,}|\s+\Z)')
-_BREAKS = re.compile(r'[\v\f\x1c-\x1e\x85\u2028\u2029]')  # but LF, which ends a line, and CR before it
+_BREAKS = re.compile(r'[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\Z)')  # but LF, which ends a line, and CR before it
 InputFormat = Literal['auto', 'text', 'jsonl', *FORMATS]
 
 
@@ -331,7 +331,8 @@ def _joined(translations: list[Translation], blanks: list[str]) -> Translation:
         return translations[0]
     text = translations[0].text
     for blank, translation in zip(blanks, translations[1:], strict=True):
-        text += _BREAKS.sub(' ', blank) + translation.text
+        text += blank + translation.text
+    text = _BREAKS.sub(' ', text)
     flags = ('truncated', 'split', 'repetition')
     any_has = {name: any(getattr(translation, name) for translation in translations) for name in flags}
     missing = tuple(phrase for translation in translations for phrase in translation.missing)
