@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
-from flax_transformer.tasks.translation.inference.marked import translate_aside
+from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
 LIST = Path(__file__).with_suffix('.txt')

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals
-from flax_transformer.tasks.translation.inference.marked import Marked, translate_aside
+from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 

@@ -27,11 +27,12 @@ from flax_transformer.tasks.translation.model import TranslationModel, make_mode
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
+from .aside import translate_aside
 from .batch_runner import Runner
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
-from .marked import Marked, translate_aside
+from .marked import Marked
 from .programs import Programs
 from .quality import Calibration
 from .result import (

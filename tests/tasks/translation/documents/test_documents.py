@@ -11,7 +11,7 @@ from translators import Shuffling
 
 from flax_transformer.cli import translate
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
-from flax_transformer.tasks.translation.inference.marked import translate_aside
+from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
 RUN = TESTS / 'golden' / 'number_words'

@@ -8,7 +8,7 @@ import pytest
 
 from flax_transformer.tasks.translation.documents.document import Document
 from flax_transformer.tasks.translation.documents.formats import read_document
-from flax_transformer.tasks.translation.inference.marked import translate_aside
+from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
 
 HEADER = r"""msgid ""

@@ -13,8 +13,9 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.documents.markup import split_html, split_xml
 from flax_transformer.tasks.translation.documents.messages import message_parts
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals, with_literals
-from flax_transformer.tasks.translation.inference.marked import Marked, translate_aside
+from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
 
 TAG = re.compile(r'<[^<>]*>')
