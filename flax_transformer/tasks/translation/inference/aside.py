@@ -187,9 +187,10 @@ class _Aside:
             return Demand(self.exchanged(wish.alternatives), self._span_of(wish.span))
         if not isinstance(wish, str):
             return wish and type(wish)(map(self.exchanged, wish))
-        for stand_in, span in self._literals.items():
-            wish = wish.replace(span.raw, stand_in)
-        return wish
+        stand_ins = {span.raw: stand_in for stand_in, span in self._literals.items()}
+        raw = '|'.join(map(re.escape, sorted(stand_ins, key=len, reverse=True)))
+        whole = rf'(?<![{_LATIN}])(?:{raw})(?![{_LATIN}])'  # not the 5 of 25
+        return re.sub(whole, lambda match: stand_ins[match[0]], wish) if raw else wish
 
     def _span_of(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
         """Where the model gets the words of a span of the line; None: it does not."""

@@ -66,6 +66,21 @@ def check_tags(before: str, after: str) -> None:
     assert before_ == after_, (before, after)
 
 
+def test_required_phrases_have_stand_ins_for_whole_literals_only() -> None:
+    asked = []
+
+    def same(lines: list[str], *, required: list[list[str]], **_: object) -> list[Translation]:
+        asked.append((lines, required))
+        return [Translation(line, 0.0, 0.0, 0) for line in lines]
+
+    mark = Literals(Ascii(), 'en', DecodingConfig()).mark
+    translate_aside(same, ['I have 50,000 apples'], mark=mark, required=[['150,000', '50,000 pears']])
+    ((line,), ((other, own),)) = asked[0]
+    stand_in = line.split()[2]
+    assert (other, own) == ('150,000', f'{stand_in} pears')
+    assert stand_in != '50,000'
+
+
 @pytest.mark.parametrize('count', [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
     draw, translator = random.Random(7), Shuffling()
