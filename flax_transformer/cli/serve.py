@@ -51,6 +51,7 @@ class ServeOptions(ToTranslate):
     shared: str = ''  # the name of a key whose glossaries all may use
     host_name: tuple[str, ...] = ()  # names by which this server is called, beside localhost and addresses; *: any
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
+    root_path: str = ''  # the path below which this server is reached, if a proxy does not take it off
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -77,7 +78,8 @@ def main(argv: list[str]) -> int:
         service = Service(Served(models), options.limits, keys, shared=options.shared)
         host, port = listener.getsockname()[:2]
         note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port}')
-        server = Server(service, cors_origins=options.cors_origins, host_names=options.host_name)
+        allowed = {'cors_origins': options.cors_origins, 'host_names': options.host_name}
+        server = Server(service, root_path=options.root_path, **allowed)
 
         def read_again(number: int, frame: Any) -> None:
             try:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import re
-import secrets
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,6 +27,7 @@ from . import deepl, glossaries, guard, libretranslate, native
 from .batcher import ThreadFailed
 from .fields import Gone, Refused
 from .service import Service
+from .watch import Watched
 
 Handler = Callable[[Service, Request], Awaitable[Any]]
 _CLIENT_LEFT = 499  # nginx's code, for metrics alone
@@ -37,7 +36,6 @@ _TO_WRITE = 0.5  # seconds for the last replies
 _TO_END = 2.0  # seconds for these and the end
 _PAGE = Path(__file__).parent / 'page'
 _LARGE = 10_000  # bytes; larger replies are compressed
-_REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
 _HEADERS = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -106,13 +104,14 @@ class Server(uvicorn.Server):
     Then refuses new requests and finishes those that were admitted.
     """
 
-    def __init__(self, service: Service, *, cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()) -> None:
+    def __init__(self, service: Service, *, root_path: str = '', **allowed: Sequence[str]) -> None:
+        """`allowed` are those of `make_app`."""
         self._service = service
         self._ticks_left = _TICKS_TO_TELL
         config = uvicorn.Config(
-            make_app(service, cors_origins=cors_origins, host_names=host_names),
+            Watched(make_app(service, **allowed), service.metrics, root_path),
             log_level='warning',
-            access_log=False,  # addresses of requests may hold texts and keys
+            access_log=False,  # it has addresses, which may hold texts and keys
             http=guard.Protocol,
             limit_concurrency=guard.MOST_CONNECTIONS + 64,
             timeout_graceful_shutdown=max(service.limits.drain - _TO_END, _TO_WRITE),
@@ -150,8 +149,6 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
             response = _error(request, 503, 'The server is stopping; ask another, or later')
         except Exception as error:
             response = await _failed(request, error)
-        given = request.headers.get('x-request-id', '')
-        response.headers['X-Request-ID'] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         service.metrics.requests.labels(handler.__module__.rpartition('.')[2], str(response.status_code)).inc()
         return response
 
@@ -160,8 +157,9 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
 
 async def _failed(request: Request, error: Exception) -> Response:
     # The message may quote a text.
-    print(*traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
-    return _error(request, 500, 'Internal error: a bug of the server, which its log describes')
+    name = request.state.request_id
+    print(name, *traceback.format_tb(error.__traceback__), type(error).__name__, file=sys.stderr, flush=True)
+    return _error(request, 500, f'Internal error {name}: a bug of the server, which its log describes')
 
 
 def _error(request: Request, status: int, message: str, retry_after: int = 1) -> Response:

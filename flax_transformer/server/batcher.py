@@ -97,6 +97,9 @@ class Batcher:
         self._beside.join(timeout)
         return self._thread.is_alive() or self._beside.is_alive()
 
+    def num_waiting(self) -> int:
+        return self._count
+
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queues jobs. Raises ThreadFailed."""
         with self._changed:

@@ -79,6 +79,7 @@ class Service:
         self.shared = shared
         self.usage = Usage(limits.quota, limits.rate)
         self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe)
+        self.metrics.waiting.set_function(self.batcher.num_waiting)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client

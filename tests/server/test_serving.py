@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -504,8 +505,40 @@ def test_probes_by_http_1_0_need_no_host(guarded: Client) -> None:
 @pytest.fixture(scope='module')
 def guarded(model: Directions) -> Iterator[Client]:
     service = Service(Served([model]), Limits())
-    with running(service, cors_origins=['https://friend.example'], host_names=['mine.example']) as client:
+    allowed = {'cors_origins': ['https://friend.example'], 'host_names': ['mine.example']}
+    with running(service, root_path='/mt/', **allowed) as client:
         yield client
+
+
+def test_each_request_is_logged_and_counted_without_its_text(
+    guarded: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*given: Any) -> None:
+        raise RuntimeError(given)
+
+    monkeypatch.setattr(Served, 'detect', fail)
+    assert guarded('/translate?a=secret', {'q': 'six', **PAIR}, X_Request_ID='mine').headers['X-Request-ID'] == 'mine'
+    assert guarded('/v2/secret', {}, 'PUT', X_Request_ID='no\tid').status == 404
+    failed = guarded('/detect', {'q': 'secret'})
+    assert (failed.status, failed.headers['X-Request-ID'] in failed.body['error']) == (500, True)
+    text = guarded.get('/metrics').body
+    assert 'request_seconds_count{route="/detect"} 1.0' in text
+    assert 'waiting_parts 0.0' in text
+    first, second, *trace, third, _ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r'\d{4}-\d\d-\d\dT\S+Z mine POST /translate 200 \d+ ms', first)
+    assert re.fullmatch(r'\S+Z [0-9a-f]{16} PUT / 404 \d+ ms', second)
+    assert trace[0].startswith(failed.headers['X-Request-ID'])
+    assert ' POST /detect 500 ' in third
+    assert 'secret' not in text + first + second + '\n'.join(trace) + third
+
+
+def test_a_proxy_may_keep_or_take_off_the_path_to_the_server(guarded: Client) -> None:
+    for prefix in ('', '/mt'):
+        assert guarded(f'{prefix}/translate', {'q': 'six', **PAIR}).body == {'translatedText': 'sechs'}
+        assert [*guarded(f'{prefix}/v2/translate', {}).body] == ['message']
+        assert guarded.get(f'{prefix}/docs?a').headers['Location'] == 'docs/?a'
+        assert guarded.get(f'{prefix}/docs/').status == 200
+    assert guarded.get('/mt').headers['Location'] == 'mt/'
 
 
 def test_silent_connections_make_room_and_are_closed(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
