@@ -1,11 +1,13 @@
 """Small models of the layout of NLLB-200, M2M-100 and mBART-50, all their languages included, in folders."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from marian_folders import pieces, spm
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from flax_transformer.huggingface.tokenizers import LANGUAGES
 
@@ -38,6 +40,35 @@ def write_tokenizer(folder: Path, kind: str, lines: list[str] = LINES, size: int
         known = known[:4] + known[4:-3][::-1]  # an order of its own, and a few pieces left out
         (folder / 'vocab.json').write_text(json.dumps({piece: i for i, piece in enumerate(known)}, ensure_ascii=False))
     return len(known) + len(LANGUAGES[kind]) + MODELS[kind][-1]
+
+
+def save_as_transformers_5(folder: Path, kind: str, added: tuple[str, ...] = ()) -> None:
+    """Puts the one tokenizer.json that transformers 5 writes in place of NLLB-200's or mBART-50's SentencePiece model.
+
+    `added` are languages after the last token.
+    """
+    file = folder / 'sentencepiece.bpe.model'
+    proto = ModelProto.FromString(file.read_bytes())
+    file.unlink()
+    known = [(piece, 0.0) for piece in ('<s>', '<pad>', '</s>', '<unk>')]
+    known += [(piece.piece, piece.score) for piece in proto.pieces[3:]]
+    ids = {piece: i for i, (piece, _) in enumerate(known)}
+    special = {**ids, **{code: len(ids) + i for i, code in enumerate([*LANGUAGES[kind], '<mask>', *added])}}
+    charsmap = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+    splits = [(piece[:end], piece[end:]) for piece in ids for end in range(1, len(piece))]
+    model = {'type': 'BPE', 'vocab': ids, 'merges': [pair for pair in splits if ids.keys() >= {*pair}]}
+    if kind == 'MBart50Tokenizer':
+        model = {'type': 'Unigram', 'unk_id': 3, 'vocab': known + [(code, 0.0) for code in list(special)[len(ids) :]]}
+    steps = [{'type': 'Precompiled', 'precompiled_charsmap': charsmap}]
+    steps += [{'type': 'Replace', 'pattern': {'Regex': ' {2,}'}, 'content': ' '}]
+    tokens = [(code, i) for code, i in special.items() if i < 4 or i >= len(ids)]
+    content = {
+        'added_tokens': [{'id': i, 'content': code, 'special': True} for code, i in tokens],
+        'normalizer': {'type': 'Sequence', 'normalizers': steps},
+        'pre_tokenizer': {'type': 'Metaspace', 'replacement': '\u2581', 'prepend_scheme': 'always', 'split': True},
+        'model': model,
+    }
+    (folder / 'tokenizer.json').write_text(json.dumps(content), encoding='utf-8')
 
 
 def settings(kind: str, rows: int, **changes: Any) -> dict[str, Any]:

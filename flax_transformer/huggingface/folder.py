@@ -45,13 +45,14 @@ def read_folder(folder: Path | str) -> Pretrained:
         raise UserError(f'{folder}: no such folder; expected one as save_pretrained writes it. Nothing is downloaded')
     settings = read_object(folder / CONFIG_FILE)
     try:
+        family = family_of_folder(settings)
         config = read_model(settings)
         generation = folder / GENERATION_FILE
         # If the file exists it counts alone; older folders have these settings in config.json.
-        searching = read_object(generation) if generation.is_file() else settings
+        searching = read_object(generation) if generation.is_file() else family.unsaid | settings
         decoding = read_decoding(searching, config)
 
-        is_marian = family_of_folder(settings) is MARIAN
+        is_marian = family is MARIAN
         if is_marian:
             tokenizer = MarianTokenizer.load(folder)
             _check_vocabulary(config, tokenizer)

@@ -19,12 +19,24 @@ class Family(NamedTuple):
     architecture: str
     always: dict[str, Any]  # fields of ours that have these values in every model
     theirs: dict[str, Any]  # fields of theirs that, if they are there, must have these values
+    unsaid: dict[str, Any]  # values, in their library, of fields that config.json leaves out
     table_offset: int = 0  # unread rows at the head of a learned table of positions
 
 
 _COMMON = {'norm': 'layer', 'norm_epsilon': 1e-5, 'attention_score': 'scaled_dot', 'attention_bias': True}
 _PRE_NORM = _COMMON | {'norm_first': True, 'tie_embeddings': 'all'}
-_IDS_AND_TABLE = {'pad_token_id': 1, 'eos_token_id': 2, 'tie_word_embeddings': True}
+_UNSAID = {
+    'dropout': 0.1,
+    'attention_dropout': 0.0,
+    'activation_dropout': 0.0,
+    'activation_function': 'gelu',
+    'scale_embedding': False,
+    'share_encoder_decoder_embeddings': True,
+    'tie_word_embeddings': True,
+    'max_position_embeddings': 1024,
+}
+_IDS = {'pad_token_id': 1, 'eos_token_id': 2}
+_IDS_AND_TABLE = _IDS | {'tie_word_embeddings': True}
 FAMILIES = (
     Family(
         'Marian',
@@ -35,6 +47,7 @@ FAMILIES = (
         | {'embedding_norm': False, 'start_id': None},
         {'normalize_before': False, 'normalize_embedding': False, 'add_final_layer_norm': False}
         | {'static_position_embeddings': True},
+        _UNSAID | {'pad_token_id': 58100, 'decoder_start_token_id': 58100, 'eos_token_id': 0, 'forced_eos_token_id': 0},
     ),
     Family(
         'M2M-100',
@@ -42,6 +55,10 @@ FAMILIES = (
         'M2M100ForConditionalGeneration',
         _PRE_NORM | {'positions': 'tensor2tensor', 'position_offset': 2, 'logits_bias': False, 'embedding_norm': False},
         _IDS_AND_TABLE,
+        _UNSAID
+        | _IDS
+        | {'attention_dropout': 0.1, 'activation_function': 'relu', 'scale_embedding': True}
+        | {'decoder_start_token_id': 2},
     ),
     Family(
         'mBART-50',
@@ -51,6 +68,7 @@ FAMILIES = (
         _IDS_AND_TABLE
         | {'normalize_before': True, 'normalize_embedding': True, 'add_final_layer_norm': True}
         | {'static_position_embeddings': False},
+        _UNSAID | _IDS | {'forced_eos_token_id': 2},
         table_offset=2,
     ),
 )
@@ -88,15 +106,6 @@ SAME = (
     ('pad_id', 'pad_token_id'),
     ('eos_id', 'eos_token_id'),
 )
-# Fields that theirs may leave out, with their library's defaults.
-UNSAID = {
-    'dropout': 0.1,
-    'attention_dropout': 0.0,
-    'activation_dropout': 0.0,
-    'scale_embedding': False,
-    'share_encoder_decoder_embeddings': True,
-    'tie_word_embeddings': True,
-}
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
 # Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
 UNLESS_ONE = 'num_beam_groups repetition_penalty encoder_repetition_penalty guidance_scale num_return_sequences'
@@ -110,11 +119,9 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     """The model that config.json describes, except Marian's pad_row, which only its tensors show."""
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
-    theirs = UNSAID | theirs
+    theirs = family.unsaid | theirs
     same = [name for _, name in SAME]
-    needed = [*same, 'activation_function', 'decoder_attention_heads', 'decoder_ffn_dim']
-    if not is_marian:
-        needed += ['decoder_start_token_id', 'max_position_embeddings']
+    needed = [*same, 'decoder_attention_heads', 'decoder_ffn_dim', 'decoder_start_token_id', 'max_position_embeddings']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
     expected = {name: [value] for name, value in family.theirs.items()}
@@ -133,7 +140,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
             faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     refuse_faults(f'this {family.name} model cannot be read:', faults)
 
-    rest = {'pad_row': 'both', 'start_id': theirs.get('decoder_start_token_id')}
+    rest = {'pad_row': 'both', 'start_id': theirs['decoder_start_token_id']}
     if is_marian:
         tie = 'all' if theirs['share_encoder_decoder_embeddings'] else 'target'
         if not theirs['tie_word_embeddings']:
@@ -147,7 +154,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
         **family.always,
         **rest,
         activation=ACTIVATIONS[theirs['activation_function']],
-        max_length=theirs.get('max_position_embeddings', 512),
+        max_length=theirs['max_position_embeddings'],
     )
 
 

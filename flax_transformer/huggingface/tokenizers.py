@@ -26,6 +26,7 @@ from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
 
 from .settings import read_object, unexpected
+from .tokenizer_json import LARGEST, read_sentencepiece
 
 SETTINGS_FILE = 'tokenizer_config.json'
 VOCABULARY_FILE = 'vocab.json'
@@ -39,11 +40,11 @@ _CLEANED = (' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're")
 MODEL_FILE = 'sentencepiece.bpe.model'
 # The languages of a tokenizer, in the order of their ids.
 LANGUAGES: dict[str, list[str]] = json.loads(Path(__file__).with_name('languages.json').read_text())
-_LARGEST = 200_000_000  # bytes
+_JSON_FILE = 'tokenizer.json'
 _FIRST = ('<s>', '<pad>', '</s>', '<unk>')  # ids 0 to 3
 _MADE_UP = 8  # M2M-100 has so many words after the languages
 # Files of transformers' tokenizers that are handed on unread; and their names in a run, which has a tokenizer.json.
-_HANDED_ON = {'tokenizer.json': 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}
+_HANDED_ON = {_JSON_FILE: 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}
 
 
 class MarianTokenizer(Tokenizer):
@@ -227,11 +228,10 @@ class FairseqTokenizer(Tokenizer):
         self._ids = np.array([ids.get(piece, self.unk_id) for piece in pieces], np.int32)
         self._ids[processor.unk_id()] = self.unk_id
         self._pieces = {id_: piece for piece, id_ in ids.items()}
-        codes = LANGUAGES[settings['tokenizer_class']]
-        self.languages = {code: len(ids) + i for i, code in enumerate(codes)}
+        self.languages = _languages(settings, len(ids))
         self._pieces |= {id_: code for code, id_ in self.languages.items()}
         self._text_ids = {id_: i for i, id_ in enumerate(self._ids.tolist()) if id_ > self.unk_id}
-        self.source_language = known_language('src_lang', str(settings.get('src_lang') or 'en'), codes)
+        self.source_language = known_language('src_lang', str(settings.get('src_lang') or 'en'), self.languages)
 
     @classmethod
     def load(cls, folder: Path, rows: int | None = None, kind: str = '') -> 'FairseqTokenizer':
@@ -243,6 +243,8 @@ class FairseqTokenizer(Tokenizer):
         kind = str(settings.get('tokenizer_class', kind)).removesuffix('Fast')
         has_vocabulary = kind == 'M2M100Tokenizer'
         needed = [MODEL_FILE, VOCABULARY_FILE] if has_vocabulary else [MODEL_FILE]
+        if rows and not has_vocabulary and not (folder / MODEL_FILE).is_file() and (folder / _JSON_FILE).is_file():
+            needed = []  # transformers 5 saves no SentencePiece model
         faults = [f'{name} is missing' for name in needed if not (folder / name).is_file()]
         if kind not in LANGUAGES:
             faults.append(f'tokenizer_class={kind!r}: expected one of {", ".join(LANGUAGES)}')
@@ -253,19 +255,26 @@ class FairseqTokenizer(Tokenizer):
         refuse_faults(f'{folder}: the tokenizer cannot be read:', faults)
 
         homes = {name: folder / (name if rows else own) for name, own in _HANDED_ON.items()}
-        handed_on = {name: read_limited(home, _LARGEST) for name, home in homes.items() if home.is_file()}
+        handed_on = {name: read_limited(home, LARGEST) for name, home in homes.items() if home.is_file()}
         rows = rows or read_object(folder / DESCRIPTION_FILE).get('vocab_size')
         if type(rows) is not int:
             raise UserError(f'{folder / DESCRIPTION_FILE} is damaged: vocab_size={rows!r}, expected a number')
-        with naming_damage(folder / MODEL_FILE, 'copy it again'):
-            model = read_model(folder / MODEL_FILE)
+        file = folder / (needed or [_JSON_FILE])[0]
+        with naming_damage(file, 'copy it again'):
+            if needed:
+                model = read_model(file)
+            else:
+                model, settings['added_tokens_decoder'] = read_sentencepiece(file, first=(3, 0, 2))
             open_model(model)
         vocabulary = read_vocabulary(folder / VOCABULARY_FILE) if has_vocabulary else None
         if vocabulary is not None and [vocabulary.get(piece) for piece in _FIRST] != [0, 1, 2, 3]:
             raise UserError(f'{folder / VOCABULARY_FILE}: expected {", ".join(_FIRST)} as the ids 0 to 3')
 
-        tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
-        last = max(tokenizer.languages.values())
+        with naming_damage(folder / SETTINGS_FILE, 'copy it again'):
+            tokenizer = cls(model, vocabulary, settings | {'tokenizer_class': kind}, rows, handed_on)
+            last = max(tokenizer.languages.values())
+            if min(tokenizer.languages.values()) <= cls.unk_id:
+                raise ValueError('a language has the id of another token')
         if last >= rows:
             raise UserError(f'{folder}: the tokenizer has ids up to {last}, and the model {rows} rows')
         return tokenizer
@@ -338,6 +347,14 @@ class FairseqTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         known = [self._text_ids[id_] for id_ in map(int, ids) if id_ in self._text_ids]
         return _one_line(self._processor.decode(known))
+
+
+def _languages(settings: dict[str, Any], first_id: int) -> dict[str, int]:
+    """The ids of languages, which transformers lists among the added tokens, or else follow the pieces in order."""
+    added = {_content(token).strip('_'): int(id_) for id_, token in settings.get('added_tokens_decoder', {}).items()}
+    codes = LANGUAGES[settings['tokenizer_class']]
+    numbered = {} if added.keys() & {*codes} else {code: first_id + i for i, code in enumerate(codes)}
+    return numbered | {code: id_ for code, id_ in added.items() if not code.startswith('<')}
 
 
 def _one_line(text: str) -> str:

@@ -133,6 +133,23 @@ def test_tokens_and_text_are_equal(cases) -> None:
     assert len(lines) > 950
 
 
+def test_a_folder_saved_by_their_version_is_read_as_they_read_it(cases, tmp_path: Path) -> None:
+    """Shards, and for NLLB-200 and mBART-50 a tokenizer.json alone; with a language more."""
+    case = cases['en', 'de']
+    tokenizer = transformers.AutoTokenizer.from_pretrained(case.folder)
+    tokenizer.add_special_tokens({'extra_special_tokens': [*tokenizer.extra_special_tokens, 'dsb_Latn']})
+    added = tokenizer.convert_tokens_to_ids('dsb_Latn')
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(case.folder).eval()
+    model.resize_token_embeddings(max(added + 1, model.config.vocab_size))
+    tokenizer.save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path, max_shard_size='50KB')
+    ours = Translator.from_huggingface(tmp_path, target_language='dsb_Latn', source_language='en')
+    again = replace(case, theirs=model, ours=ours, tag=added)
+    assert ours.first_id == added
+    assert max(largest_differences(again)) < 1e-4
+    assert again.search(beam_width=1) == again.generate(num_beams=1)
+
+
 def test_logits_agree_to_1e_4(cases) -> None:
     for pair, case in cases.items():
         encoder, logits = largest_differences(case)

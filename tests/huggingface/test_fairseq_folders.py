@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from marian_folders import change
+from random_lines import random_line
 
 from flax_transformer import Translator, train
 from flax_transformer.cli import main
@@ -18,7 +19,7 @@ from flax_transformer.config import OptimizerConfig, TrainingConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.huggingface.folder import read_folder
 from flax_transformer.huggingface.settings import read_model
-from flax_transformer.huggingface.tokenizers import LANGUAGES
+from flax_transformer.huggingface.tokenizers import LANGUAGES, FairseqTokenizer
 from flax_transformer.huggingface.weights import read_tensors, to_params
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 from flax_transformer.tasks.translation.loading import load_run
@@ -108,6 +109,41 @@ def test_sources_and_targets_have_tags(kind: str, tmp_path: Path) -> None:
     assert type(tokenizer).load(tmp_path / 'saved').digest == german.digest
     change(tmp_path, 'tokenizer_config.json', legacy_behaviour=True)
     assert read_folder(tmp_path).tokenizer.reading('de').encode(['fox']) == [[*ids[1:], ids[0]]]
+
+
+@pytest.mark.parametrize('kind', ['NllbTokenizer', 'MBart50Tokenizer'])
+def test_a_folder_of_transformers_5_gives_the_same_tokens(kind: str, tmp_path: Path) -> None:
+    rows = fairseq_folders.write_tokenizer(tmp_path, kind)
+    old = FairseqTokenizer.load(tmp_path, rows)
+    fairseq_folders.save_as_transformers_5(tmp_path, kind, ('dsb_Latn',))
+    new = FairseqTokenizer.load(tmp_path, rows + 1)
+    lines = [random_line(np.random.default_rng(n)).decode('utf-8', 'replace') for n in range(200)]
+    assert new.encode(lines) == old.encode(lines)
+    assert new.languages == old.languages | {'dsb_Latn': max(old.languages.values()) + 2}
+    for folder in (tmp_path / 'run', tmp_path / 'export'):
+        new.save(folder)
+        new = FairseqTokenizer.load(folder)
+    assert new.encode(['Äpfel']) == old.encode(['Äpfel'])
+    assert new.first_id('dsb') == old.first_id('zu' if 'Nllb' in kind else 'sl') + 2
+
+    file = tmp_path / 'tokenizer.json'
+    content = json.loads(file.read_text())
+    content['normalizer']['normalizers'].append({'type': 'Lowercase'})
+    content['added_tokens'].append({'id': 9, 'content': 'fox', 'special': False})
+    file.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"Lowercase: .*\n.*'fox'"):
+        FairseqTokenizer.load(tmp_path, rows + 1)
+
+
+def test_what_config_json_leaves_out_has_the_defaults_of_its_family() -> None:
+    """Those of the configuration classes of transformers 5.24."""
+    unsaid = ('scale_embedding', 'activation_function', 'pad_token_id', 'eos_token_id', 'max_position_embeddings')
+    whole = {kind: fairseq_folders.settings(kind, 9000) for kind in fairseq_folders.KINDS}
+    models = {kind: read_model({k: v for k, v in s.items() if k not in unsaid}) for kind, s in whole.items()}
+    m2m, mbart = models['M2M100Tokenizer'], models['MBart50Tokenizer']
+    assert (m2m.scale_embedding, m2m.attention_dropout_rate, m2m.activation) == (True, 0.1, 'relu')
+    assert (mbart.scale_embedding, mbart.attention_dropout_rate, mbart.activation) == (False, 0.0, 'gelu')
+    assert {(model.pad_id, model.eos_id, model.max_length) for model in models.values()} == {(1, 2, 1024)}
 
 
 def test_a_translation_begins_with_its_language_at_no_cost(translator: Translator) -> None:
