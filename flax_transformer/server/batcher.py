@@ -16,6 +16,7 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError
 
+from .cache import Cache
 from .turns import Turns
 
 # Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them.
@@ -35,6 +36,7 @@ class Job:
     sizes: Sequence[int] = (1,)  # numbers of lines for which its call is compiled, ascending
     slots: int = 1  # what each line takes of a batch
     cost: float = 0.0  # seconds, about
+    key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
     runner: Any = None  # counts compilations; None: the warm-up has compiled all
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
@@ -61,8 +63,14 @@ def _begins(job: Job) -> bool:
 class Batcher:
     """Translates what is submitted, in batches; clients have equal shares of its time while they wait."""
 
-    def __init__(self, *, warm_up: Callable[[], None], observe: Callable[[list[Job], float], None]) -> None:
-        """The thread calls `warm_up` first, and `observe` after each batch with its jobs and seconds."""
+    def __init__(
+        self, *, warm_up: Callable[[], None], observe: Callable[[list[Job], float], None], cache: int = 0
+    ) -> None:
+        """The thread calls `warm_up` first, and `observe` after each batch with its jobs and seconds.
+
+        `cache` bytes of results are kept.
+        """
+        self._cache = Cache(cache)
         self._warm_up = warm_up
         self._observe = observe
         self._turns = Turns()
@@ -106,9 +114,10 @@ class Batcher:
             if self.failure is not None:
                 raise ThreadFailed(self.failure)
             for job in jobs:
-                self._turns.put(job.client, job, job.kind)
-                self._costs[job.client] += job.cost
-            self._count += len(jobs)
+                if not self._recall(job):
+                    self._turns.put(job.client, job, job.kind)
+                    self._costs[job.client] += job.cost
+                    self._count += 1
             self._changed.notify()
 
     def withdraw(self, client: Hashable, jobs: Sequence[Job]) -> None:
@@ -130,6 +139,16 @@ class Batcher:
             costs = self._costs.copy()
         own = costs.pop(client, 0.0) + cost
         return own + sum(min(own, other) for other in costs.values())
+
+    def _recall(self, job: Job) -> bool:
+        """Whether there was a result for a job, which it has now."""
+        with self._changed:
+            if (result := self._cache.get(job.key)) is None:
+                return False
+        job.started = min(job.started, time.monotonic())
+        with contextlib.suppress(InvalidStateError):
+            job.result.set_result(result)
+        return True
 
     def _clear(self) -> list[Job]:
         self._costs.clear()
@@ -175,7 +194,10 @@ class Batcher:
             job.started = started
         runner = batch[0].runner
         before = runner and runner.num_compilations
-        self._translate(batch)
+        distinct = batch if runner else list({job.key or job: job for job in batch}.values())
+        self._translate(distinct)
+        if left := [job for job in batch if not _is_done(job) and not self._recall(job)]:
+            self._translate(left)
         is_compiled = runner and runner.num_compilations == before
         (self._compiled.add if is_compiled else self._compiled.discard)(_program(batch))
         duration = time.monotonic() - started
@@ -183,7 +205,7 @@ class Batcher:
             for job in batch:
                 self._turns.charge(job.client, duration / len(batch) - job.cost)
                 self._turns.expect(job.client, started + duration + _BACK)
-        self._observe(batch, duration)
+        self._observe(distinct, duration)
         return duration
 
     def _fail(self, error: BaseException, batch: list[Job]) -> None:
@@ -240,7 +262,8 @@ class Batcher:
     def _count_out(self, job: Job) -> None:
         self._count -= 1
         self._costs[job.client] -= job.cost
-        self._turns.charge(job.client, job.cost)
+        if not self._recall(job):
+            self._turns.charge(job.client, job.cost)
 
     def _translate(self, batch: list[Job]) -> None:
         try:
@@ -252,6 +275,9 @@ class Batcher:
                 return
             results = [error]
         for job, result in zip(batch, results, strict=True):
+            if job.key and not isinstance(result, Exception):
+                with self._changed:
+                    self._cache.put(job.key, result)
             with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
                 if isinstance(result, Exception):
                     job.result.set_exception(result)

@@ -45,6 +45,7 @@ class Limits:
     max_characters: int = 20_000  # characters in all texts of a request
     max_lines: int = 1000  # lines in them
     max_alternatives: int = 10  # alternatives to each text; the search finds no more than decoding.num_candidates - 1
+    cache: int = 32  # MB of translations, which a client that asks for the same again is given at once; 0: none
     max_terms: int = 50_000  # terms in all glossaries that a key, or all without keys, keeps here
     quota: int = 0  # characters of a client (a key, else an address) in a day; 0: any number
     rate: int = 0  # requests of a client in a minute; 0: any number
@@ -78,7 +79,7 @@ class Service:
         self.keys = keys or Keys()
         self.shared = shared
         self.usage = Usage(limits.quota, limits.rate)
-        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe)
+        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, cache=limits.cache << 20)
         self.metrics.waiting.set_function(self.batcher.num_waiting)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
@@ -254,7 +255,11 @@ class Service:
             kind = translator, slots, part.alignment, shape
             cost = slots * self._seconds[translator.programs]
             cold = runner if shape or any(part.alignment) else None
-            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, cold))
+            key = None
+            if self.limits.cache:  # for nobody to see by the time whether others have asked
+                wanted = repr(part.demands and part.demands.wanted)
+                key = errand.client, translator.programs, translator.decoding, part.texts[0], wanted, part.alignment
+            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, cold))
         return errand.results(jobs)
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:

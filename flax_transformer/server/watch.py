@@ -56,4 +56,5 @@ class Watched:
             seconds = time.monotonic() - began
             route = scope['route'].path or '/' if 'route' in scope else '-'  # a path may have a text
             self._metrics.seconds.labels(route).observe(seconds)
-            say(f'{datetime.now(UTC):%FT%TZ} {name} {scope["method"]} {route} {status} {1000 * seconds:.0f} ms')
+            if route != '/health':
+                say(f'{datetime.now(UTC):%FT%TZ} {name} {scope["method"]} {route} {status} {1000 * seconds:.0f} ms')

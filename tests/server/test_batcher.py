@@ -2,20 +2,21 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import wait
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
 from flax_transformer.server.turns import Turns
 
 SIZES = (1, 4, 8)
 
 
-def batcher(**parts: Callable[..., None]) -> Batcher:
+def batcher(**parts: Any) -> Batcher:
     return Batcher(**{'warm_up': lambda: None, 'observe': lambda *seen: None} | parts)
 
 
@@ -69,6 +70,48 @@ def test_what_nobody_waits_for_is_dropped_and_the_oldest_come_first() -> None:
     jobs[2].result.cancel()
     assert results_of(made, jobs) == [0, 1, 3, 4, 5]
     assert seen == [[0, 5], [1, 4], [3]]
+
+
+def test_equal_jobs_are_done_once_unless_the_first_is_refused_or_forgotten() -> None:
+    made, seen = batcher(cache=200), []
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        seen.append(lines)
+        if 'refused' in lines:
+            raise UserError('no')
+        return lines
+
+    def jobs(name: str, count: int, runner: Any = None) -> list[Job]:
+        return [Job('a', name, call, name, SIZES, cost=1.0, key=name, runner=runner) for _ in range(count)]
+
+    asked = [*jobs('six', 12), *jobs('refused', 2), *jobs('two', 1)]
+    assert [str(result) for result in results_of(made, asked)] == ['six'] * 12 + ['no'] * 2 + ['two']
+    assert seen == [['six'], ['refused'], ['refused'], ['two']]
+    again = [*jobs('two', 2), *jobs('refused', 1)]
+    made.submit(again)
+    assert [job.result.done() for job in again] == [True, True, False]
+    assert made.wait_for('a', 1.0) == 2.0
+    for number in range(9):
+        made._cache.put(number, 'x' * 10)
+    assert [made._cache.get(name) for name in ('six', 'two', 8)] == [None, None, 'x' * 10]
+
+
+def test_a_job_that_is_withdrawn_while_it_is_done_does_not_take_its_equals_along() -> None:
+    made, began, gate = batcher(cache=200), threading.Event(), threading.Event()
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        began.set()
+        assert gate.wait(10)
+        return lines
+
+    first, second = (Job('a', 'six', call, 0, SIZES, key='six') for _ in range(2))
+    made.submit([second, first])
+    made.start()
+    assert began.wait(10)
+    made.withdraw('a', [first])
+    gate.set()
+    assert second.result.result(10) == 'six'
+    made.stop()
 
 
 def test_clients_take_turns_and_a_costly_one_only_fills_rows_that_are_free() -> None:

@@ -59,11 +59,12 @@ class Reply(NamedTuple):
 
 
 class Client:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = '') -> None:
         self.port = port
+        self.source = (address, 0) if address else None
 
     def __call__(self, path: str, fields: Any = None, method: str = 'POST', kind: str = JSON, **headers: str) -> Reply:
-        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.port, timeout=60)) as connection:
+        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.port, 60, self.source)) as connection:
             encode = json.dumps if kind == JSON else lambda given: urlencode(given, doseq=True)
             body = fields if fields is None or isinstance(fields, bytes) else encode(fields)
             names = {name.replace('_', '-'): value for name, value in headers.items()}
@@ -122,6 +123,19 @@ def test_requests_at_once_get_what_the_translator_gives(client: Client, model: D
     assert [reply['translations'][0]['text'] for reply in found] == expected
     batches = service.metrics.registry.get_sample_value('flax_transformer_batch_lines_count')
     assert batches < len(lines)  # requests shared batches
+
+
+def test_a_client_alone_is_given_again_what_it_was_given(client: Client, service: Service) -> None:
+    def lines_of(client: Client, **fields: Any) -> float:
+        before = service.metrics.registry.get_sample_value('flax_transformer_batch_lines_sum')
+        replies = client('/v1/translate', {'text': ['seventeen'] * 9, **PAIR, **fields}).body['translations']
+        assert {reply['text'] for reply in replies} == {'siebzehn'}
+        return service.metrics.registry.get_sample_value('flax_transformer_batch_lines_sum') - before
+
+    assert [lines_of(client) for _ in range(2)] == [1, 0]
+    assert lines_of(Client(client.port, '127.0.0.2')) == 1  # or it would see what others have asked
+    assert lines_of(client, alternatives=1) == 1
+    assert lines_of(client, alignment=True) > 0
 
 
 def test_libretranslates_api(client: Client) -> None:
@@ -346,7 +360,7 @@ def test_a_line_at_fault_does_not_fail_the_others_of_its_batch(
     )
     with ThreadPoolExecutor(8) as threads:
         ask = lambda line: client('/translate', {'q': line, **PAIR})
-        found = list(threads.map(ask, ['four hundred and six', 'six'] * 4))
+        found = list(threads.map(ask, ['four hundred and six', 'nine'] * 4))
     assert {reply.status for reply in found[::2]} == {200}
     assert {(reply.status, reply.body['error']) for reply in found[1::2]} == {(400, 'a bad line')}
 
@@ -357,7 +371,7 @@ def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.
     monkeypatch.setattr(
         Translator, 'translate_parts', lambda *given, **options: gate.wait(60) and translate(*given, **options)
     )
-    service = Service(Served([model]), Limits(max_requests=4, max_wait=1.0), Keys(['secret', 'schlüssel']))
+    service = Service(Served([model]), Limits(max_requests=4, max_wait=1.0, cache=0), Keys(['secret', 'schlüssel']))
     asked, known = {'q': 'six', **PAIR}, {'Authorization': 'Bearer secret'}
     with running(service, cors_origins=['https://a.example']) as client, ThreadPoolExecutor(8) as threads:
         assert client('/translate', asked).status == 403
