@@ -19,9 +19,10 @@ from flax_transformer.common.signals import warn
 from flax_transformer.engine.config import ParallelConfig
 
 from . import multihost
-from .roll_call import LOCAL, Facts, call_roll
+from .roll_call import LOCAL, Connections, Facts, call_roll, has_hung_up
 
 _PERIOD = 1.0  # seconds between signs of life
+_FEWEST = 4.0  # seconds of silence after which a process whose connection has ended counts as lost
 
 
 def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
@@ -30,6 +31,7 @@ def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
     Takes the processes of a launcher such as Ray that has called `jax.distributed.initialize`, whatever the config
     says. From then on, a process exits with 75 if another is lost.
     """
+    connections: Connections = {}
     if jax.distributed.is_initialized():
         if multihost.count() == 1:
             return
@@ -37,20 +39,20 @@ def start(config: ParallelConfig, facts: Callable[[], Facts]) -> None:
     elif config.num_processes == 1:
         return
     else:
-        _join(config, facts())
+        connections = _join(config, facts())
     global _watch
-    _watch = _Watch(config.process_timeout)
+    _watch = _Watch(config.process_timeout, connections)
     _watch.start()
     atexit.register(_watch.end)
     _exchange(config.process_timeout)
 
 
-def _join(config: ParallelConfig, facts: Facts) -> None:
+def _join(config: ParallelConfig, facts: Facts) -> Connections:
     address, count, number, local_devices = _resolve(config)
     timeout = config.process_timeout
     host, _, port = address.rpartition(':')
     host = host.strip('[]')  # around an IPv6 address
-    call_roll(host, int(port), number, count, facts, timeout)
+    connections = call_roll(host, int(port), number, count, facts, timeout)
     is_local = host in LOCAL and 'JAX_COORDINATOR_BIND_ADDRESS' not in os.environ
     jax.distributed.initialize(
         address,
@@ -63,6 +65,7 @@ def _join(config: ParallelConfig, facts: Facts) -> None:
         # JAX aborts a process after this much silence. Our watch is earlier and says which one is lost.
         heartbeat_timeout_seconds=timeout + 60,
     )
+    return connections
 
 
 def _resolve(config: ParallelConfig) -> tuple[str, int, int, Any]:
@@ -132,9 +135,10 @@ def _part() -> None:
 class _Watch(threading.Thread):
     """Gives signs of life. Process 0 watches those of the others, which wait for its verdict."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, connections: Connections) -> None:
         super().__init__(daemon=True, name='processes')
         self.timeout = timeout  # seconds of silence after which a process counts as lost
+        self._connections = connections  # none in the processes of another launcher
         self._is_ending = threading.Event()
         self._seen: dict[str, tuple[str, float]] = {str(i): ('', time.monotonic()) for i in range(multihost.count())}
 
@@ -169,7 +173,12 @@ class _Watch(threading.Thread):
             if self._seen[name][0] != beat:
                 self._seen[name] = beat, time.monotonic()
         for name, (_, since) in self._seen.items():
-            if name not in done and time.monotonic() - since > self.timeout:
+            silence = time.monotonic() - since
+            if name in done or silence < _FEWEST:
+                continue
+            if name in self._connections and has_hung_up(self._connections[name]):
+                gone.append(f'process {name} has ended')
+            elif silence > self.timeout:
                 gone.append(f'process {name} gave no sign of life for {self.timeout} s')
 
         if gone:

@@ -1,7 +1,8 @@
 """Says, before JAX starts, which process of a run is missing or is about to do something else.
 
 Process 0 listens on the coordinator's port. Each of the others sends a line, who it is and what it is about to do, and
-gets one back: what is wrong, if anything. Whatever else connects to the port is ignored.
+gets one back: what is wrong, if anything. Whatever else connects to the port is ignored. The connections stay open: one
+that ends later says, at once, that its process has.
 """
 
 import contextlib
@@ -17,20 +18,38 @@ from flax_transformer.common.errors import UserError
 LOCAL = ('localhost', '127.0.0.1')  # hosts that no other machine can call
 _PATIENCE = 5.0  # seconds for a connection and for a line from it
 Facts = dict[str, Any]  # what must be equal in all processes, by name; JSON values
+Connections = dict[str, socket.socket]
 
 
-def call_roll(host: str, port: int, process: int, count: int, facts: Facts, timeout: float) -> None:
-    """Waits until all `count` processes have come with the same facts. Raises UserError, which names who has not."""
+def call_roll(host: str, port: int, process: int, count: int, facts: Facts, timeout: float) -> Connections:
+    """Waits until all `count` processes have come with the same facts. Raises UserError, which names who has not.
+
+    Returns the open connections by the number of the process at the other end.
+    """
     who = f'process {process} ({socket.gethostname()}, pid {os.getpid()})'
     own = {'number': process, 'who': who, 'facts': {'parallel.num_processes': count} | facts}
     own = json.loads(json.dumps(own))  # a tuple becomes a list, as in what the others send
-    wrong = _answer(host, port, own, count, timeout) if process == 0 else _report(host, port, own, timeout)
+    meet = _answer if process == 0 else _report
+    wrong, connections = meet(host, port, own, count, timeout)
     if wrong:
+        for connection in connections.values():
+            connection.close()
         raise UserError(wrong)
+    return connections
 
 
-def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str:
-    """Process 0's part: sends what is wrong to all that came, and returns it."""
+def has_hung_up(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> tuple[str, Connections]:
+    """Process 0's part: sends what is wrong to all that came, and returns it with their connections."""
     callers: dict[socket.socket, Facts] = {}
     deadline = time.monotonic() + timeout
     wrong = ''
@@ -54,11 +73,11 @@ def _answer(host: str, port: int, own: Facts, count: int, timeout: float) -> str
         for connection in callers:
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps(wrong).encode() + b'\n')
-    return wrong
+        return wrong, {str(caller['number']): connection.dup() for connection, caller in callers.items()}
 
 
-def _report(host: str, port: int, own: Facts, timeout: float) -> str:
-    """The part of the others: returns what process 0 says is wrong."""
+def _report(host: str, port: int, own: Facts, count: int, timeout: float) -> tuple[str, Connections]:
+    """The part of the others: returns what process 0 says is wrong, and the connection to it."""
     deadline = time.monotonic() + timeout
     what = 'cannot be reached'
     while (left := deadline - time.monotonic()) > 0:
@@ -66,10 +85,11 @@ def _report(host: str, port: int, own: Facts, timeout: float) -> str:
             connection.sendall(json.dumps(own).encode() + b'\n')
             what = 'listens but does not answer'
             connection.settimeout(left + _PATIENCE)
-            return str(json.loads(connection.makefile().readline()))
+            wrong = str(json.loads(connection.makefile().readline()))
+            return wrong, {'0': connection.dup()}
         time.sleep(0.1)
     hint = 'see that parallel.coordinator names its host and that the port is open, or raise parallel.process_timeout'
-    return f'process 0 {what} at {host}:{port} within {timeout:.0f} s; start it, {hint}'
+    return f'process 0 {what} at {host}:{port} within {timeout:.0f} s; start it, {hint}', {}
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:
