@@ -96,8 +96,7 @@ def launch(
             note_steps=partial(_note_steps, run, config),
             is_scored_first=start is not None,
         )
-        if multihost.count() == 1:
-            training.finish(run, config, prepared)
+        training.finish(run, config, prepared)
     return run
 
 

@@ -17,7 +17,7 @@ from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.devices.multihost import say
+from flax_transformer.engine.devices.multihost import is_first, say
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.task_value import Training
@@ -196,7 +196,10 @@ def _initial_params(config: Config, prepared: Prepared) -> Any:
 
 
 def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
-    """Calibrates quality on the validation sets; a run that cannot be calibrated is good all the same."""
+    """Calibrates quality on the validation sets; a run that cannot be calibrated is good all the same.
+
+    Every process translates, for they read a checkpoint together; the first writes.
+    """
     chosen = interleaved(prepared.validation, config.training.calibrate_on)
     if len(chosen) < FEWEST:
         return
@@ -208,7 +211,8 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
             sets.append((languages, *zip(*lines, strict=True)))
     try:
         calibration = calibrate(Translator.from_run(run.path), sets)
-        calibration.write(run.path)
+        if is_first():
+            calibration.write(run.path)
         say(f'quality is calibrated on {calibration.num_sentences:,} sentences of the validation set')
     except UserError as error:
         say(f'quality is not calibrated: {error}')

@@ -56,6 +56,8 @@ def test_two_train_as_one_does(ends: dict[str, End], tmp_path: Path) -> None:
     assert json.loads(end.said[0].splitlines()[-1]) == pytest.approx(losses, rel=1e-5)
     assert 'step 20/20 loss' in end.said[0]
     assert 'loss' not in end.said[1]
+    for number, said in enumerate(end.said):
+        assert f'process {number} has finished the run' in said
 
 
 def test_one_that_never_comes_is_named(ends: dict[str, End]) -> None:
@@ -101,7 +103,7 @@ def test_one_that_dies_in_a_step_is_named_by_the_others(ends: dict[str, End]) ->
     end = ends['one dies in a step']
     assert end.codes == (75, 75, -signal.SIGKILL)
     for number in (0, 1):
-        expected = f'process {number} of 3 stops: process 2 gave no sign of life for 15 s; the same command'
+        expected = f'process {number} of 3 stops: process 2 has ended; the same command'
         assert expected in end.said[number]
 
 
