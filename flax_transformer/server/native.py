@@ -57,7 +57,7 @@ async def attention(service: Service, request: Request) -> Any:
 
 def _record(reply: Reply) -> dict[str, Any]:
     direction = reply.direction
-    lines = [asdict(line) for line in reply.lines]
+    lines = [asdict(line) | {'doubtful': line.doubtful} for line in reply.lines]
     for line in lines:
         line['n_best'] = [{name: other[name] for name in ('text', 'score', 'log_prob')} for other in line['n_best']]
     named = {'source': direction.source, 'confidence': round(reply.confidence)}
