@@ -105,20 +105,22 @@ def test_one_types_reads_swaps_and_sees_where_words_come_from(browser: Browser, 
     browser.wait('count', '0 / 400')
     browser.type('text', 'four hundred and seven')
     browser.wait('translation', 'vierhundertsieben')
-    browser.wait('detected', 'Detected: English')
+    browser.wait('source', 'Auto: English')
     browser.wait('count', '22 / 400')
+    both = '[...document.querySelectorAll("textarea, #translation")]'
+    languages = f'return {both}.map((text) => [text.lang, text.dir])'
+    assert browser.run(languages) == [['en', 'ltr'], ['de', 'ltr']]
     alternative = browser.run('return document.querySelector("#alternatives button").textContent')
 
-    browser.run('document.querySelector("#words button").click()')
-    browser.wait('source-words', 'hundred')
-    marked = 'return [...document.querySelectorAll("#source-words .marked")].map((word) => word.textContent)'
-    while not browser.run(marked):
-        time.sleep(0.05)
-    browser.run('document.getElementById("show-map").click()')
+    browser.run('document.querySelector("#translation span").click()')
+    browser.wait('origin', 'vierhundertsieben ← ')
+    marked = browser.run('return [...document.querySelectorAll("#mirror .marked")].map((word) => word.textContent)')
+    assert 'hundred' in marked
+    browser.run('document.querySelector("#inside summary").click()')
     browser.wait('map', 'vier')
     assert browser.run('return document.querySelectorAll("#map td svg").length') >= 20
     browser.picture('desktop')
-    browser.look(390, 844, 'dark')
+    browser.look(360, 800, 'dark')
     assert browser.run('return document.documentElement.scrollWidth <= innerWidth')
     browser.picture('phone')
     browser.look(1200, 900, 'dark')
@@ -126,23 +128,30 @@ def test_one_types_reads_swaps_and_sees_where_words_come_from(browser: Browser, 
 
     browser.run('document.querySelector("#alternatives button").click()')
     browser.wait('translation', alternative)
-    link = browser.run('return link()')
     browser.run('document.getElementById("swap").click()')
-    browser.wait('text', '')
-    assert browser.run('return [at("source").value, at("target").value, at("text").value]') == ['de', 'en', alternative]
+    fields = 'return ["source", "target", "text"].map((name) => document.getElementById(name).value)'
+    assert browser.run(fields) == ['de', 'en', alternative]
+    browser.run('document.getElementById("clear").click()')
+    browser.wait('count', '0 / 400')
+    assert browser.run(fields) == ['de', 'en', '']
     browser('POST', '/url', {'url': 'about:blank'})
-    browser('POST', '/url', {'url': link})
+    browser('POST', '/url', {'url': address + '#source=en&target=de&q=four+hundred+and+seven'})
     browser.wait('translation', 'vierhundertsieben')
 
 
 def test_errors_are_shown_and_the_page_loads_nothing_from_elsewhere(browser: Browser, address: str) -> None:
     browser('POST', '/url', {'url': address})
-    browser.type('text', 'six ' * 101)
-    browser.wait('error', '404 characters: this server takes 400 at once')
-    browser.picture('error')
     browser.type('text', 'six')
     browser.wait('translation', 'sechs')
-    assert browser.run('return document.getElementById("error").hidden')
+    browser.look(360, 800, 'light')
+    browser.type('text', 'x' * 404)
+    browser.wait('error', '404 characters: this server takes 400 at once')
+    assert browser.text('translation') == 'sechs'  # the last one is not lost
+    assert browser.run('return document.documentElement.scrollWidth <= innerWidth')
+    browser.picture('error')
+    browser.type('text', 'seven')
+    browser.wait('translation', 'sieben')
+    assert browser.run('return document.getElementById("failure").hidden')
     hosts = browser.run('return performance.getEntriesByType("resource").map((each) => new URL(each.name).origin)')
     assert set(hosts) == {address.rstrip('/')}
     browser('POST', '/url', {'url': address + 'docs/'})
@@ -150,3 +159,20 @@ def test_errors_are_shown_and_the_page_loads_nothing_from_elsewhere(browser: Bro
     browser.picture('docs')
     severe = [each['message'] for each in browser('POST', '/se/log', {'type': 'browser'}) if each['level'] == 'SEVERE']
     assert all('413' in message for message in severe), severe
+
+
+def test_the_map_shows_characters_rather_than_bytes_and_no_tags(browser: Browser, address: str) -> None:
+    browser('POST', '/url', {'url': address})
+    pieces = ['<2de>', '▁a', '<0x3C>', '<0xE2>', '<0x82>', '<0xAC>', '▁', '</s>']
+    script = f'return import("/attention.js").then((map) => map.readable({pieces}))'
+    shown = [(group['label'], group['pieces']) for group in browser.run(script)]
+    assert shown == [('a', [1]), ('<', [2]), ('€', [3, 4, 5]), ('␣', [6]), ('end', [7])]
+
+
+def test_a_key_survives_a_reload(browser: Browser, address: str) -> None:
+    browser('POST', '/url', {'url': address})
+    browser.wait('count', '0 / 400')
+    browser.run('const key = document.getElementById("key"); key.value = "k"; key.dispatchEvent(new Event("change"))')
+    browser('POST', '/refresh')
+    browser.wait('count', '0 / 400')
+    assert browser.run('return document.getElementById("key").value') == 'k'
