@@ -33,6 +33,7 @@ COMMANDS = {
     'analyze': 'analyze RUN: errors of the search and of the model, by beam width',
     'score': 'score RUN --source F --target F: the log-probabilities of given translations',
     'calibrate': 'calibrate RUN: from then on translations have a `quality`, the chrF to expect',
+    'card': 'card RUN --scores FILE: print a model card: data, scores with signatures, size, speed, limits',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',

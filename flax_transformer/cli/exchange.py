@@ -10,6 +10,7 @@ import tyro
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.config import DecodingConfig
 
+from .card import CardOptions, card_of
 from .options import OfCheckpoint, note, parse, print_next, read_config
 
 
@@ -86,6 +87,9 @@ def export_huggingface(argv: list[str]) -> None:
         from flax_transformer.interop import huggingface_runs
 
         notes = huggingface_runs.export_huggingface(argv[0], options.folder, options.decoding, step=options.step)
+        card = options.folder / 'README.md'
+        if not card.exists():
+            card.write_text(card_of(argv[0], CardOptions(step=options.step)), encoding='utf-8')
         print(f'The model is in {options.folder}. For example:')
         print(f'  ct2-transformers-converter --model {options.folder} --output_dir {options.folder}.ct2')
     for line in notes:

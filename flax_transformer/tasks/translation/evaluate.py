@@ -83,7 +83,8 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     lines = [f'source       {own}\nreference    {target}\ntranslation  {text}\n' for own, target, text in shown]
     lines += [f'{name}, beam {options.decoding.beam_width}', f'{scores}', _loss_line(loss)]
     lines += [f'{kind.replace("_", " of ", 1)} and sentence chrF: {value:.3f}' for kind, value in sure.items()]
-    print_scores({'set': name, **asdict(scores), **loss, **sure}, lines, as_json=options.json)
+    of_set = {'set': name, 'direction': translator.languages}
+    print_scores({**of_set, **asdict(scores), **loss, **sure}, lines, as_json=options.json)
     if options.output is not None:
         options.output.write_text(''.join(t.text + '\n' for t in translations), encoding='utf-8')
         note(f'translations written to {options.output}')
