@@ -75,6 +75,7 @@ async function choose(number) {
   const { line, index, element, sure } = words[number];
   words.forEach((word, i) => word.element.classList.toggle('chosen', i === number));
   element.scrollIntoView({ block: 'nearest' });
+  at('origin').textContent = `${element.textContent} ← …`;
   try {
     const { text, target, reply } = translation;
     const body = { text, source: reply.source, target, alignment: true };
