@@ -6,17 +6,21 @@ write_safetensors(file, to_tensors(params, config))
 Files are safetensors or PyTorch's pickles, whole or in shards. torch is not needed.
 """
 
+import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError, refuse_faults
-from flax_transformer.common.files import naming_damage, read_limited
+from flax_transformer.common.files import MOST_WORDS, naming_damage, open_regular, read_at_most, read_limited
 from flax_transformer.common.installing import imported
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
@@ -28,6 +32,7 @@ from .settings import family_of_model
 
 SAFETENSORS = 'model.safetensors'
 PICKLE = 'pytorch_model.bin'
+_DTYPES = {'F64': '<f8', 'F32': '<f4', 'F16': '<f2', 'BF16': ml_dtypes.bfloat16}
 # Ours, theirs, and the kind of module, within each layer of a side.
 LAYER = (
     ('self_attention', 'self_attn', 'attention'),
@@ -120,7 +125,8 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             tensor = tensor[table_offset:]
         elif change == 'as a row':
             tensor = tensor[0]
-        params[ours] = jnp.array(_without_pad(ours, tensor, config))
+        # jnp.array would copy twice.
+        params[ours] = jax.device_put(_without_pad(ours, tensor, config), may_alias=False)
     faults += [f'{name}: unexpected' for name in homes]
     refuse_faults('the tensors are not those of the model that config.json describes:', faults)
     return unflatten_dict(params, sep='/')
@@ -193,24 +199,27 @@ def read_tensors(folder: Path) -> Tensors:
 
 def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    _safetensors().save_file(contiguous, file, metadata={'format': 'pt'})
-
-
-def _safetensors() -> Any:
-    return imported('safetensors.numpy', 'interop', "a model in Hugging Face's format")
+    library = imported('safetensors.numpy', 'interop', "writing a model in Hugging Face's format")
+    library.save_file(contiguous, file, metadata={'format': 'pt'})
 
 
 def _read_safetensors(file: Path) -> Tensors:
-    module = _safetensors()
-
-    def read(name: str | None) -> Any:
-        try:
-            with module.safe_open(file, 'numpy') as opened:
-                return opened.keys() if name is None else opened.get_tensor(name)
-        except Exception as error:  # a damaged file can raise anything
-            raise UserError(f'{file} is damaged, or cut short: {error}; copy it again') from None
-
-    return Tensors({name: partial(read, name) for name in read(None)})
+    readers = {}
+    with naming_damage(file, 'copy it again'), open_regular(file) as opened:
+        begin = 8 + int.from_bytes(opened.read(8), 'little')
+        header = parse_json(read_at_most(opened, min(begin - 8, MOST_WORDS)))
+        header.pop('__metadata__', None)
+        size = os.fstat(opened.fileno()).st_size - begin
+        if size != max((entry['data_offsets'][1] for entry in header.values()), default=0):
+            raise ValueError(f'{size:,} bytes of tensors, expected as many as its header lists')
+        for name, entry in header.items():
+            dtype = np.dtype(_DTYPES[entry['dtype']])
+            first, end = entry['data_offsets']
+            if not 0 <= first <= end or math.prod(entry['shape']) * dtype.itemsize != end - first:
+                raise ValueError(f'{name} is no part of it')
+            place = {'offset': begin + first, 'shape': tuple(entry['shape'])}
+            readers[name] = partial(np.memmap, file, dtype, 'r', **place)
+    return Tensors(readers)
 
 
 def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:

@@ -56,7 +56,7 @@ def import_huggingface(
         )
     )
     run.write_tokenizer(tokenizer)
-    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints = Checkpoints(run.checkpoints, compressed=False)
     checkpoints.save_params(pretrained.params)
     checkpoints.close()
     return run
