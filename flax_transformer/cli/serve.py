@@ -28,6 +28,7 @@ from flax_transformer.server.directions import Directions, Served, is_folder
 from flax_transformer.server.guard import MOST_CONNECTIONS
 from flax_transformer.server.keys import Keys
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.server.store import Store
 from flax_transformer.tasks.api import read_run_config
 
 DEFAULT_RUN = 'everyday'
@@ -48,6 +49,7 @@ class ServeOptions(ToTranslate):
     host: str = '127.0.0.1'  # address to listen on; 0.0.0.0: reachable from other machines
     port: int = 5000  # port to listen on; 0: any free one
     keys: Path | None = None  # a file of keys that requests must bring, a line each: KEY or NAME: KEY; None: no keys
+    store: Path | None = None  # a file that keeps glossaries and usage for the next start; None: they are forgotten
     shared: str = ''  # the name of a key whose glossaries all may use
     host_name: tuple[str, ...] = ()  # names by which this server is called, beside localhost and addresses; *: any
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
@@ -63,6 +65,7 @@ def main(argv: list[str]) -> int:
         argv = [DEFAULT_RUN, *argv]
     options = parse('serve', ServeOptions, argv, default=ServeOptions(), most=None)
     keys = _read_keys(options.keys)
+    store = Store(options.store)
     references = positional(argv)
     for reference in references:
         if not is_folder(reference):
@@ -75,7 +78,7 @@ def main(argv: list[str]) -> int:
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens} | changes
         models = [Directions.load(reference, options.parallel, **changes) for reference in references]
-        service = Service(Served(models), options.limits, keys, shared=options.shared)
+        service = Service(Served(models), options.limits, keys, shared=options.shared, store=store)
         host, port = listener.getsockname()[:2]
         note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port}')
         allowed = {'cors_origins': options.cors_origins, 'host_names': options.host_name}

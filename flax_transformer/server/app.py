@@ -47,6 +47,8 @@ _HEADERS = {
 def make_app(service: Service, *, cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()) -> Starlette:
     """The application of a service, whose thread it starts and stops."""
 
+    glossaries.restore(service)
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.batcher.start()

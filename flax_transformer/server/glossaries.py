@@ -1,7 +1,8 @@
-"""DeepL's glossaries, versions 2 and 3 of its API: kept in memory, each for the key that made it."""
+"""DeepL's glossaries, versions 2 and 3 of its API: each for the key that made it."""
 
+import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +30,11 @@ class StoredGlossary:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec='milliseconds'))
 
+    def keep(self, service: Service) -> None:
+        content = vars(self) | {'by_pair': [[*pair, glossary.terms] for pair, glossary in self.by_pair.items()]}
+        service.store('replace into glossaries values (?, ?)', self.id, json.dumps(content))
+        service.glossaries[self.id] = self
+
     def info(self, pair: Pair | None = None) -> dict[str, Any]:
         """The fields of both versions, and those of a pair, by default the first."""
         dictionaries = {
@@ -37,6 +43,14 @@ class StoredGlossary:
         }
         named = {'glossary_id': self.id, 'name': self.name, 'ready': True, 'creation_time': self.created}
         return {**named, 'dictionaries': list(dictionaries.values()), **dictionaries[pair or next(iter(dictionaries))]}
+
+
+def restore(service: Service) -> None:
+    """Reads what the server kept before."""
+    for (content,) in service.store('select content from glossaries'):
+        stored = StoredGlossary(**json.loads(content))
+        stored.by_pair = {(source, target): Glossary(terms) for source, target, terms in stored.by_pair}
+        service.glossaries[stored.id] = stored
 
 
 def _seen(service: Service, owner: str, *, to_change: bool = False) -> list[StoredGlossary]:
@@ -69,7 +83,7 @@ async def create(service: Service, request: Request) -> Response:
             raise Refused(413, f'{_MOST} glossaries are kept here, and no more; delete some')
         stored = StoredGlossary(_name(fields), {}, owner)
         stored.by_pair = _read(service, fields, stored)
-        service.glossaries[stored.id] = stored
+        stored.keep(service)
         return stored
 
     return JSONResponse((await service.run(request, make)).info(), 201)
@@ -95,8 +109,8 @@ async def update(service: Service, request: Request) -> Any:
         stored, _ = find(service, named, request.state.owner, to_change=True)
         name = _name(fields, stored.name)
         added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}
-        stored.name = name
-        stored.by_pair = stored.by_pair | added
+        stored = replace(stored, name=name, by_pair=stored.by_pair | added)
+        stored.keep(service)
         return stored.info(next(iter(added), None) if replaces else None)
 
     return await service.run(request, change)
@@ -112,8 +126,9 @@ async def delete(service: Service, request: Request) -> Response:
         stored, pair = find(service, fields, request.state.owner, to_change=True)
         left = {other: glossary for other, glossary in stored.by_pair.items() if other != pair}
         if 'source_lang' in fields and left:
-            stored.by_pair = left
+            replace(stored, by_pair=left).keep(service)
         else:
+            service.store('delete from glossaries where id = ?', stored.id)
             del service.glossaries[stored.id]
         return Response(status_code=204)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from flax_transformer.common.errors import UserError
 
 from .fields import Refused
+from .store import Store
 
 
 class Keys:
@@ -33,49 +34,43 @@ class Keys:
         return matches[0] if matches else ''
 
 
-class _Counts(collections.Counter[str]):
-    """Counts by client, which begin again with each period (UTC)."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._period = 0
-
-    def begin(self) -> int:
-        """The seconds that are left of this period."""
-        period, gone = divmod(int(time.time()), self._seconds)
-        if self._period != period:
-            self._period = period
-            self.clear()
-        return self._seconds - gone
-
-
 class Usage:
-    """What each client has used today, and its requests of this minute; kept in memory."""
+    """What each client has used today (UTC), and its requests of this minute."""
 
-    def __init__(self, quota: int, rate: int) -> None:
+    def __init__(self, store: Store, quota: int, rate: int) -> None:
         """At most `quota` characters a day and `rate` requests a minute; 0: any number."""
         self.quota = quota
+        self._store = store
         self._rate = rate
-        self._characters = _Counts(86_400)
-        self._requests = _Counts(60)
+        self._minute = 0
+        self._requests: collections.Counter[str] = collections.Counter()
 
     def characters(self, client: str) -> int:
-        self._characters.begin()
-        return self._characters[client]
+        rows = self._store('select characters from usage where day = ? and client = ?', _today(), client)
+        return rows[0][0] if rows else 0
 
     def count_request(self, client: str) -> None:
         """Raises Refused for one too many."""
-        left = self._requests.begin()
+        minute, gone = divmod(int(time.time()), 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._requests.clear()
         self._requests[client] += 1
         if 0 < self._rate < self._requests[client]:
+            left = 60 - gone
             raise Refused(429, f'{self._rate} requests a minute are allowed here; wait {left} s', retry_after=left)
 
     def check(self, client: str, count: int, status: int) -> None:
         """Raises Refused, with that status, for so many characters more than are left."""
-        left = self.quota - self.characters(client)
-        if self.quota and count > left:
+        if self.quota and count > (left := self.quota - self.characters(client)):
             raise Refused(status, f'{count} characters: {max(left, 0)} are left of the {self.quota} for this day (UTC)')
 
     def count_characters(self, client: str, count: int) -> None:
-        self._characters[client] += count
+        today = _today()
+        self._store('delete from usage where day < ?', today)
+        more = 'on conflict do update set characters = characters + excluded.characters'
+        self._store(f'insert into usage values (?, ?, ?) {more}', today, client, count)
+
+
+def _today() -> int:
+    return int(time.time()) // 86_400

@@ -28,6 +28,7 @@ from .errand import Errand
 from .fields import Fields, Gone, Refused, read_fields
 from .keys import Keys, Usage
 from .metrics import Metrics
+from .store import Store
 from .turns import Baton
 
 _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked for among them
@@ -70,15 +71,18 @@ class Reply(NamedTuple):
 class Service:
     """What all APIs share."""
 
-    def __init__(self, served: Served, limits: Limits, keys: Keys | None = None, *, shared: str = '') -> None:
+    def __init__(
+        self, served: Served, limits: Limits, keys: Keys | None = None, *, shared: str = '', store: Store | None = None
+    ) -> None:
         """The glossaries of the key named `shared` are for all."""
+        self.store = store or Store()
         self.served = served
         self.limits = limits
         self.metrics = Metrics()
         self.glossaries: dict[str, Any] = {}  # keys are identifiers
         self.keys = keys or Keys()
         self.shared = shared
-        self.usage = Usage(limits.quota, limits.rate)
+        self.usage = Usage(self.store, limits.quota, limits.rate)
         self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, cache=limits.cache << 20)
         self.metrics.waiting.set_function(self.batcher.num_waiting)
         self._baton = Baton()

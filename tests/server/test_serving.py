@@ -37,6 +37,7 @@ from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.fields import read_fields
 from flax_transformer.server.keys import Keys
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.server.store import Store
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.directions import pairs_of
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -48,7 +49,8 @@ LINES = ['six', 'four hundred and seven', 'nine hundred and eleven', 'eighty', '
 NONE = 'xxxxxxxx yyyyyyyy zzzzzzzz'
 TWO = (('de', 'en'), ('en', 'de'))
 PAIR = {'source': 'en', 'target': 'de'}
-TERMS = {'name': 'a', 'source_lang': 'EN', 'target_lang': 'DE'}
+PAIR_OF_TERMS = {'source_lang': 'EN', 'target_lang': 'DE'}
+TERMS = {'name': 'a', **PAIR_OF_TERMS}
 JSON, FORM = 'application/json', 'application/x-www-form-urlencoded'
 
 
@@ -478,6 +480,37 @@ def test_a_key_has_glossaries_usage_a_quota_and_a_rate_of_its_own(model: Directi
         assert last.status == 429
         assert 0 < int(last.headers['Retry-After']) <= 60
         assert client.get('/v2/usage', **bearer('3')).status == 200
+
+
+def test_glossaries_and_usage_are_there_after_a_restart(model: Directions, tmp_path: Path) -> None:
+    file = tmp_path / 'store'
+    made = TERMS | {'dictionaries': [{**PAIR_OF_TERMS, 'entries': 'six\tacht\ntwo\t"|elf'}]}
+    keys = Keys(['ann: 1', 'bob: 2'])
+    serves = lambda: Service(Served([model]), Limits(quota=8), keys, store=Store(file))
+    with running(first := serves()) as client:
+        identifier = client('/v3/glossaries', made, **bearer('1')).body['glossary_id']
+        client(f'/v3/glossaries/{identifier}', {'name': 'b'}, 'PATCH', **bearer('1'))
+        dropped = client('/v3/glossaries', made, **bearer('1')).body['glossary_id']
+        assert client(f'/v3/glossaries/{dropped}', None, 'DELETE', **bearer('1')).status == 204
+        before = client.get(f'/v3/glossaries/{identifier}/entries', **bearer('1')).body
+        asked = {'text': 'six', 'target_lang': 'DE'}
+        assert client('/v2/translate', asked, **bearer('1')).status == 200
+        with pytest.raises(UserError, match='locked'):
+            Store(file)
+    first.store._base.close()
+    with running(last := serves()) as client:
+        (stored,) = client.get('/v3/glossaries', **bearer('1')).body['glossaries']
+        assert (stored['name'], client.get('/v3/glossaries', **bearer('2')).body) == ('b', {'glossaries': []})
+        assert client.get(f'/v3/glossaries/{identifier}/entries', **bearer('1')).body == before
+        assert [client('/v2/translate', asked, **bearer('1')).status for _ in range(2)] == [200, 456]
+        last.store('pragma max_page_count = 1')  # as if the disk is full
+        many = {**PAIR_OF_TERMS, 'entries': ''.join(f'{number}\tb\n' for number in range(999))}
+        refused = client('/v3/glossaries', TERMS | {'dictionaries': [many]}, **bearer('1'))
+    assert (refused.status, refused.body.get('message', '')[:31]) == (503, 'This server cannot keep what it')
+    last.store._base.close()
+    file.with_name('other').write_text('no base ' * 200)
+    with pytest.raises(UserError, match='not a database'):
+        Store(file.with_name('other'))
 
 
 def bearer(key: str) -> dict[str, str]:
