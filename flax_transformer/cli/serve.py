@@ -2,9 +2,9 @@
 
 import signal
 import socket
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
@@ -54,10 +54,13 @@ class ServeOptions(ToTranslate):
     host_name: tuple[str, ...] = ()  # names by which this server is called, beside localhost and addresses; *: any
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
     root_path: str = ''  # the path below which this server is reached, if a proxy does not take it off
+    workers: int = 1  # processes: one, with threads on all cores
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
+        remedy = 'start more servers, each with a --port and a --store, behind a proxy that knows clients again'
+        check(self.workers == 1, f'workers={self.workers}: expected 1, whose batches fill all cores; {remedy}')
 
 
 def main(argv: list[str]) -> int:
@@ -77,28 +80,39 @@ def main(argv: list[str]) -> int:
         # Each model keeps its own settings, but for the batch and what is given here.
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens} | changes
-        models = [Directions.load(reference, options.parallel, **changes) for reference in references]
-        service = Service(Served(models), options.limits, keys, shared=options.shared, store=store)
+
+        def load() -> Served:
+            return Served([Directions.load(reference, options.parallel, **changes) for reference in references])
+
+        service = Service(load(), options.limits, keys, shared=options.shared, store=store)
         host, port = listener.getsockname()[:2]
-        note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port}')
+        engines = ', '.join(service.served.engines)
+        note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port} ({engines})')
         allowed = {'cors_origins': options.cors_origins, 'host_names': options.host_name}
         server = Server(service, root_path=options.root_path, **allowed)
 
-        def read_again(number: int, frame: Any) -> None:
-            try:
-                service.keys = _read_keys(options.keys)
-            except (UserError, OSError) as error:
-                note(f'{error}; the keys stay as they were')
+        def read_keys() -> None:
+            service.keys = _read_keys(options.keys)
+
+        def read_again() -> None:
+            with service.changing:
+                for what, read in (('keys', read_keys), ('models', lambda: service.serve(load()))):
+                    try:
+                        read()
+                        note(f'the {what} were read again')
+                    except Exception as error:
+                        note(f'{error}; the {what} stay as they were', is_error=True)
 
         if hasattr(signal, 'SIGHUP'):  # not on Windows
-            signal.signal(signal.SIGHUP, read_again)
+            # Not here: requests would wait.
+            signal.signal(signal.SIGHUP, lambda *given: threading.Thread(target=read_again, daemon=True).start())
         # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
         signal.signal(signal.SIGTERM, server.handle_exit)
         server.run([listener])
 
     if service.batcher.failure is not None:
         return 1
-    if service.batcher.is_running(_LAST_BATCH):
+    if service.batcher.is_running(_LAST_BATCH) or service.changing.locked():
         end_process(0)  # a thread still compiles, and Python's end would crash it
     return 0
 

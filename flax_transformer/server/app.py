@@ -63,7 +63,7 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = (), host_names: 
         status = 'ok' if batcher.is_warm else 'warming up'
         if service.is_draining:
             status = 'stopping'
-        return JSONResponse({'status': status}, 200 if status == 'ok' else 503)
+        return JSONResponse({'status': status, 'models': service.served.engines}, 200 if status == 'ok' else 503)
 
     async def metrics(request: Request) -> Response:
         text = prometheus_client.generate_latest(service.metrics.registry)

@@ -105,6 +105,12 @@ class Batcher:
         self._beside.join(timeout)
         return self._thread.is_alive() or self._beside.is_alive()
 
+    def forget(self) -> None:
+        """Drops results that are kept, and what is known of programs, as of models no longer served."""
+        with self._changed:
+            self._cache.clear()
+            self._compiled.clear()
+
     def num_waiting(self) -> int:
         return self._count
 

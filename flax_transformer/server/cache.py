@@ -15,6 +15,10 @@ class Cache:
         self._kept: collections.OrderedDict[Hashable, bytes] = collections.OrderedDict()
         self._size = 0
 
+    def clear(self) -> None:
+        self._kept.clear()
+        self._size = 0
+
     def get(self, key: Hashable) -> Any | None:
         if key not in self._kept:
             return None

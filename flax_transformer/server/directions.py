@@ -118,6 +118,12 @@ class Served:
         left = len(self.pairs) - _LISTED
         return f'{listed} and {left:,} more pairs, which /languages lists' if left > 0 else listed
 
+    @property
+    def engines(self) -> list[str]:
+        """In what each model computes, and where."""
+        translators = [model.translator for model in self.models]
+        return [f'{made.decoding.weights} on {made.runner.devices.devices[0].device_kind}' for made in translators]
+
     def pair(self, source: str, target: str) -> tuple[str | None, str]:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""
         languages = {**self.targets_of, **dict.fromkeys(self.targets)}

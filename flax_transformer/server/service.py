@@ -4,6 +4,7 @@ import asyncio
 import collections
 import ipaddress
 import math
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -88,8 +89,9 @@ class Service:
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
-        self._seconds: dict[Hashable, float] = collections.defaultdict(float)  # of a slot in a full batch, by programs
+        self._seconds: dict[Hashable, float] = {}  # of a slot in a full batch, by programs
         self.is_draining = False
+        self.changing = threading.Lock()  # for who changes keys or models
 
     async def read(self, request: Request) -> Fields:
         """The fields of a request that may be served. Raises Refused, or Gone."""
@@ -228,7 +230,7 @@ class Service:
                 for ids in direction.best.tokenizer.encode([line.text for line in some]):
                     whole, rest = divmod(len(ids), runner.max_slots)
                     slots = whole * runner.max_slots + (runner.slots(rest) if rest else 0)
-                    cost += slots * self._seconds[direction.best.programs]
+                    cost += slots * self._seconds.get(direction.best.programs, 0.0)
                 for line in some:
                     words = len(line.text.split())
                     if len(line.spans) * words > _MOST_PLACES:
@@ -257,7 +259,7 @@ class Service:
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.shape if part.demands else None
             kind = translator, slots, part.alignment, shape
-            cost = slots * self._seconds[translator.programs]
+            cost = slots * self._seconds.get(translator.programs, 0.0)
             cold = runner if shape or any(part.alignment) else None
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
@@ -269,17 +271,25 @@ class Service:
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
         slots = sum(job.slots for job in batch)
         self.metrics.observe_batch(len(batch), slots, seconds)
-        if isinstance(batch[0].line, Asked) and len(batch) == batch[0].sizes[-1]:
-            programs = batch[0].kind[0].programs
+        programs = isinstance(batch[0].line, Asked) and batch[0].kind[0].programs
+        if programs in self._seconds and len(batch) == batch[0].sizes[-1]:
             before = self._seconds[programs]
             # A batch for which a program was compiled says little.
             self._seconds[programs] = before + _NEWEST * (min(seconds / slots, 2 * before) - before)
 
     def _warm_up(self) -> None:
-        for model in self.served.models:
-            translator = model.translator
-            translator.warm_up()
-            self._seconds[translator.programs] = _seconds_per_slot(translator)
+        with self.changing:
+            self.serve(self.served)
+
+    def serve(self, served: Served) -> None:
+        """Serves models from when they are warm; what was begun with others ends with them."""
+        seconds = {}
+        for model in served.models:
+            model.translator.warm_up()
+            seconds[model.translator.programs] = _seconds_per_slot(model.translator)
+        self._seconds = seconds
+        self.served = served
+        self.batcher.forget()
 
 
 def _network(address: str) -> str:

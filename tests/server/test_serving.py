@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -613,7 +614,7 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
         server = Server(Service(Served([model]), Limits()))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        assert Client(listener.getsockname()[1]).get('/health').body == {'status': 'warming up'}
+        assert Client(listener.getsockname()[1]).get('/health').body['status'] == 'warming up'
         server.handle_exit(signal.SIGTERM, None)
         thread.join(10)
         assert not thread.is_alive()
@@ -632,7 +633,7 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
     def ask() -> tuple[Reply, ...]:
         while True:
             with contextlib.suppress(ConnectionRefusedError):
-                assert client.get('/health').body == {'status': 'warming up'}
+                assert client.get('/health').body['status'] == 'warming up'
                 break
             time.sleep(0.02)
         with ThreadPoolExecutor(1) as other:
@@ -655,6 +656,66 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
     for reply in refused:
         assert (reply.status, reply.body['error'].endswith('RuntimeError: no such device')) == (503, True)
     assert 'RuntimeError: no such device' in capsys.readouterr().err
+
+
+def test_sighup_reads_keys_and_models_again_or_leaves_them_as_they_are(
+    model: Directions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(*given: Any, **changes: Any) -> Directions:
+        if not pairs:
+            raise UserError('no such run')
+        return Directions(model.name, model.translator, pairs.pop())
+
+    def ask(number: int) -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(ConnectionRefusedError):
+                codes[client('/translate', {'q': LINES[number], **PAIR}, **bearer('2')).status] += 1
+
+    def control() -> None:
+        text = ''
+
+        def signaled(ends: str) -> None:
+            nonlocal text
+            os.kill(os.getpid(), signal.SIGHUP)
+            while text.count(ends) < 1:
+                time.sleep(0.02)
+                text += capsys.readouterr().err
+
+        try:
+            while 'http://' not in text or client.get('/health').status != 200:
+                text += capsys.readouterr().err
+            assert '(float32 on cpu)' in text
+            assert client.get('/health').body == {'status': 'ok', 'models': ['float32 on cpu']}
+            keys.write_text('2\n')
+            signaled('the models were read again')
+            assert [client.get('/v2/usage', **bearer(key)).status for key in '12'] == [403, 200]
+            assert client.get('/languages').body[1]['targets'] == []
+            keys.write_text('')
+            signaled('no such run; the models stay as they were')
+            assert 'has no keys; expected one a line; the keys stay as they were' in text
+            assert client('/translate', {'q': 'six', **PAIR}, **bearer('2')).status == 200
+        finally:
+            is_over.set()
+            wait(asking)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    pairs = [[('en', 'de')], [('en', 'de'), ('de', 'en')]]
+    codes = collections.Counter[int]()
+    is_over = threading.Event()
+    keys = tmp_path / 'keys'
+    keys.write_text('1\n2\n')
+    monkeypatch.setattr(Directions, 'load', load)
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        client = Client(listener.getsockname()[1])
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    with ThreadPoolExecutor(4) as threads:
+        asking = [threads.submit(ask, number) for number in range(3)]
+        controlling = threads.submit(control)
+        assert main(['serve', str(RUN), '--port', str(client.port), '--keys', str(keys)]) == 0
+    for number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+        signal.signal(number, handler)
+    assert [task.result() for task in (controlling, *asking)] == [None] * 4
+    assert codes.keys() == {200}
 
 
 def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path: Path) -> None:
@@ -736,3 +797,9 @@ def test_the_command_says_what_is_wrong_with_its_options(
 ) -> None:
     assert main(['serve', str(RUN), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_several_workers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(['serve', str(RUN), '--workers', '4'])
+    assert 'workers=4: expected 1' in capsys.readouterr().err
