@@ -79,3 +79,21 @@ def test_a_loss_in_chunks_may_be_scaled_before_it_is_differentiated():
     assert all((np.asarray(each) != 0).any() for each in gradients)
     close = lambda a, b: np.testing.assert_allclose(3 * np.asarray(a), b, rtol=1e-5, atol=1e-6)
     jax.tree.map(close, gradients, scaled)
+
+
+def test_gpus_read_logits_once_for_the_same_loss_and_gradients():
+    """In one reduction, also where later logits are the largest, or -inf."""
+    logits = LOGITS * np.array([1, 50, 1, 1000, 1, 1], np.float32)[:, None]
+    logits[:, 2, ::2] = -np.inf
+    targets = TARGETS.copy()
+    targets[:, 2] = 1
+    log_p = np.asarray(jax.nn.log_softmax(logits.astype(np.float64)))
+    values, pull = jax.vjp(lambda z: losses.statistics_in_one_read(z, targets), logits)
+    normalizer, own, total = map(np.asarray, values)
+    expected = np.take_along_axis(log_p, targets[..., None], -1)[..., 0]
+    np.testing.assert_allclose(own - normalizer, expected, rtol=1e-5, atol=1e-3)  # of logits near 1,000
+    finite = np.isfinite(total)
+    np.testing.assert_allclose(total[finite], logits.sum(-1)[finite], rtol=1e-4, atol=1e-3)
+    is_target = targets[..., None] == np.arange(V)
+    cotangents = (np.full((B, T), x, np.float32) for x in (2.0, -1.5, -0.25))
+    np.testing.assert_allclose(pull(tuple(cotangents))[0], 2 * np.exp(log_p) - 1.5 * is_target - 0.25, atol=2e-3)
