@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from soaking import exchange, request
+from soaking import KEY, exchange, request
 
 PORT = 5603
 SHORT = [
@@ -32,30 +33,41 @@ SHORT = [
     'I am tired today.',
 ]
 PAIR = {'source': 'en', 'target': 'de'}
-_PROSE = (
-    'When the old man came home from the market, his neighbors were waiting for him with bad news about the river. '
-)
-_ENDLESS = _PROSE.replace('.', ',')
+_TEXT = 'old man came home from market his neighbors were waiting for him with bad news about river dog sleeps'
+_WORDS = _TEXT.split()
 
 
-def worst() -> dict[str, bytes]:
+def _prose(end: str = '.') -> str:
+    """Other sentences each time: what is equal is translated once."""
+    return ''.join(f'The {" ".join(random.choices(_WORDS, k=20))}{end} ' for _ in range(200))
+
+
+def worst(key: str = KEY) -> dict[str, bytes]:
     """Requests at the limits, by kind."""
     entries = ''.join(f'term{number}\tWort{number}\n' for number in range(11_000))
     glossary = {'name': 'a', 'source_lang': 'en', 'target_lang': 'de', 'entries': entries, 'entries_format': 'tsv'}
     xml = {'target_lang': 'DE', 'source_lang': 'EN', 'tag_handling': 'xml'}
-    return {
-        'open tags': request('/translate', {'q': '<a="\'' * 3900, 'format': 'html', **PAIR}),
-        'one line': request('/translate', {'q': (_ENDLESS * 200)[:19_900], **PAIR}),
-        'prose': request('/translate', {'q': (_PROSE * 200)[:19_900], **PAIR}),
-        'lines': request('/translate', {'q': '\n'.join(['The dog sleeps now.'] * 990), **PAIR}),
-        'texts': request('/translate', {'q': [(_PROSE * 2)[:150]] * 128, **PAIR, 'alternatives': 3}),
-        'no source': request('/translate', {'q': [(_PROSE * 2)[:150]] * 128, 'source': 'auto', 'target': 'de'}),
-        'garbage': request('/translate', {'q': 'x%7&Q ~' * 2800, **PAIR}),
-        'backtracking': request('/translate', {'q': '<a ' + ' class=a' * 2470 + '>x</a>', 'format': 'html', **PAIR}),
-        'nested': request('/v2/translate', {'text': '<b>' * 2800 + 'x' + '</b>' * 2800, **xml}),
-        'tagged': request('/v2/translate', {'text': '<b>the</b> <i>dog</i> ' * 900, **xml}),
-        'glossary': request('/v2/glossaries', glossary),
+    texts = [_prose()[:150] for _ in range(128)]
+    lines = [' '.join(random.choices(_WORDS, k=4))[:19] for _ in range(990)]
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        'open tags': ('/translate', {'q': '<a="\'' * 3900, 'format': 'html', **PAIR}),
+        'one line': ('/translate', {'q': _prose(',')[:19_900], **PAIR}),
+        'prose': ('/translate', {'q': _prose()[:19_900], **PAIR}),
+        'lines': ('/translate', {'q': '\n'.join(lines), **PAIR}),
+        'texts': ('/translate', {'q': texts, **PAIR, 'alternatives': 3}),
+        'no source': ('/translate', {'q': texts, 'source': 'auto', 'target': 'de'}),
+        'garbage': ('/translate', {'q': 'x%7&Q ~' * 2800, **PAIR}),
+        'backtracking': ('/translate', {'q': '<a ' + ' class=a' * 2470 + '>x</a>', 'format': 'html', **PAIR}),
+        'nested': ('/v2/translate', {'text': '<b>' * 2800 + 'x' + '</b>' * 2800, **xml}),
+        'tagged': ('/v2/translate', {'text': '<b>the</b> <i>dog</i> ' * 900, **xml}),
+        'glossary': ('/v2/glossaries', glossary),
     }
+    return {kind: request(*sent, key=key) for kind, sent in kinds.items()}
+
+
+def without_end() -> Iterator[tuple[str, bytes]]:
+    while True:
+        yield from worst().items()
 
 
 async def ask(content: bytes, address: str) -> str:
@@ -84,7 +96,7 @@ async def attack(end: float, kinds: Iterator[tuple[str, bytes]], replies: dict[s
 async def round_of(seconds: float, connections: int, replies: dict[str, Any]) -> list[float]:
     waits: list[float] = []
     end = time.monotonic() + seconds
-    kinds = itertools.cycle(worst().items())
+    kinds = without_end()
     attacks = [attack(end, kinds, replies['worst']) for _ in range(connections)]
     name = 'short, beside it' if connections else 'short, alone'
     asking = [short_texts(f'127.0.0.{10 + number}', end, waits, replies[name]) for number in range(8)]
@@ -103,8 +115,8 @@ def main() -> None:
     waits: dict[int, list[float]] = {0: [], given.connections: []}
     ratios: list[float] = []
     replies: dict[str, Any] = {'short, alone': Counter(), 'short, beside it': Counter(), 'worst': {}}
-    command = [sys.executable, '-m', 'flax_transformer', 'serve', given.run, '--port', str(PORT), *given.options]
-    with subprocess.Popen(command) as process:
+    command = [sys.executable, '-m', 'flax_transformer', 'serve', given.run, '--port', str(PORT), '--limits.cache', '0']
+    with subprocess.Popen([*command, *given.options]) as process:
         try:
             while asyncio.run(exchange(PORT, request('/health', method='GET')))[0] != '200':
                 if process.poll() is not None:

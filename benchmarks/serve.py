@@ -9,13 +9,6 @@ the same model, as LibreTranslate does: each request by itself, with the beam of
 
 Prints one line of JSON: for each number of clients the median lines a second of each, the server's share of `direct`,
 milliseconds of a request at the median and the 99th percentile, and the clients' share of a CPU.
-
-    python benchmarks/serve.py RUN LINES --soak 1200 [--also RUN ...] [--weights int8]
-
-serves the runs for so many seconds to clients that ask for lists of lines in every pair of languages, and to others
-that misbehave. Prints what both got, and how much the server's memory, threads and descriptors grew in an hour, by a
-line through the last three quarters. Ends with 1 if a list had no answer or, in float32, another one than before, or
-if any other reply was unexpected.
 """
 
 import argparse
@@ -25,13 +18,12 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from measuring import Worker
-from soaking import KEY, exchange, request, soak
+from soaking import exchange, request
 
 DIRECT = """
 import json, sys, time
@@ -102,13 +94,7 @@ def main() -> None:
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--ctranslate2', action='store_true')
     parser.add_argument('--languages', nargs=2, default=['en', 'de'])
-    parser.add_argument('--soak', type=float, help='seconds')
-    parser.add_argument('--also', nargs='+', default=[], help='with --soak: more runs')
-    parser.add_argument('--weights', default='float32', help='with --soak: decoding.weights')
     arguments = parser.parse_args()
-    if arguments.soak:
-        under_soak(arguments)
-        return
     lines = arguments.lines.read_text(encoding='utf-8').splitlines()[: arguments.requests]
     fields = dict(zip(('source', 'target'), arguments.languages, strict=True))
     direct = Worker(sys.executable, '-c', DIRECT, arguments.run, str(arguments.lines))
@@ -134,27 +120,6 @@ def main() -> None:
             process.terminate()
             process.wait()
         direct.close()
-
-
-def under_soak(arguments: argparse.Namespace) -> None:
-    lines = list(filter(str.strip, arguments.lines.read_text(encoding='utf-8').splitlines()[: arguments.requests]))
-    with tempfile.NamedTemporaryFile('w') as keys:
-        keys.write(f'{KEY}\n')
-        keys.flush()
-        command = [sys.executable, '-m', 'flax_transformer', 'serve', arguments.run, *arguments.also]
-        options = ['--port', '5601', '--keys', keys.name, '--decoding.weights', arguments.weights]
-        with subprocess.Popen([*command, *options]) as process:
-            try:
-                while asyncio.run(exchange(5601, request('/health', method='GET')))[0] != '200':
-                    if process.poll() is not None:
-                        sys.exit('the server has ended')
-                    time.sleep(0.5)
-                found = asyncio.run(soak(process, 5601, lines, arguments.soak, arguments.clients[-1]))
-            finally:
-                process.kill()
-    print(json.dumps(found))
-    if found['faults'] or found['exit_code'] or (found['changed'] and arguments.weights == 'float32'):
-        sys.exit(1)
 
 
 def measure(

@@ -55,6 +55,7 @@ SMALLEST = {
         '{out} rt_polarity --folds 1 --linear --training.steps 2', ('sklearn',), 'rt_polarity', ('accuracy',)
     ),
     'serve': Smallest('{golden} {lines} --clients 1 2 --requests 4 --rounds 1', result=('1', '2')),
+    'soak': Smallest('{golden} {lines} --minutes 0.05 --clients 1', result=('5xx', 'faults')),
     'speech': Smallest('{out} --only official --training.steps 2', ('jiwer',), 'fsdd', ('ten_minutes',)),
     'start_up': Smallest('{golden} --rounds 1', result=('ratio',)),
     'terms': Smallest('--lines 8 --no-times', corpus='tatoeba_en_de', result=('in_place', 'missing')),
