@@ -88,8 +88,8 @@ def main(argv: list[str]) -> int:
         host, port = listener.getsockname()[:2]
         engines = ', '.join(service.served.engines)
         note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port} ({engines})')
-        allowed = {'cors_origins': options.cors_origins, 'host_names': options.host_name}
-        server = Server(service, root_path=options.root_path, **allowed)
+        sites = options.cors_origins
+        server = Server(service, root_path=options.root_path, cors_origins=sites, host_names=options.host_name)
 
         def read_keys() -> None:
             service.keys = _read_keys(options.keys)

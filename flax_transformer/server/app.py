@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flax_transformer.common.errors import UserError
 
@@ -44,7 +43,9 @@ _HEADERS = {
 }
 
 
-def make_app(service: Service, *, cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()) -> Starlette:
+def make_app(
+    service: Service, *, root_path: str = '', cors_origins: Sequence[str] = (), host_names: Sequence[str] = ()
+) -> Watched:
     """The application of a service, whose thread it starts and stops."""
 
     glossaries.restore(service)
@@ -75,29 +76,23 @@ def make_app(service: Service, *, cors_origins: Sequence[str] = (), host_names: 
         for (method, path), handler in api.ROUTES.items()
     ]
 
-    def check(app: ASGIApp) -> ASGIApp:
-        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope['type'] == 'http':
-                request = Request(scope)
-                try:
-                    guard.check_host(request.headers, host_names)
-                    guard.check_site(request.method, request.headers, cors_origins)
-                except Refused as error:
-                    await _error(request, error.status, str(error))(scope, receive, send)
-                    return
-            await app(scope, receive, send)
-
-        return checked
+    def refusal(request: Request) -> Response | None:
+        try:
+            guard.check_host(request.headers, host_names)
+            guard.check_site(request.method, request.headers, cors_origins)
+        except Refused as error:
+            return _error(request, error.status, str(error))
 
     page = Mount('/', StaticFiles(directory=_PAGE, html=True))
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     gzip = Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)
-    return Starlette(
+    app = Starlette(
         routes=[Route('/health', health), Route('/metrics', metrics), *routes, page],
         lifespan=lifespan,
-        middleware=[*[cors] * bool(cors_origins), Middleware(check), gzip],
+        middleware=[*[cors] * bool(cors_origins), gzip],
         exception_handlers={HTTPException: _not_found, Exception: _failed},
     )
+    return Watched(app, service.metrics, refusal, root_path)
 
 
 class Server(uvicorn.Server):
@@ -106,12 +101,12 @@ class Server(uvicorn.Server):
     Then refuses new requests and finishes those that were admitted.
     """
 
-    def __init__(self, service: Service, *, root_path: str = '', **allowed: Sequence[str]) -> None:
-        """`allowed` are those of `make_app`."""
+    def __init__(self, service: Service, **options: Any) -> None:
+        """`options` are those of `make_app`."""
         self._service = service
         self._ticks_left = _TICKS_TO_TELL
         config = uvicorn.Config(
-            Watched(make_app(service, **allowed), service.metrics, root_path),
+            make_app(service, **options),
             log_level='warning',
             access_log=False,  # it has addresses, which may hold texts and keys
             http=guard.Protocol,

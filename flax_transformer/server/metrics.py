@@ -21,5 +21,6 @@ class Metrics:
         self._slots = Histogram('batch_slots', 'Source slots of a batch', buckets=_POWERS, **common)
 
     def observe_batch(self, lines: int, slots: int, seconds: float) -> None:
-        for histogram, value in ((self._batch, seconds), (self._lines, lines), (self._slots, slots)):
-            histogram.observe(value)
+        self._batch.observe(seconds)
+        self._lines.observe(lines)
+        self._slots.observe(slots)

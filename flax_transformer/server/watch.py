@@ -3,10 +3,13 @@
 import re
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flax_transformer.common.quiet import say
@@ -19,9 +22,12 @@ _REQUEST_ID = re.compile(r'[\w.:/+=-]{1,128}', re.ASCII)
 class Watched:
     """An application, below a root path that a proxy may have taken off."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, root_path: str = '') -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, refusal: Callable[[Request], Response | None], root_path: str
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._refusal = refusal
         self._root_path = f'/{root_path.strip("/")}'.rstrip('/')
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,9 +39,10 @@ class Watched:
         scope['root_path'] = self._root_path
         if path.startswith(f'{self._root_path}/'):
             scope['path'] = path.removeprefix(self._root_path)
-        given = Headers(scope=scope).get('x-request-id', '')
+        request = Request(scope)
+        given = request.headers.get('x-request-id', '')
         name = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        scope['state']['request_id'] = name
+        request.state.request_id = name
         began = time.monotonic()
         status = 500
 
@@ -51,7 +58,7 @@ class Watched:
             await send(message)
 
         try:
-            await self._app(scope, receive, answer)
+            await (self._refusal(request) or self._app)(scope, receive, answer)
         finally:
             seconds = time.monotonic() - began
             route = scope['route'].path or '/' if 'route' in scope else '-'  # a path may have a text
