@@ -1,6 +1,6 @@
 # The image of examples/jobset.yaml and serve.yaml, with the versions of requirements.lock:
 #   docker build -t my-registry/flax-transformer:0.1.0 .                          # for CPUs
-#   docker build -t my-registry/flax-transformer:0.1.0 --build-arg EXTRA=cuda .   # for NVIDIA GPUs; tpu, serve, or several: serve,cuda
+#   docker build -t my-registry/flax-transformer:0.1.0 --build-arg EXTRA=cuda13 .  # for NVIDIA GPUs; tpu, serve, or several: serve,cuda13
 # To use it:
 #   docker run --rm -i -v "$PWD/runs:/data/runs" my-registry/flax-transformer:0.1.0 translate runs/mine < lines
 # It runs as user 1000, who must be able to write to the folders that are mounted.

@@ -27,6 +27,8 @@ FILLED = {
     'SEED': '3',
     'N': '3',
     'PYTHON': 'python',
+    '$JAX_PROCESS_ID': '0',
+    '$JAX_COORDINATOR_ADDRESS': 'node0:9911',
 }
 OPERATORS = ('|', '&&', ';')
 
@@ -57,7 +59,7 @@ def lines() -> dict[str, Path]:
 
 def filled(line: str) -> str:
     """Returns the line with words for what is meant to be filled in."""
-    return re.sub(rf'(?<!\S)({"|".join(FILLED)})(?!\S)', lambda found: FILLED[found[1]], line)
+    return re.sub(rf'(?<!\S)({"|".join(map(re.escape, FILLED))})(?!\S)', lambda found: FILLED[found[1]], line)
 
 
 def commands(line: str) -> Iterator[list[str]]:

@@ -122,9 +122,13 @@ def test_the_tpu_recipe_starts_all_hosts(tmp_path: Path) -> None:
     command = '\n'.join(call[8:]).removeprefix('--command=')
     assert read(command).config.parallel == ParallelConfig('mesh', num_processes=0)
 
+    run('tpu_pod.sh', 'my-slice', 'my-zone', 'stop', stand_ins=['gcloud'], folder=tmp_path)
+    assert '--command=pkill -TERM -f' in (tmp_path / 'calls').read_text()
 
-def test_the_jobset_names_its_pods_volumes_and_codes_as_it_uses_them() -> None:
-    jobset = yaml.safe_load((EXAMPLES / 'jobset.yaml').read_text())
+
+@pytest.mark.parametrize('file', ['jobset.yaml', 'jobset_tpu.yaml'])
+def test_a_jobset_names_its_pods_volumes_and_codes_as_it_uses_them(file: str) -> None:
+    jobset = yaml.safe_load((EXAMPLES / file).read_text())
     assert (jobset['apiVersion'], jobset['kind']) == ('jobset.x-k8s.io/v1alpha2', 'JobSet')
     assert 'kueue.x-k8s.io/queue-name' in jobset['metadata']['labels']
     (job,) = jobset['spec']['replicatedJobs']
@@ -143,6 +147,12 @@ def test_the_jobset_names_its_pods_volumes_and_codes_as_it_uses_them() -> None:
     assert container['command'] == ['bash', '-c']
     assert command.startswith('exec ')  # so that SIGTERM reaches it
     parallel = read(command.replace('$JOB_COMPLETION_INDEX', '3')).config.parallel
-    assert parallel.coordinator == f'{name}-{job["name"]}-0-0.{name}:9911'
-    assert parallel.num_processes == spec['completions'] == spec['parallelism'] == 4
-    assert (spec['completionMode'], parallel.process_id) == ('Indexed', 3)
+    assert spec['completions'] == spec['parallelism'] == 4
+    assert spec['completionMode'] == 'Indexed'
+    if 'tpu' in file:  # 16 chips, 4 on each host, and GKE tells JAX who is who
+        assert parallel == ParallelConfig('mesh', num_processes=0, process_timeout=600)
+        assert pod['nodeSelector']['cloud.google.com/gke-tpu-topology'] == '4x4'
+        assert container['resources']['limits'] == {'google.com/tpu': 4}
+    else:
+        assert parallel.coordinator == f'{name}-{job["name"]}-0-0.{name}:9911'
+        assert (parallel.num_processes, parallel.process_id) == (4, 3)

@@ -108,7 +108,9 @@ def topology_devices(name: str) -> list[jax.Device]:
         )
     is_gpu = name in GPUS
     if not all(map(_is_installed, _CUDA if is_gpu else ('libtpu',))):
-        remedy = install_command('cuda' if is_gpu else 'tpu') + f', or it alone: {pip_install("libtpu")}' * (not is_gpu)
+        remedy = install_command('cuda13' if is_gpu else 'tpu')
+        if not is_gpu:
+            remedy += f', or it alone: {pip_install("libtpu")}'
         raise UserError(f'topology {name}: the compiler for {"GPUs" if is_gpu else "TPUs"} is not installed: {remedy}')
     from jax.experimental import topologies
 

@@ -20,7 +20,7 @@ from flax_transformer.engine.config import ParallelConfig
 from . import multihost
 from .sharding import AXES, DATA, ROWS, Rules, in_process_order, lay_out, state_shardings
 
-_EXTRAS = {'cuda': 'cuda', 'gpu': 'cuda', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
+_EXTRAS = {'cuda': 'cuda13', 'gpu': 'cuda13', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
 NO_MESH = Mesh(np.empty((), object), ())
 

@@ -28,7 +28,9 @@ def machine(monkeypatch: pytest.MonkeyPatch):
     return tell
 
 
-@pytest.mark.parametrize(('asked', 'extra'), [('cuda', 'cuda'), ('gpu', 'cuda'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda')])
+@pytest.mark.parametrize(
+    ('asked', 'extra'), [('cuda', 'cuda13'), ('gpu', 'cuda13'), ('tpu', 'tpu'), ('cuda,cpu', 'cuda13')]
+)
 def test_a_missing_device_names_what_to_install(machine, asked: str, extra: str) -> None:
     machine(asked)
     message = module.missing_platform()
