@@ -23,7 +23,7 @@ class Store:
     def __init__(self, file: Path | None = None) -> None:
         """Raises UserError for a file of another kind, or of a server that runs."""
         try:
-            self._base = sqlite3.connect(file or ':memory:', 1.0, isolation_level=None, check_same_thread=False)
+            self._base = sqlite3.connect(file or ':memory:', timeout=1.0, isolation_level=None, check_same_thread=False)
             self._base.executescript(_TABLES)
         except sqlite3.Error as error:
             raise UserError(f'{file}: {error}; expected a new file, or one of a server that has ended') from None
