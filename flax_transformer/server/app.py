@@ -24,7 +24,7 @@ from flax_transformer.common.errors import UserError
 
 from . import deepl, glossaries, guard, libretranslate, native
 from .batcher import ThreadFailed
-from .fields import Gone, Refused
+from .fields import Fields, Gone, Refused
 from .service import Service
 from .watch import Watched
 
@@ -136,6 +136,8 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
                 response = JSONResponse(response)
             if timing := getattr(request.state, 'timing', ''):
                 response.headers['Server-Timing'] = timing
+            if ignored := getattr(request.state, 'fields', Fields()).ignored:
+                response.headers['X-Ignored'] = ignored
         except (Refused, UserError) as error:
             response = _error(request, getattr(error, 'status', 400), str(error), getattr(error, 'retry_after', 1))
         except ThreadFailed as error:

@@ -5,7 +5,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from flax_transformer.tasks.translation.documents.markup import Tags, split_html, split_lines, split_xml
+from flax_transformer.tasks.translation.documents import markup
+from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.text.languages import name_of
 
 from .fields import Refused
@@ -17,6 +18,7 @@ _VARIANTS = {
     'EN': {'EN-GB': 'English (British)', 'EN-US': 'English (American)'},
     'PT': {'PT-BR': 'Portuguese (Brazilian)', 'PT-PT': 'Portuguese (European)'},
 }
+_MARKS = '.!?…:;,。！？'
 _LIMIT = 10**12  # characters, where there is no quota
 
 
@@ -26,18 +28,29 @@ async def translate(service: Service, request: Request) -> Any:
     if 'glossary_ids' in fields:
         raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
     target = fields.text('target_lang')
+    source = fields.source('source_lang', None if 'glossary_id' in fields else '')
     glossary = None
     if 'glossary_id' in fields:
-        source = fields.text('source_lang')
         stored, pair = find(service, fields, request.state.owner)
         glossary = stored.by_pair[pair]
-    else:
-        source = fields.text('source_lang', '')
-    fields.choice('formality', '', 'default', 'prefer_more', 'prefer_less')  # no model here knows any
+    if fields.choice('formality', 'default', 'prefer_more', 'prefer_less') != 'default':
+        fields.used.discard('formality')  # no model here knows any
     form = fields.choice('tag_handling', '', 'html', 'xml')
-    tags = Tags(*map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')))
-    split = {'html': partial(split_html, tags=tags), 'xml': partial(split_xml, tags=tags), '': split_lines}[form]
-    replies = await service.translate(request, texts, source, target, split=split, glossary=glossary)
+    sentences = fields.choice('split_sentences', 'nonewlines' if form == 'html' else '1', '0', '1', 'nonewlines')
+    tags = markup.Tags(
+        *map(fields.names, ('ignore_tags', 'splitting_tags', 'non_splitting_tags')),
+        outline=fields.flag('outline_detection', True),
+        line_ends=sentences == '1',
+    )
+    split = markup.split_lines if sentences == '1' else markup.split_paragraphs
+    if form:
+        split = partial(markup.split_html if form == 'html' else markup.split_xml, tags=tags)
+    options = {'split': split, 'glossary': glossary}
+    if 'split_sentences' in fields:  # else as the server is set
+        options['split_sentences'] = sentences != '0'
+    if not form and fields.flag('preserve_formatting'):
+        options['finish'] = _as_formatted
+    replies = await service.translate(request, texts, source, target, **options)
     extra = {'model_type_used': 'quality_optimized'} if 'model_type' in fields else {}
     translations = []
     for text, reply in zip(texts, replies, strict=True):
@@ -45,6 +58,19 @@ async def translate(service: Service, request: Request) -> Any:
         fields = {'detected_source_language': source, 'text': reply.text, 'billed_characters': len(text)}
         translations.append(fields | extra)
     return {'translations': translations}
+
+
+def _as_formatted(line: Marked, text: str) -> str:
+    """The translation with a mark at its end, and a capital at its beginning, if the line has them."""
+    own = line.text.strip()
+    got = text.strip()
+    if own[-1] not in _MARKS:
+        got = got.rstrip(_MARKS)
+    elif got[-1:] not in _MARKS:
+        got += own[-1]
+    if own[0].isupper():
+        got = got[:1].upper() + got[1:]
+    return text.replace(text.strip(), got)
 
 
 async def usage(service: Service, request: Request) -> Any:

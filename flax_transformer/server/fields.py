@@ -15,6 +15,8 @@ from flax_transformer.text.tokenizer import as_text
 _SECONDS_TO_READ = 10  # a request's body must have arrived by then
 _DISCARDED = 1 << 24  # bytes of a body that is too long, read before it is refused
 _MOST_FIELDS = 2000  # of a form
+_LONGEST = 400  # characters of a header
+_ITEM = re.compile(r'(\w+)\[(\d{1,3})\]\.(\w+)')  # a field of an object in a list
 
 
 class Refused(Exception):
@@ -37,6 +39,18 @@ class Fields(dict[str, Any]):
     Methods raise Refused for a value of another kind.
     """
 
+    def __init__(self, *given: Any, **values: Any) -> None:
+        super().__init__(*given, **values)
+        self.used: set[str] = set()  # names that were looked up
+
+    def __contains__(self, name: object) -> bool:
+        self.used.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.used.add(name)
+        return super().get(name, default)
+
     def texts(self, name: str) -> list[str]:
         """All values of a field that must be there."""
         if name not in self:
@@ -57,10 +71,16 @@ class Fields(dict[str, Any]):
             raise Refused(400, f'{name} is empty: expected a value')
         return value
 
+    def source(self, name: str, default: str | None = None) -> str:
+        """As `text`, of a language; '' for `auto`."""
+        language = self.text(name, default)
+        return '' if language.lower() == 'auto' else language
+
     def choice(self, name: str, *allowed: str) -> str:
-        """The value of a field, by default the first one allowed."""
-        if (value := self.text(name, allowed[0])) not in allowed:
-            raise Refused(400, f'{name}={value[:20]!r}: expected {", ".join(filter(None, allowed))}')
+        """The value of a field, by default, or if it is empty, the first one allowed."""
+        value = self.text(name, '') or allowed[0]
+        if value not in allowed:
+            raise Refused(400, f'{name}={value[:20]!r}: expected {", ".join(dict.fromkeys(filter(None, allowed)))}')
         return value
 
     def names(self, name: str) -> list[str]:
@@ -69,9 +89,9 @@ class Fields(dict[str, Any]):
 
     def number(self, name: str, default: int) -> int:
         value = str(self.get(name, default))
-        if not re.fullmatch('[0-9]{1,9}', value):
+        if not re.fullmatch(r'[0-9]{1,9}(\.0)?', value):
             raise Refused(400, f'{name}={value[:20]}: expected a whole number of at least 0')
-        return int(value)
+        return int(float(value))
 
     def objects(self, name: str) -> list['Fields']:
         values = self.get(name)
@@ -80,8 +100,17 @@ class Fields(dict[str, Any]):
             raise Refused(400, f'{name}: expected a list of objects')
         return list(map(Fields, values))
 
-    def flag(self, name: str) -> bool:
-        return str(self.get(name, '')).lower() in ('true', '1', 'on')
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = str(self.get(name, default)).lower()
+        if value not in ('true', '1', 'on', 'false', '0', 'off', ''):
+            raise Refused(400, f'{name}={value[:20]!r}: expected true or false')
+        return value in ('true', '1', 'on')
+
+    @property
+    def ignored(self) -> str:
+        """The names that nothing looked up, joined by commas."""
+        names = (name for name in self if name not in self.used and re.fullmatch(r'[\w.-]+', name, re.A))
+        return ', '.join(names)[:_LONGEST]
 
 
 async def read_fields(request: Request, *, most: int) -> Fields:
@@ -129,7 +158,13 @@ async def read_fields(request: Request, *, most: int) -> Fields:
 
 
 def _joined(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The values by name; `a[]` and `a[0]` are of a list, `a[0].b` is of an object in one."""
     lists: dict[str, list[Any]] = {}
+    objects: dict[str, dict[str, dict[str, Any]]] = {}
     for name, value in pairs:  # getlist of each name would take seconds for thousands
-        lists.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
+        if item := _ITEM.fullmatch(name):
+            objects.setdefault(item[1], {}).setdefault(item[2], {})[item[3]] = value
+        else:
+            lists.setdefault(re.sub(r'\[\d*\]$', '', name), []).append(value)
+    values = {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
+    return values | {name: list(items.values()) for name, items in objects.items()}

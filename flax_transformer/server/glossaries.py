@@ -105,7 +105,7 @@ async def update(service: Service, request: Request) -> Any:
     replaces = request.method == 'PUT'
 
     def change(errand: Errand) -> dict[str, Any]:
-        named = Fields(glossary_id=fields['glossary_id'])  # the pair may be new
+        named = Fields(glossary_id=fields.text('glossary_id'))  # the pair may be new
         stored, _ = find(service, named, request.state.owner, to_change=True)
         name = _name(fields, stored.name)
         added = _read(service, fields, stored, replaces) if {'dictionaries', 'entries'} & fields.keys() else {}

@@ -14,15 +14,13 @@ from .service import Service
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
-    source = fields.text('source')
+    source = fields.source('source')
     target = fields.text('target')
-    is_auto = source == 'auto'
     split = {'text': split_lines, 'html': split_html}[fields.choice('format', 'text', 'html')]
     wanted = fields.number('alternatives', 0)
-    source = '' if is_auto else source
     replies = await service.translate(request, texts, source, target, split=split, alternatives=wanted)
     columns: dict[str, list[Any]] = {'translatedText': [reply.text for reply in replies]}
-    if is_auto:
+    if not source:
         columns['detectedLanguage'] = [_detected(reply.direction.source, reply.confidence) for reply in replies]
     if wanted:
         columns['alternatives'] = [reply.alternatives for reply in replies]

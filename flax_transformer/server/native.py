@@ -18,9 +18,8 @@ async def translate(service: Service, request: Request) -> Any:
     """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    source = fields.text('source', 'auto')
+    source = fields.source('source', '')
     target = fields.text('target')
-    source = '' if source == 'auto' else source
     options = {'alternatives': fields.number('alternatives', 0), 'alignment': fields.flag('alignment')}
     replies = await service.translate(request, texts, source, target, **options)
     return {'translations': [_record(reply) for reply in replies]}

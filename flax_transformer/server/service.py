@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked
 _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a slot
+Finish = Callable[[Marked, str], str]  # of a line and its translation, what the reply has
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Service:
         """The fields of a request that may be served. Raises Refused, or Gone."""
         # JSON may spell a character in 12 bytes.
         fields = await read_fields(request, most=12 * self.limits.max_characters + 16_384)
+        request.state.fields = fields
         header = request.headers.get('authorization', '').partition(' ')[2].strip()
         named = [fields.text(name, '').encode() for name in ('api_key', 'apiKey', 'auth_key')]
         # The header's characters are bytes: of UTF-8 from curl, of Latin-1 from Python's clients.
@@ -127,6 +129,8 @@ class Service:
         target: str,
         *,
         split: Callable[[str], list[Part]] = split_lines,
+        split_sentences: bool | None = None,
+        finish: Finish = lambda line, text: text,
         glossary: Glossary | None = None,
         alternatives: int = 0,
         alignment: bool = False,
@@ -161,13 +165,15 @@ class Service:
                 numbers = [number for number, (other, _) in enumerate(directions) if other is direction]
                 translator = direction.every if alternatives else direction.best
                 shared = translator.through(partial(self._translate_parts, errand))
+                if split_sentences is not None:
+                    shared.decoding = replace(shared.decoding, split_sentences=split_sentences)
                 lines = [line for number in numbers for line in lines_of[number]]
                 done = iter(shared(lines, glossary=glossary, alignment=alignment))
                 translations |= {number: list(islice(done, len(lines_of[number]))) for number in numbers}
 
             replies = []
             for number, (direction, confidence) in enumerate(directions):
-                text, *others = _versions(parts_of[number], iter(translations[number]))
+                text, *others = _versions(parts_of[number], iter(translations[number]), finish)
                 replies.append(Reply(direction, confidence, text, others[:alternatives], translations[number]))
             return replies
 
@@ -322,13 +328,13 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> list[str]:
+def _versions(parts: Sequence[Part], done: Iterator[Translation], finish: Finish) -> list[str]:
     """The distinct texts with the next translations in place of the parts to translate, the best first."""
     choices = []  # the texts of each part, the best first
     for part in parts:
         if isinstance(part, Marked):
             line = next(done)
-            choices.append([ranked.text for ranked in line.n_best or (line,)])
+            choices.append([finish(part, ranked.text) for ranked in line.n_best or (line,)])
         else:
             choices.append([part])
     most = max(map(len, choices), default=1)

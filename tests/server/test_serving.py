@@ -221,6 +221,54 @@ def test_deepls_api(client: Client) -> None:
     assert client.get('/v2/usage').body['character_count'] > 0
 
 
+@pytest.mark.parametrize(
+    ('text', 'options', 'expected'),
+    [
+        ('four hundred\nand seven', {'split_sentences': 'nonewlines'}, 'vierhundertsieben'),
+        (' four hundred\r\n and seven \n\nsix\n', {'split_sentences': '0'}, ' vierhundertsieben \n\nsechs\n'),
+        ('six\ntwo', {'split_sentences': '1'}, 'sechs\nzwei'),
+        ('<p>four hundred\nand seven</p>', {'tag_handling': 'html'}, '<p>vierhundertsieben</p>'),
+        ('<p>six\ntwo</p>', {'tag_handling': 'html', 'split_sentences': '1'}, '<p>sechs\nzwei</p>'),
+        ('<p>six\ntwo</p>', {'tag_handling': 'xml'}, '<p>sechs\nzwei</p>'),
+        ('four hundred<b>and seven</b>', {'tag_handling': 'xml', 'splitting_tags': 'b'}, 'vierhundert<b>sieben</b>'),
+        (
+            '<a><b>four hundred</b> <b>and seven</b></a>',
+            {'tag_handling': 'xml', 'outline_detection': False},
+            '<a><b>vierhundertsieben</b> <b></b></a>',
+        ),
+        ('four hundred and seven;', {'preserve_formatting': True}, 'vierhundertsieben;'),
+    ],
+)
+def test_deepls_options_say_where_sentences_end(client: Client, text: str, options: Any, expected: str) -> None:
+    reply = client('/v2/translate', {'text': text, 'source_lang': 'EN', 'target_lang': 'DE', **options})
+    assert (reply.body['translations'][0]['text'], reply.headers['X-Ignored']) == (expected, None)
+
+
+def test_what_is_not_done_is_named(client: Client) -> None:
+    asked = {'text': 'six', 'target_lang': 'DE', 'source_lang': None, 'model_type': 'latency_optimized', 'a\n': '1'}
+    wishes = {'context': 'a', 'formality': 'prefer_more', 'tag_handling': 'xml', 'preserve_formatting': True}
+    reply = client('/v2/translate', asked | wishes)
+    assert reply.headers['X-Ignored'] == 'context, formality, preserve_formatting'
+    assert client('/translate', {'q': 'six', **PAIR, 'secret': 1}).headers['X-Ignored'] == 'secret'
+
+
+def test_fields_are_taken_as_the_originals_take_them(client: Client) -> None:
+    auto = {'q': 'six', 'source': 'AUTO', 'target': 'de', 'format': '', 'alternatives': 1.0}
+    assert client('/translate', auto).body.keys() == {'translatedText', 'detectedLanguage', 'alternatives'}
+    for name in ('text', 'text[]'):
+        translated = client('/v2/translate', {name: ['six', 'two'], 'target_lang': 'DE'}, kind=FORM).body
+        assert [each['text'] for each in translated['translations']] == ['sechs', 'zwei']
+    numbered = {'text[0]': 'six', 'text[1]': 'two', 'target_lang': 'DE', 'source_lang': 'auto'}
+    assert client('/v2/translate', numbered, kind=FORM).body == translated
+    fields = {f'dictionaries[0].{name}': value for name, value in PAIR_OF_TERMS.items()}  # as deepl-node does
+    fields |= {'dictionaries[0].entries': '\ufeffsix,acht', 'dictionaries[0].entries_format': 'csv', 'name': 'a'}
+    made = client('/v3/glossaries', fields, kind=FORM)
+    assert (made.status, made.body['entry_count'], made.headers['X-Ignored']) == (201, 1, None)
+    path = f'/v3/glossaries/{made.body["glossary_id"]}'
+    assert client.get(f'{path}/entries').body == 'six\tacht'
+    assert client(path, None, 'DELETE').status == 204
+
+
 def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> None:
     asked = {'text': 'four hundred and seven', 'target': 'de', 'alternatives': 1, 'alignment': True}
     (reply,) = client('/v1/translate', asked, X_Request_ID='mine').body['translations']
@@ -259,6 +307,8 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/v2/translate', {'text': ['a'], 'target_lang': 'FR'}, 400, 'FR is not supported; '),
         ('/v2/translate', {'text': ['<a>'], 'target_lang': 'DE', 'tag_handling': 'xml'}, 400, 'XML, line 1: '),
         ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
+        ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'split_sentences': 2}, 400, 'split_sentences: expected'),
+        ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'outline_detection': 'x'}, 400, "outline_detection='x': "),
         ('/v3/languages', {}, 405, 'Method Not Allowed: use GET'),
         ('/v2/nothing', {}, 404, 'Not Found: '),
         ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),

@@ -63,7 +63,7 @@ class Glossary:
     @classmethod
     def from_text(cls, text: str, place: str, form: Literal['tsv', 'csv']) -> Self:
         """The glossary in such lines, or in CSV, where columns with the languages may follow, as in DeepL's."""
-        lines = text.splitlines()
+        lines = text.removeprefix('\ufeff').splitlines()
         if form == 'tsv':
             return cls._from_rows((line.split('\t') for line in lines), place)
         try:

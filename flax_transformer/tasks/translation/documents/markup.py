@@ -39,6 +39,7 @@ BRANCH = re.compile(r'\{%[-+]?\s*(?:end|el|if|unless|for|case|when)')
 _FORMULA = re.compile(r'\d+|[^\W_]|\w+[A-Z\d]\w*')  # before an index
 _PART = 5  # tokens at most within a word
 _LINE_ENDS = re.compile('(\r\n|\r|\n)')
+_PARAGRAPHS = re.compile(r'((?:^[^\S\n]*+\S.*\n?)+)', re.M)
 # Each value is looked through once, up to its own end: a tag may have thousands.
 KEPT = re.compile(
     r"""\stranslate=["']?no\b|\sclass=(?:"[^">]*?|'[^'>]*?|[^\s"'>]*?)\bnotranslate\b
@@ -56,11 +57,13 @@ class Token(NamedTuple):
 
 
 class Tags(NamedTuple):
-    """Names of tags, as in DeepL's API."""
+    """Names of tags, and what else ends a sentence, as in DeepL's API."""
 
     ignored: Collection[str] = ()  # what is in them is not translated
     splitting: Collection[str] = ()  # a sentence ends at them
     non_splitting: Collection[str] = ()  # and not at these
+    outline: bool = True  # of XML: it also ends at elements without text of their own
+    line_ends: bool = False  # and at the end of a line
 
 
 NO_TAGS = Tags()
@@ -69,6 +72,17 @@ NO_TAGS = Tags()
 def split_lines(text: str) -> list[Part]:
     """The lines of text without markup, and between them line ends and blank lines."""
     return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
+
+
+def split_paragraphs(text: str) -> list[Part]:
+    """As `split_lines`, but a sentence goes on in the next line, unless that is blank."""
+    parts: list[Part] = []
+    for piece in _PARAGRAPHS.split(text):
+        raw = piece.strip()
+        before, _, after = piece.partition(raw or '\n')
+        line = ' '.join(map(str.strip, raw.splitlines()))
+        parts += [before, Marked(line, raw=raw), after] if raw else [piece]
+    return parts
 
 
 def split_html(text: str, tags: Tags = NO_TAGS) -> list[Part]:
@@ -82,18 +96,19 @@ def html_parts(
     """As `split_html`, of tokens; `attributes` are the parts of a tag."""
     blocks = {*_BLOCKS.split(), *tags.splitting} - {*tags.non_splitting}
     is_split = [token.name in blocks or BRANCH.match(token.raw) is not None for token in tokens]
-    return split_tokens(tokens, is_split, escape_of(tokens), [*NO_LANGUAGE, *tags.ignored], attributes)
+    return split_tokens(*_ended(tokens, is_split, tags), escape_of(tokens), [*NO_LANGUAGE, *tags.ignored], attributes)
 
 
 def split_xml(text: str, tags: Tags = NO_TAGS, place: str = 'XML') -> list[Part]:
     """The parts of well-formed XML, which need not have a single root.
 
-    Without tags that split, what is in an element with text of its own is a sentence.
+    What is in an element with text of its own is a sentence, unless tags split it.
     """
     tokens = xml_tokens(text, place)
     splits = {*tags.splitting} - {*tags.non_splitting}
-    is_split = [token.name in splits for token in tokens] if splits else _outline(tokens, tags.non_splitting)
-    return split_tokens(tokens, is_split, escape_of(tokens), tags.ignored)
+    is_split = _outline(tokens, tags.non_splitting) if tags.outline else [False] * len(tokens)
+    is_split = [splits_here or token.name in splits for token, splits_here in zip(tokens, is_split, strict=True)]
+    return split_tokens(*_ended(tokens, is_split, tags), escape_of(tokens), tags.ignored)
 
 
 def split_tokens(
@@ -329,6 +344,21 @@ def xml_tokens(text: str, place: str = 'XML') -> list[Token]:
         why = expat.ErrorString(error.code)
         raise UserError(f'{place}, line {error.lineno}: {why}; expected well-formed XML') from None
     return tokens_of(text, _XML)
+
+
+def _ended(tokens: Sequence[Token], is_split: Sequence[bool], tags: Tags) -> tuple[list[Token], list[bool]]:
+    """The tokens, and where sentences end; if the tags say so, also at the line ends of texts."""
+    out = []
+    ends = []
+    for token, splits in zip(tokens, is_split, strict=True):
+        lines = _LINE_ENDS.split(token.raw) if tags.line_ends and token.kind == 'text' else []
+        if len(lines) > 1:
+            out += [token._replace(raw=line, value=line) for line in lines]
+            ends += [number % 2 == 1 for number in range(len(lines))]
+        else:
+            out.append(token)
+            ends.append(splits)
+    return out, ends
 
 
 def _outline(tokens: Sequence[Token], inline: Collection[str]) -> list[bool]:
