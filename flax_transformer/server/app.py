@@ -16,13 +16,13 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from flax_transformer.common.errors import UserError
 
-from . import deepl, glossaries, guard, libretranslate, native
+from . import deepl, files, glossaries, guard, libretranslate, native
 from .batcher import ThreadFailed
 from .fields import Fields, Gone, Refused
 from .service import Service
@@ -70,9 +70,12 @@ def make_app(
         text = prometheus_client.generate_latest(service.metrics.registry)
         return Response(text, media_type='text/plain; version=0.0.4')
 
+    async def spec(request: Request) -> Response:
+        return FileResponse(_PAGE / 'openapi.json')
+
     routes = [
         Route(path, _endpoint(service, handler), methods=[method])
-        for api in (libretranslate, deepl, glossaries, native)
+        for api in (libretranslate, deepl, glossaries, files, native)
         for (method, path), handler in api.ROUTES.items()
     ]
 
@@ -87,7 +90,7 @@ def make_app(
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     gzip = Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)
     app = Starlette(
-        routes=[Route('/health', health), Route('/metrics', metrics), *routes, page],
+        routes=[Route('/health', health), Route('/metrics', metrics), Route('/spec', spec), *routes, page],
         lifespan=lifespan,
         middleware=[*[cors] * bool(cors_origins), gzip],
         exception_handlers={HTTPException: _not_found, Exception: _failed},

@@ -6,10 +6,10 @@ from typing import Any
 from starlette.requests import Request
 
 from flax_transformer.tasks.translation.documents import markup
-from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.text.languages import name_of
 
-from .fields import Refused
+from .fields import Fields, Refused
 from .glossaries import find
 from .service import Service
 
@@ -18,23 +18,14 @@ _VARIANTS = {
     'EN': {'EN-GB': 'English (British)', 'EN-US': 'English (American)'},
     'PT': {'PT-BR': 'Portuguese (Brazilian)', 'PT-PT': 'Portuguese (European)'},
 }
-_MARKS = '.!?…:;,。！？'
+_MARKS = '.!?…:;,。！？ \n'  # at the end of a sentence
 _LIMIT = 10**12  # characters, where there is no quota
 
 
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    if 'glossary_ids' in fields:
-        raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
-    target = fields.text('target_lang')
-    source = fields.source('source_lang', None if 'glossary_id' in fields else '')
-    glossary = None
-    if 'glossary_id' in fields:
-        stored, pair = find(service, fields, request.state.owner)
-        glossary = stored.by_pair[pair]
-    if fields.choice('formality', 'default', 'prefer_more', 'prefer_less') != 'default':
-        fields.used.discard('formality')  # no model here knows any
+    source, target, glossary = wishes(service, request, fields)
     form = fields.choice('tag_handling', '', 'html', 'xml')
     sentences = fields.choice('split_sentences', 'nonewlines' if form == 'html' else '1', '0', '1', 'nonewlines')
     tags = markup.Tags(
@@ -48,29 +39,36 @@ async def translate(service: Service, request: Request) -> Any:
     options = {'split': split, 'glossary': glossary}
     if 'split_sentences' in fields:  # else as the server is set
         options['split_sentences'] = sentences != '0'
-    if not form and fields.flag('preserve_formatting'):
-        options['finish'] = _as_formatted
     replies = await service.translate(request, texts, source, target, **options)
     extra = {'model_type_used': 'quality_optimized'} if 'model_type' in fields else {}
+    keeps = not form and fields.flag('preserve_formatting')
     translations = []
     for text, reply in zip(texts, replies, strict=True):
         source = reply.direction.source.upper()
-        fields = {'detected_source_language': source, 'text': reply.text, 'billed_characters': len(text)}
+        translation = _as_formatted(text, reply.text) if keeps else reply.text
+        fields = {'detected_source_language': source, 'text': translation, 'billed_characters': len(text)}
         translations.append(fields | extra)
     return {'translations': translations}
 
 
-def _as_formatted(line: Marked, text: str) -> str:
-    """The translation with a mark at its end, and a capital at its beginning, if the line has them."""
-    own = line.text.strip()
-    got = text.strip()
-    if own[-1] not in _MARKS:
-        got = got.rstrip(_MARKS)
-    elif got[-1:] not in _MARKS:
-        got += own[-1]
-    if own[0].isupper():
-        got = got[:1].upper() + got[1:]
-    return text.replace(text.strip(), got)
+def _as_formatted(text: str, translation: str) -> str:
+    """The translation with the marks that end the text, and with a capital if the text begins with one."""
+    translation = translation.rstrip(_MARKS) + text[len(text.rstrip(_MARKS)) :]
+    return translation[:1].upper() + translation[1:] if text[:1].isupper() else translation
+
+
+def wishes(service: Service, request: Request, fields: Fields) -> tuple[str, str, Glossary | None]:
+    """The source, which may be empty, the target and the terms."""
+    if 'glossary_ids' in fields:
+        raise Refused(400, 'glossary_ids: expected glossary_id, one for a request')
+    if fields.choice('formality', 'default', 'prefer_more', 'prefer_less') != 'default':
+        fields.used.discard('formality')  # no model here knows any
+    target = fields.text('target_lang')
+    if 'glossary_id' not in fields:
+        return fields.text('source_lang', ''), target, None
+    source = fields.text('source_lang')
+    stored, pair = find(service, fields, request.state.owner)
+    return source, target, stored.by_pair[pair]
 
 
 async def usage(service: Service, request: Request) -> Any:

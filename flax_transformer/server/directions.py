@@ -146,10 +146,10 @@ class Served:
     def directions(self, texts: Sequence[str], source: str, target: str) -> Iterator[tuple[Direction, float]]:
         """Yields the direction of each text, and the confidence that the text is in its source language, 0 to 100.
 
-        With `source` empty, by the language of the text: one that is in the target language stays; so does one, among
-        others, that is in a language which cannot be translated. Raises Refused.
+        With `source` empty or `auto`, by the language of the text: one that is in the target language stays; so does
+        one, among others, that is in a language which cannot be translated. Raises Refused.
         """
-        first, second = self.pair(source, target)
+        first, second = self.pair('' if source.lower() == 'auto' else source, target)
         stays = len(texts) > 1
         for text in texts:
             known, confidence = (first, 100.0) if first else self._source_of(text, second, stays=stays)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
@@ -71,11 +72,6 @@ class Fields(dict[str, Any]):
             raise Refused(400, f'{name} is empty: expected a value')
         return value
 
-    def source(self, name: str, default: str | None = None) -> str:
-        """As `text`, of a language; '' for `auto`."""
-        language = self.text(name, default)
-        return '' if language.lower() == 'auto' else language
-
     def choice(self, name: str, *allowed: str) -> str:
         """The value of a field, by default, or if it is empty, the first one allowed."""
         value = self.text(name, '') or allowed[0]
@@ -101,10 +97,13 @@ class Fields(dict[str, Any]):
         return list(map(Fields, values))
 
     def flag(self, name: str, default: bool = False) -> bool:
-        value = str(self.get(name, default)).lower()
-        if value not in ('true', '1', 'on', 'false', '0', 'off', ''):
-            raise Refused(400, f'{name}={value[:20]!r}: expected true or false')
-        return value in ('true', '1', 'on')
+        return str(self.get(name, default)).lower() in ('true', '1', 'on')
+
+    def file(self, name: str) -> tuple[str, bytes]:
+        """The name of a file, and what is in it."""
+        if not isinstance(file := self.get(name), tuple):
+            raise Refused(400, f'{name}: expected a file in a form (multipart/form-data)')
+        return file
 
     @property
     def ignored(self) -> str:
@@ -137,8 +136,11 @@ async def read_fields(request: Request, *, most: int) -> Fields:
         async with asyncio.timeout(_SECONDS_TO_READ):
             kind = request.headers.get('content-type', '').partition(';')[0].strip().lower()
             if kind == 'multipart/form-data':
-                async with bounded.form(max_files=0, max_part_size=most) as form:
+                async with bounded.form(max_files=1, max_part_size=most) as form:
                     sent = _joined(form.multi_items())
+                    for name, value in sent.items():
+                        if isinstance(value, UploadFile):
+                            sent[name] = (value.filename or '')[-_LONGEST:], await value.read()
             elif kind == 'application/x-www-form-urlencoded':
                 body = await bounded.body()
                 sent = _joined(parse_qsl(body.decode('latin-1'), keep_blank_values=True, max_num_fields=_MOST_FIELDS))

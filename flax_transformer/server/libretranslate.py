@@ -4,6 +4,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from flax_transformer.tasks.translation.documents.formats import FORMATS
 from flax_transformer.tasks.translation.documents.markup import split_html, split_lines
 from flax_transformer.text.languages import name_of
 
@@ -14,13 +15,13 @@ from .service import Service
 async def translate(service: Service, request: Request) -> Any:
     fields = await service.read(request)
     texts = service.texts(fields, 'q')
-    source = fields.source('source')
+    source = fields.text('source')
     target = fields.text('target')
     split = {'text': split_lines, 'html': split_html}[fields.choice('format', 'text', 'html')]
     wanted = fields.number('alternatives', 0)
     replies = await service.translate(request, texts, source, target, split=split, alternatives=wanted)
     columns: dict[str, list[Any]] = {'translatedText': [reply.text for reply in replies]}
-    if not source:
+    if source.lower() == 'auto':
         columns['detectedLanguage'] = [_detected(reply.direction.source, reply.confidence) for reply in replies]
     if wanted:
         columns['alternatives'] = [reply.alternatives for reply in replies]
@@ -59,8 +60,8 @@ async def settings(service: Service, request: Request) -> Any:
         'apiKeys': bool(service.keys),
         'keyRequired': bool(service.keys),
         'suggestions': False,
-        'filesTranslation': False,
-        'supportedFilesFormat': [],
+        'filesTranslation': True,
+        'supportedFilesFormat': ['.txt', *' '.join(form.suffixes for form in FORMATS.values()).split()],
         'language': {'source': _named(source), 'target': _named(target)},
         'alternatives': min(service.limits.max_alternatives, service.served.num_alternatives),
     }

@@ -18,7 +18,7 @@ async def translate(service: Service, request: Request) -> Any:
     """Scores, flags, tokens, n best and, if asked for, the alignment of each line of each text."""
     fields = await service.read(request)
     texts = service.texts(fields, 'text')
-    source = fields.source('source', '')
+    source = fields.text('source', '')
     target = fields.text('target')
     options = {'alternatives': fields.number('alternatives', 0), 'alignment': fields.flag('alignment')}
     replies = await service.translate(request, texts, source, target, **options)

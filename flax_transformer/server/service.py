@@ -36,7 +36,6 @@ _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked
 _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a slot
-Finish = Callable[[Marked, str], str]  # of a line and its translation, what the reply has
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,7 @@ class Service:
         self.limits = limits
         self.metrics = Metrics()
         self.glossaries: dict[str, Any] = {}  # keys are identifiers
+        self.files: dict[str, Any] = {}  # that are being translated, or are
         self.keys = keys or Keys()
         self.shared = shared
         self.usage = Usage(self.store, limits.quota, limits.rate)
@@ -130,7 +130,6 @@ class Service:
         *,
         split: Callable[[str], list[Part]] = split_lines,
         split_sentences: bool | None = None,
-        finish: Finish = lambda line, text: text,
         glossary: Glossary | None = None,
         alternatives: int = 0,
         alignment: bool = False,
@@ -173,7 +172,7 @@ class Service:
 
             replies = []
             for number, (direction, confidence) in enumerate(directions):
-                text, *others = _versions(parts_of[number], iter(translations[number]), finish)
+                text, *others = _versions(parts_of[number], iter(translations[number]))
                 replies.append(Reply(direction, confidence, text, others[:alternatives], translations[number]))
             return replies
 
@@ -328,13 +327,13 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _versions(parts: Sequence[Part], done: Iterator[Translation], finish: Finish) -> list[str]:
+def _versions(parts: Sequence[Part], done: Iterator[Translation]) -> list[str]:
     """The distinct texts with the next translations in place of the parts to translate, the best first."""
     choices = []  # the texts of each part, the best first
     for part in parts:
         if isinstance(part, Marked):
             line = next(done)
-            choices.append([finish(part, ranked.text) for ranked in line.n_best or (line,)])
+            choices.append([ranked.text for ranked in line.n_best or (line,)])
         else:
             choices.append([part])
     most = max(map(len, choices), default=1)

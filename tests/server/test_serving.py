@@ -32,7 +32,7 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.server import guard
+from flax_transformer.server import files, guard
 from flax_transformer.server.app import Server
 from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.fields import read_fields
@@ -92,9 +92,11 @@ def running(service: Service, **options: Any) -> Iterator[Client]:
         client.server, client.thread = server, thread
         while client.get('/health').status != 200:
             time.sleep(0.02)
-        yield client
-        server.handle_exit(signal.SIGTERM, None)
-        thread.join()
+        try:
+            yield client
+        finally:
+            server.handle_exit(signal.SIGTERM, None)
+            thread.join()
 
 
 @pytest.fixture(scope='module')
@@ -269,6 +271,105 @@ def test_fields_are_taken_as_the_originals_take_them(client: Client) -> None:
     assert client(path, None, 'DELETE').status == 204
 
 
+def sent(name: str, content: str, **fields: str) -> dict[str, Any]:
+    """A form with a file, as the arguments of a client."""
+    parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{fields[key]}\r\n' for key in fields]
+    file = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n'
+    return {'fields': ''.join([*parts, file]).encode(), 'kind': 'multipart/form-data; boundary=x'}
+
+
+FILES = {
+    'a.txt': ('\ufeffsix\r\n\r\n two \n', '\ufeffsechs\r\n\r\n zwei \n'),
+    'A.HTML': ('<html lang="en"><p>six<p>two', '<html lang="de"><p>sechs<p>zwei'),
+    'a.xml': ('<xliff><a/></xliff>', '<xliff><a/></xliff>'),
+    'a.json': ('{"a": "six", "b": 2}', '{"a": "sechs", "b": 2}'),
+    '../../ä.po': ('msgid "six"\nmsgstr ""\n', 'msgid "six"\nmsgstr "sechs"\n'),
+}
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_files_are_translated_and_downloaded(client: Client, name: str) -> None:
+    source, expected = FILES[name]
+    reply = client('/translate_file', **sent(name, source, source='AUTO' if name == 'a.txt' else 'en', target='de'))
+    path = reply.body['translatedFileUrl'].removeprefix(f'http://127.0.0.1:{client.port}')
+    assert re.fullmatch(r'/download_file/[0-9a-f]{64}\.\w+', path)
+    found = client.get(path)
+    assert (found.body.encode('utf-8'), found.headers['Content-Type']) == (
+        expected.encode(),
+        'application/octet-stream',
+    )
+
+
+@pytest.mark.parametrize(
+    ('path', 'given', 'status', 'text'),
+    [
+        ('/translate_file', sent('a.docx', 'six', **PAIR), 400, 'a.docx: got a file of an unknown format'),
+        ('/translate_file', sent('a.jsonl', '{}', **PAIR), 400, 'a.jsonl: got jsonl, expected a document'),
+        ('/translate_file', sent('a.xml', '<a>', **PAIR), 400, 'a.xml, line 1: '),
+        ('/translate_file', sent('a.txt', 'six', source='en', target='xx'), 400, 'xx is not supported'),
+        ('/translate_file', sent('a.txt', FRENCH, source='auto', target='de'), 400, 'fr-de (the text is in French)'),
+        ('/translate_file', sent('a.txt', 'six' * 99_999, **PAIR), 413, 'The body is longer than'),
+        ('/translate_file', {'fields': {'file': 'six', **PAIR}}, 400, 'file: expected a file in a form'),
+        ('/translate', sent('a.txt', 'six', q='six', source='en', target='de'), 200, ''),
+        ('/download_file/x.txt', {'method': 'GET'}, 404, 'No such file'),
+        ('/v2/document', {'fields': {'file': [1], 'target_lang': 'DE'}}, 400, 'file: expected a file in a form'),
+        ('/v2/document/x', {'fields': {'document_key': 'x'}}, 404, 'No such document'),
+    ],
+)
+def test_a_file_that_cannot_be_translated_is_refused(
+    client: Client, path: str, given: dict[str, Any], status: int, text: str
+) -> None:
+    reply = client(path, **given)
+    message, *_ = reply.body.values()
+    assert (reply.status, message[: len(text)]) == (status, text), message
+    assert status != 200 or reply.headers['X-Ignored'] == 'file'
+
+
+def test_deepls_client_translates_documents_which_are_its_own(
+    model: Directions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deepl = pytest.importorskip('deepl')
+    quick = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 100))
+    monkeypatch.setattr(deepl.translator, 'time', quick)  # between questions for the status
+    limits = Limits(max_lines=3)  # of a text; a file has any number
+    with running(Service(Served([model]), limits, Keys(['ann: 1', 'bob: 2']))) as client:
+        asks = deepl.DeepLClient('1', server_url=f'http://127.0.0.1:{client.port}')
+        (tmp_path / 'a.txt').write_text('six\n' * 9)
+        status = asks.translate_document_from_filepath(tmp_path / 'a.txt', tmp_path / 'b.txt', target_lang='DE')
+        assert (status.done, status.billed_characters) == (True, 9 * 4 - 1)
+        assert (tmp_path / 'b.txt').read_text() == 'sechs\n' * 9
+        handle = asks.translate_document_upload('two', target_lang='DE', filename='a.txt')
+        other = deepl.DeepLClient('2', server_url=f'http://127.0.0.1:{client.port}')
+        with pytest.raises(deepl.DeepLException, match='No such document'):
+            other.translate_document_get_status(handle)
+        bad = asks.translate_document_upload('<a>', target_lang='DE', filename='a.xml')
+        status = asks.translate_document_wait_until_done(bad)
+        assert (status.ok, status.error_message[:13]) == (False, 'a.xml, line 1')
+
+
+def test_files_are_few_and_kept_for_a_while(model: Directions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, '_MOST_OF_ONE', 2)
+    monkeypatch.setattr(files, '_MOST', 3)
+    monkeypatch.setattr(files, '_SECONDS_KEPT', 2.0)
+    gate = threading.Event()
+    translate = Translator.translate_parts
+    monkeypatch.setattr(Translator, 'translate_parts', lambda *given: gate.wait(60) and translate(*given))
+    gate.set()
+    with running(service := Service(Served([model]), Limits())) as client:
+        upload = lambda client: client('/v2/document', **sent('a.txt', 'six', target_lang='DE'))
+        others = [Client(client.port, f'127.0.0.{number}') for number in (2, 3)]
+        first, *_ = [upload(one).body for one in (client, *others)]
+        status = lambda: client(f'/v2/document/{first["document_id"]}', first).body.get('status')
+        while status() != 'done':
+            time.sleep(0.02)
+        gate.clear()
+        assert [upload(others[0]).status for _ in range(3)] == [200, 200, 429]  # its own make room, then another's
+        assert (status(), len(service.files)) == (None, 3)
+        gate.set()
+        while service.files:
+            time.sleep(0.1)
+
+
 def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> None:
     asked = {'text': 'four hundred and seven', 'target': 'de', 'alternatives': 1, 'alignment': True}
     (reply,) = client('/v1/translate', asked, X_Request_ID='mine').body['translations']
@@ -308,7 +409,6 @@ def test_the_native_api_gives_all_that_the_translator_knows(client: Client) -> N
         ('/v2/translate', {'text': ['<a>'], 'target_lang': 'DE', 'tag_handling': 'xml'}, 400, 'XML, line 1: '),
         ('/v2/translate', {'text': ['a'], 'target_lang': 'DE', 'formality': 'more'}, 400, "formality='more': "),
         ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'split_sentences': 2}, 400, 'split_sentences: expected'),
-        ('/v2/translate', {'text': 'a', 'target_lang': 'DE', 'outline_detection': 'x'}, 400, "outline_detection='x': "),
         ('/v3/languages', {}, 405, 'Method Not Allowed: use GET'),
         ('/v2/nothing', {}, 404, 'Not Found: '),
         ('/v2/usage', {}, 405, 'Method Not Allowed: use GET'),

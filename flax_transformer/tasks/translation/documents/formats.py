@@ -2,11 +2,12 @@
 
 import codecs
 import contextlib
+import io
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import utf8_fault
@@ -48,6 +49,7 @@ class Format(NamedTuple):
 
 _XML_BEGIN = r'(?:<\?xml[^>]*>)?(?:\s|<!--.*?-->)*'
 FORMATS = {
+    'text': Format('', lambda text, place: document_of(markup.split_lines(text))),
     'html': Format('.html .htm .xhtml', _read_html, rf'{_XML_BEGIN}<(?:!doctype\s+html|html)\b'),
     'xliff': Format('.xlf .xliff', read_xliff, rf'{_XML_BEGIN}<xliff\b'),
     'xml': Format('.xml', _read_xml, r'<\?xml\b'),
@@ -66,30 +68,36 @@ _HEAD = 4096
 _ENCODING = re.compile(r'<\?xml[^>]*\sencoding\s*=\s*["\']([\w.-]+)')
 
 
-def format_of(file: Path) -> str:
-    """The format of a file, which is `text` for lines. Raises UserError if its name says nothing known."""
+def format_of(file: Path, content: bytes | None = None) -> str:
+    """The format of a file, or of content with its name; `text` for lines.
+
+    Raises UserError if its name says nothing known.
+    """
     suffix = file.suffix.lower()
     name = _BY_SUFFIX.get(suffix)
     is_text = suffix in ('', '.txt', '.text') or suffix[1:] in THREE_LETTERS
-    if (suffix in _OFTEN_OTHERS or not (name or is_text)) and file.is_file():
-        with file.open('rb') as opened:
+    if (suffix in _OFTEN_OTHERS or not (name or is_text)) and (content is not None or file.is_file()):
+        with file.open('rb') if content is None else io.BytesIO(content) as opened:
             head = opened.read(_HEAD).decode('utf-8-sig', 'replace').lstrip()
-        begins = (name for name, form in FORMATS.items() if re.match(form.begin, head, re.I | re.S))
-        name = next(begins, name) or ('json' if _is_json(head, file) else None)
+            begins = (name for name, form in FORMATS.items() if re.match(form.begin, head, re.I | re.S))
+            name = next(begins, name) or ('json' if _is_json(head, opened) else None)
     if name or is_text:
         return name or 'text'
     known = ', '.join(_BY_SUFFIX)
     raise UserError(f'{file}: got a file of an unknown format, expected {known} or .txt; or give --input-format')
 
 
-def _is_json(head: str, file: Path) -> bool:
+def _is_json(head: str, opened: BinaryIO) -> bool:
+    opened.seek(0)
     with contextlib.suppress(ValueError, RecursionError):
-        return head[:1] in ('{', '[') and json.loads(file.read_bytes()) is not None
+        return head[:1] in ('{', '[') and json.load(opened) is not None
     return False
 
 
 def read_document(content: bytes, form: str, place: str) -> Document:
     """Raises UserError, which names the place, if the content is no such document."""
+    if form not in FORMATS:
+        raise UserError(f'{place}: got {form}, expected a document')
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f'{place}: got UTF-16, expected UTF-8; convert it, as by `iconv -f UTF-16 -t UTF-8`')
     try:

@@ -70,18 +70,21 @@ NO_TAGS = Tags()
 
 
 def split_lines(text: str) -> list[Part]:
-    """The lines of text without markup, and between them line ends and blank lines."""
-    return [Marked(part) if part.strip() else part for part in _LINE_ENDS.split(text)]
+    """The lines of text without markup, and between them line ends, blanks around lines and blank lines."""
+    return _trimmed(_LINE_ENDS.split(text), Marked)
 
 
 def split_paragraphs(text: str) -> list[Part]:
     """As `split_lines`, but a sentence goes on in the next line, unless that is blank."""
+    return _trimmed(_PARAGRAPHS.split(text), lambda raw: Marked(' '.join(map(str.strip, raw.splitlines())), raw=raw))
+
+
+def _trimmed(pieces: list[str], mark: Callable[[str], Marked]) -> list[Part]:
     parts: list[Part] = []
-    for piece in _PARAGRAPHS.split(text):
+    for piece in pieces:
         raw = piece.strip()
-        before, _, after = piece.partition(raw or '\n')
-        line = ' '.join(map(str.strip, raw.splitlines()))
-        parts += [before, Marked(line, raw=raw), after] if raw else [piece]
+        before, _, after = piece.partition(raw or ' ')
+        parts += [before, mark(raw), after] if raw else [piece]
     return parts
 
 
