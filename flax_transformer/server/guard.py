@@ -53,15 +53,17 @@ def _split(address: str) -> SplitResult:
 
 
 class Protocol(H11Protocol):
-    """HTTP whose connections are closed if no request comes; the oldest such one makes room for another."""
+    """HTTP whose connections are closed if the client neither sends nor reads, the oldest for another's sake."""
 
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._await_request()
+        self._await_client()
         if len(self.connections) > MOST_CONNECTIONS:
-            next(iter(self._silent)).transport.abort()
+            oldest = next(iter(self._idle))
+            oldest._stop_waiting()
+            oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -71,24 +73,45 @@ class Protocol(H11Protocol):
         cycle = self.cycle
         super().handle_events()
         if self.cycle is not cycle:
+            self._stop_timer()  # whoever reads the body has another
+        if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        self._await_request()
+        self._await_client()
         super().on_response_complete()
 
-    @property
-    def _silent(self) -> dict['Protocol', None]:
-        """The connections of this server without a request, the oldest first."""
-        return vars(self.server_state).setdefault('silent', {})
+    def pause_writing(self) -> None:
+        self._await_client()
+        super().pause_writing()
 
-    def _await_request(self) -> None:
-        self._stop_waiting()
-        self._silent[self] = None
-        self._timer = self.loop.call_later(_SECONDS_TO_ASK, self.transport.abort)
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.cycle.response_complete:
+            self._stop_waiting()
+
+    @property
+    def _idle(self) -> dict['Protocol', None]:
+        """The connections of this server that wait for their clients, the oldest first."""
+        return vars(self.server_state).setdefault('idle', {})
+
+    def _await_client(self) -> None:
+        self._stop_timer()
+        self._idle[self] = None
+        unread = self.transport.get_write_buffer_size()
+        self._timer = self.loop.call_later(_SECONDS_TO_ASK, self._give_up, unread)
+
+    def _give_up(self, unread: int) -> None:
+        if 0 < self.transport.get_write_buffer_size() < unread:  # the client is slow, but reads
+            self._await_client()
+        else:
+            self.transport.abort()
 
     def _stop_waiting(self) -> None:
-        self._silent.pop(self, None)
+        self._idle.pop(self, None)
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
