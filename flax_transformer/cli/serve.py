@@ -5,6 +5,7 @@ import socket
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
@@ -106,13 +107,24 @@ def main(argv: list[str]) -> int:
         if hasattr(signal, 'SIGHUP'):  # not on Windows
             # Not here: requests would wait.
             signal.signal(signal.SIGHUP, lambda *given: threading.Thread(target=read_again, daemon=True).start())
+        end = threading.Timer(options.limits.drain, end_process, [0])
+        end.daemon = True
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if not end.is_alive():
+                end.start()
+            Server.handle_exit(server, number, frame)
+
+        server.handle_exit = stop
         # Also for the time before uvicorn takes over, and after: it sends itself again what it has caught.
         signal.signal(signal.SIGTERM, server.handle_exit)
         server.run([listener])
 
+    is_over = not service.batcher.is_running(_LAST_BATCH) and not service.changing.locked()
+    end.cancel()
     if service.batcher.failure is not None:
         return 1
-    if service.batcher.is_running(_LAST_BATCH) or service.changing.locked():
+    if not is_over:
         end_process(0)  # a thread still compiles, and Python's end would crash it
     return 0
 

@@ -114,7 +114,7 @@ class Server(uvicorn.Server):
             access_log=False,  # it has addresses, which may hold texts and keys
             http=guard.Protocol,
             limit_concurrency=guard.MOST_CONNECTIONS + 64,
-            timeout_graceful_shutdown=max(service.limits.drain - _TO_END, _TO_WRITE),
+            timeout_graceful_shutdown=max(service.limits.drain - _TO_END, service.limits.drain / 4),
             server_header=False,
             headers=list(_HEADERS.items()),
         )
@@ -122,6 +122,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self._service.is_draining = True
+        if not self._service.batcher.is_warm:
+            self.config.timeout_graceful_shutdown = 0  # nothing would be translated
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
