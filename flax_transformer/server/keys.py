@@ -60,16 +60,25 @@ class Usage:
             left = 60 - gone
             raise Refused(429, f'{self._rate} requests a minute are allowed here; wait {left} s', retry_after=left)
 
-    def check(self, client: str, count: int, status: int) -> None:
-        """Raises Refused, with that status, for so many characters more than are left."""
-        if self.quota and count > (left := self.quota - self.characters(client)):
-            raise Refused(status, f'{count} characters: {max(left, 0)} are left of the {self.quota} for this day (UTC)')
+    def take(self, client: str, count: int, status: int) -> None:
+        """Counts characters. Raises Refused, with that status, for more than are left."""
+        if not count:
+            return
+        left = max(self.quota - self.characters(client), 0)
+        if self.quota and count > left:
+            raise Refused(status, f'{count} characters: {left} are left of the {self.quota} for this day (UTC)')
+        self._count(client, count)
 
-    def count_characters(self, client: str, count: int) -> None:
+    def give_back(self, client: str, count: int) -> None:
+        """Takes back characters that were not translated."""
+        if count:
+            self._count(client, -count)
+
+    def _count(self, client: str, count: int) -> None:
         today = _today()
         self._store('delete from usage where day < ?', today)
-        more = 'on conflict do update set characters = characters + excluded.characters'
-        self._store(f'insert into usage values (?, ?, ?) {more}', today, client, count)
+        more = 'on conflict do update set characters = max(characters + ?, 0)'
+        self._store(f'insert into usage values (?, ?, max(?, 0)) {more}', today, client, count, count)
 
 
 def _today() -> int:

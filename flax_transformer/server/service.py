@@ -138,8 +138,6 @@ class Service:
         if alternatives > self.limits.max_alternatives:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
 
-        status = 456 if request.url.path.startswith('/v2/') else 403
-        self.usage.check(request.state.client, sum(map(len, texts)), status)
         # The least that they may take: most of what is refused need not be read.
         shortest = min(model.translator.runner.slots(1) for model in self.served.models)
         least = 0.0
@@ -186,12 +184,14 @@ class Service:
         # However much one client asks for, there is room for others.
         if self._waiting[client] >= max(self.limits.max_requests - self._waiting.total(), 1):
             raise Refused(429, f'{self._waiting[client]} of your requests wait already; try again in a moment')
+        self.usage.take(client, num_characters, 456 if request.url.path.startswith('/v2/') else 403)
         self._waiting[client] += 1
         admitted = time.monotonic()
         errand = Errand(client, self.batcher, self._baton)
         left = asyncio.ensure_future(_left(request))
         done = asyncio.get_running_loop().run_in_executor(self._threads, errand.run, work)
         done.add_done_callback(partial(self._finished, client))
+        is_translated = False
         try:
             await asyncio.wait({done, left}, timeout=self.limits.max_wait, return_when=asyncio.FIRST_COMPLETED)
             if not done.done():
@@ -199,12 +199,14 @@ class Service:
                     self.metrics.abandoned.inc()
                     raise Gone
                 raise _busy(f'No reply within {self.limits.max_wait:g} s', self.limits.max_wait)
+            result = done.result()
+            is_translated = bool(errand.jobs)
         finally:
             left.cancel()
             errand.cancel()
-        result = done.result()
-        if errand.jobs:
-            self.usage.count_characters(client, num_characters)
+            if not is_translated:
+                self.usage.give_back(client, num_characters)
+        if is_translated:
             self.metrics.characters.inc(num_characters)
             began = min(job.started for job in errand.jobs)
             queue = began - admitted
@@ -298,10 +300,14 @@ class Service:
 
 
 def _network(address: str) -> str:
-    """The address, or of IPv6 the network of one customer."""
-    if ':' not in address:
+    """The address, or of IPv6 the network of one customer; what a proxy calls its client, if that is no address."""
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
         return address
-    return str(ipaddress.ip_network((address.partition('%')[0], 64), strict=False))
+    if known.version == 6 and known.ipv4_mapped is None:
+        return str(ipaddress.ip_network((int(known), 64), strict=False))
+    return str(getattr(known, 'ipv4_mapped', None) or known)
 
 
 def _seconds_per_slot(translator: Translator) -> float:

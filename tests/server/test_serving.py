@@ -633,6 +633,26 @@ def test_a_key_has_glossaries_usage_a_quota_and_a_rate_of_its_own(model: Directi
         assert client.get('/v2/usage', **bearer('3')).status == 200
 
 
+def test_quota_and_rate_hold_whoever_asks_at_once_or_from_neighboring_addresses(
+    model: Directions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    translate = Translator.translate_parts
+    with running(Service(Served([model]), Limits(quota=9, rate=7))) as client, ThreadPoolExecutor(5) as threads:
+        assert client('/translate', {'q': 'seven', 'source': 'en', 'target': 'xx'}).status == 400  # costs nothing
+        monkeypatch.setattr(Translator, 'translate_parts', lambda *given: gate.wait(60) and translate(*given))
+        asked = [threads.submit(client, '/translate', {'q': 'six', **PAIR}) for _ in range(4)]
+        wait(asked, 10, return_when='FIRST_COMPLETED')
+        gate.set()
+        assert sorted(reply.result().status for reply in asked) == [200, 200, 200, 403]
+        assert client.get('/v2/usage').body['character_count'] == 9
+        ask = lambda address: client.get('/v2/usage', X_Forwarded_For=address).status
+        same = [f'2001:db8::{number}' for number in range(8)]
+        assert [ask(address) for address in same] == [200] * 7 + [429]
+        others = [f'::ffff:192.0.2.{number}' for number in range(8)] + ['unknown', '::ffff:z', 'fe80::1%a']
+        assert {ask(address) for address in others} == {200}
+
+
 def test_glossaries_and_usage_are_there_after_a_restart(model: Directions, tmp_path: Path) -> None:
     file = tmp_path / 'store'
     made = TERMS | {'dictionaries': [{**PAIR_OF_TERMS, 'entries': 'six\tacht\ntwo\t"|elf'}]}
@@ -742,13 +762,16 @@ def test_a_proxy_may_keep_or_take_off_the_path_to_the_server(guarded: Client) ->
 def test_silent_connections_make_room_and_are_closed(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, 'MOST_CONNECTIONS', 8)
     monkeypatch.setattr(guard, '_SECONDS_TO_ASK', 0.5)
+    monkeypatch.setattr(f'{read_fields.__module__}._SECONDS_TO_READ', 0.5)
     silent = [socket.create_connection(('127.0.0.1', guarded.port)) for _ in range(20)]
     silent[-1].sendall(b'GET /health HTT')  # half a request is none
+    for connection in silent[-8:-1]:  # nor is one without its body
+        connection.sendall(b'POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n')
     assert guarded.get('/health').status == 200
     for connection in silent:
         connection.settimeout(10)
         with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b''
+            assert connection.recv(100)[9:12] in (b'', b'408')
         connection.close()
 
 
@@ -761,13 +784,20 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     gate = threading.Event()
     monkeypatch.setattr(Translator, 'warm_up', lambda self: gate.wait(60))
     with socket.create_server(('127.0.0.1', 0)) as listener:
-        server = Server(Service(Served([model]), Limits()))
+        service = Service(Served([model]), Limits())
+        server = Server(service)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        assert Client(listener.getsockname()[1]).get('/health').body['status'] == 'warming up'
-        server.handle_exit(signal.SIGTERM, None)
-        thread.join(10)
-        assert not thread.is_alive()
+        client = Client(listener.getsockname()[1])
+        assert client.get('/health').body['status'] == 'warming up'
+        with ThreadPoolExecutor(1) as other:
+            waiting = other.submit(client, '/v2/translate', {'text': 'six', 'target_lang': 'DE'})
+            while not service._waiting:
+                time.sleep(0.02)
+            server.handle_exit(signal.SIGTERM, None)
+            thread.join(10)
+            assert not thread.is_alive()
+            assert (waiting.result().status, *waiting.result().body) == (503, 'message')
     gate.set()
 
 
