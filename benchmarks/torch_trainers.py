@@ -1,7 +1,8 @@
 """Training steps of the peers in PyTorch, for `train.py`; run by an interpreter that has torch and transformers.
 
 `plain` is the paper's model with scaled_dot_product_attention and fused projections, `compiled` the same by
-torch.compile, `marian` is transformers' own. On an NVIDIA GPU where there is one, in bfloat16 by autocast.
+torch.compile, `marian` is transformers' own. On an NVIDIA GPU where there is one, in bfloat16 by autocast, as
+`plain_bfloat16` is on CPUs.
 """
 
 import math
@@ -87,16 +88,12 @@ def arrays(batch: list[Pair], size: Size) -> list[torch.Tensor]:
     return [torch.from_numpy(padded([pair[side] for pair in batch], width)).long().to(DEVICE) for side in (0, 1)]
 
 
-def in_bfloat16():
-    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == 'cuda')
-
-
-def trained(batches: list[list[Pair]], size: Size, loss_of, optimizer):
+def trained(batches: list[list[Pair]], size: Size, loss_of, optimizer, *, rounds: bool = DEVICE.type == 'cuda'):
     """Returns a function that takes a training step on each of the batches, in turn."""
 
     def steps() -> float:
         for batch in batches:
-            with in_bfloat16():
+            with torch.autocast(DEVICE.type, torch.bfloat16, enabled=rounds):
                 loss = loss_of(*arrays(batch, size))
             loss.backward()
             optimizer.step()
@@ -106,11 +103,15 @@ def trained(batches: list[list[Pair]], size: Size, loss_of, optimizer):
     return steps
 
 
-def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, compiles: bool = False):
+def plain(size: Size, batches: list[list[Pair]], attention_dropout: float, *, compiles: bool = False, **options):
     torch.manual_seed(0)
     model = Plain(size, attention_dropout).to(DEVICE).train()
     loss_of = torch.compile(model.loss, dynamic=False) if compiles else model.loss
-    return trained(batches, size, loss_of, torch.optim.Adam(model.parameters(), **ADAM))
+    return trained(batches, size, loss_of, torch.optim.Adam(model.parameters(), **ADAM), **options)
+
+
+def plain_bfloat16(size: Size, batches: list[list[Pair]], attention_dropout: float):
+    return plain(size, batches, attention_dropout, rounds=True)
 
 
 def compiled(size: Size, batches: list[list[Pair]], attention_dropout: float):

@@ -1,8 +1,10 @@
 """Real target tokens a second in training: `python benchmarks/train.py [--size tiny|base] [--peers PYTHON]`.
 
 With an interpreter that has torch and transformers, PyTorch's steps are timed in turn with ours, on the same sentences:
-theirs in batches padded to buckets of length, ours packed. Medians over the rounds; the ratio is that of each round to
-the best peer's, with its least and greatest. One line of JSON.
+theirs in batches padded to buckets of length, ours packed. Medians over the rounds; each ratio is a round's to the best
+peer's, with its least and greatest. One line of JSON.
+
+On CPUs `ours_bfloat16` and `plain_bfloat16` compute in bfloat16 (PyTorch by autocast), the others in float32.
 
 On an accelerator, in bfloat16, with the part of its peak that the model's FLOPs make up (MFU):
 
@@ -19,10 +21,11 @@ from functools import partial
 from measuring import Worker, missing
 from workload import PAD, SIZES, UNK, Pair, Size, our_config, padded_batches
 
-SYSTEMS = ('plain', 'marian', 'compiled')  # torch_trainers has them
+OURS = ('ours', 'ours_bfloat16')
+SYSTEMS = ('plain', 'plain_bfloat16', 'marian', 'compiled')  # torch_trainers has them
 
 
-def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attention: str):
+def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attention: str, dtype: str):
     """Trains on all pairs once, in packed rows of 64 or 128 slots: the function, its FLOPs, the device and its peak."""
     import jax
     import numpy as np
@@ -49,7 +52,7 @@ def ours(size: Size, batches: list[list[Pair]], attention_dropout: float, attent
     num_rows = -(-rows // max(1, round(rows * slots / size.tokens_per_batch)))
     dropout = {'dropout_rate': 0.1, 'activation_dropout_rate': 0.1, 'attention_dropout_rate': attention_dropout}
     config = Config(
-        model=our_config(size, attention_bias=True, attention=attention, **dropout),
+        model=our_config(size, attention_bias=True, attention=attention, dtype=dtype, **dropout),
         tokenizer=TokenizerConfig(unk_id=UNK),
         data=DataConfig(source_length=slots, target_length=slots),
         optimizer=OptimizerConfig(schedule='constant', learning_rate=1e-4, warmup_steps=0),
@@ -75,8 +78,9 @@ def serve(system: str, size: Size, options: argparse.Namespace) -> None:
     """Trains on every line of standard input, and answers with the seconds that it took."""
     batches, dropout = padded_batches(size, options.batches), options.attention_dropout
     peak = None
-    if system == 'ours':
-        steps, flops, device, peak = ours(size, batches, dropout, options.attention)
+    if system in OURS:
+        dtype = system.removeprefix('ours').strip('_') or 'auto'
+        steps, flops, device, peak = ours(size, batches, dropout, options.attention, dtype)
     else:
         import torch_trainers
 
@@ -98,13 +102,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--size', choices=SIZES, default='tiny')
     parser.add_argument('--peers', help='an interpreter with torch and transformers')
-    parser.add_argument('--systems', default='plain,marian', help=f'some of {", ".join(SYSTEMS)}')
+    parser.add_argument('--systems', default='ours,plain,marian', help=f'some of {", ".join((*OURS, *SYSTEMS))}')
     parser.add_argument('--attention', choices=('plain', 'cudnn'), default='plain', help='ours')
     parser.add_argument('--attention-dropout', type=float, default=0.1)
     parser.add_argument('--batches', type=int, default=3, help='padded batches of one round')
     parser.add_argument('--slots', type=int, help="of a batch; None: the size's")
     parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--serve', choices=('ours', *SYSTEMS), help=argparse.SUPPRESS)
+    parser.add_argument('--serve', choices=(*OURS, *SYSTEMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     size = SIZES[options.size]
     size = size._replace(tokens_per_batch=options.slots or size.tokens_per_batch)
@@ -115,10 +119,12 @@ def main() -> None:
     arguments = ['--size', options.size, '--batches', str(options.batches), '--attention', options.attention]
     arguments += ['--attention-dropout', str(options.attention_dropout), '--slots', str(size.tokens_per_batch)]
     lacking = missing(options.peers, 'torch', 'transformers') if options.peers else 'no --peers'
-    peers = [] if lacking else options.systems.split(',')
+    systems = options.systems.split(',')
+    peers = [] if lacking else [system for system in systems if system not in OURS]
+    own = [system for system in systems if system in OURS] or ['ours']
     workers = {}
-    for system in ('ours', *peers):
-        python = sys.executable if system == 'ours' else options.peers
+    for system in (*own, *peers):
+        python = sys.executable if system in OURS else options.peers
         # The Makefile sets it so.
         environment = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'}
         workers[system] = Worker(python, __file__, '--serve', system, *arguments, **environment)
@@ -134,16 +140,22 @@ def main() -> None:
     for worker in workers.values():
         worker.close()
     record = {'benchmark': 'train', 'size': options.size, 'target_tokens': tokens, 'rounds': options.rounds}
-    record['skipped'] = dict.fromkeys(options.systems.split(','), lacking) if lacking else {}
+    record['skipped'] = {system: lacking for system in systems if system not in workers}
     record['tokens_per_second'] = {name: round(tokens / statistics.median(of)) for name, of in times.items()}
     record['losses'] = losses
     if with_mfu:
         record['mfu'] = round(statistics.median(answer['mfu'] for answer in with_mfu), 3)
         record['peak_gb'] = with_mfu[-1]['peak_gb']
     if peers:
-        ratios = [min(times[peer][i] for peer in peers) / times['ours'][i] for i in range(options.rounds)]
-        record['ratio_to_best_peer'] = [round(f(ratios), 2) for f in (min, statistics.median, max)]
+        best = [min(times[peer][number] for peer in peers) for number in range(options.rounds)]
+        record['ratios_to_best_peer'] = {name: spread(best, times[name]) for name in own}
     print(json.dumps(record))
+
+
+def spread(theirs: list[float], ours: list[float]) -> list[float]:
+    """Returns the least, median and largest ratio of the rounds."""
+    ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
+    return [round(f(ratios), 2) for f in (min, statistics.median, max)]
 
 
 if __name__ == '__main__':

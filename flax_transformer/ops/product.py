@@ -2,13 +2,12 @@
 
 Parameters are float32, and are cast to the dtype of computation here. `product` is x W in one einsum, but
 
-- with few rows, as in decoding: XLA for CPUs is faster with the weight in blocks;
-- in bfloat16 (GPUs, TPUs): products round the weight, but its gradient, a sum over all tokens of a batch, stays in
-  float32, as eight bits would lose most of a long sum. JAX's own gradient would have the dtype of x, so
-  `_mixed_product` defines one. `Rounded` holds both forms of a weight, for a loop that would round at each turn;
+- with few rows in float32, as in decoding: XLA for CPUs is faster with the weight in blocks;
+- in bfloat16: products round the weight, but its gradient, a sum over all tokens of a batch, stays in float32, as eight
+  bits would lose most of a long sum. `Rounded` holds both forms of a weight, for a loop that would round at each turn;
 - with `Quantized`, eight bits, for decoding (int8.py).
 
-Attention multiplies activations, which `mixed_einsum` and `rounded_softmax` do under the same rules.
+Attention multiplies activations. Both do it by `mixed_einsum`, whose products and their gradients are `float32_sums`.
 """
 
 import math
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import PartitionSpec as P
 
 from .int8 import Quantized, int8_product
@@ -33,6 +33,7 @@ class Rounded(NamedTuple):
 
 Weight = jax.Array | Quantized | Rounded
 Arrays = tuple[jax.Array, ...]
+Dtypes = tuple[jnp.dtype, jnp.dtype, jnp.dtype]  # of an einsum's result, left and right
 
 
 def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | None = None) -> jax.Array:
@@ -40,12 +41,13 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
 
     The result has the dtype of x, or `dtype`: logits are float32 even where x is bfloat16.
     """
-    axes = '...D,VD->...V' if axis == 1 else '...D,DF->...F'
+    rows = 'ABCE'[: x.ndim - 1]
+    axes = f'{rows}D,VD->{rows}V' if axis == 1 else f'{rows}D,DF->{rows}F'
     result = dtype or x.dtype
     if isinstance(weight, Quantized):
         return int8_product(x, weight, axis).astype(result)
-    if isinstance(weight, Rounded):
-        return _mixed_product(axes, result, x, *weight)
+    if isinstance(weight, Rounded) or x.dtype != jnp.float32:
+        return _einsum(axes, x, weight, result)
 
     num_rows = x.shape[0] if x.ndim == 2 and isinstance(x.shape[0], int) else 0  # symbolic in an export
     if len(weight) % 2 == 0:
@@ -89,11 +91,13 @@ def resolve_dtype(config: Any, platform: str | None = None) -> Any:
     return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16')
 
 
-def _einsum(axes: str, x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
+def _einsum(axes: str, x: jax.Array, weight: jax.Array | Rounded, dtype: jnp.dtype) -> jax.Array:
     """The product in the dtype of x, as `dtype`."""
-    if weight.dtype == jnp.float32 and jnp.finfo(x.dtype).bits < 32:
-        return _mixed_product(axes, dtype, x, *round_once(weight, x.dtype))
-    return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
+    if isinstance(weight, Rounded):
+        return mixed_einsum(axes, x, weight.exact, dtype, rounded=weight.rounded)
+    if x.dtype == jnp.float32:
+        return jnp.einsum(axes, x, weight.astype(x.dtype), preferred_element_type=dtype)
+    return mixed_einsum(axes, x, weight, dtype, rounded=jax.lax.stop_gradient(weight).astype(x.dtype))
 
 
 # Few rows, on CPUs.
@@ -116,7 +120,7 @@ def _few_rows(x: jax.Array, table: jax.Array, dtype: jnp.dtype) -> jax.Array:
     return logits.swapaxes(0, 1).reshape(len(x), size)
 
 
-# Products in bfloat16, with the gradients of float32 weights.
+# Products in bfloat16, and their gradients.
 
 
 def round_once(params: Any, dtype: jnp.dtype) -> Any:
@@ -130,87 +134,93 @@ def round_once(params: Any, dtype: jnp.dtype) -> Any:
     return jax.tree.map(rounded, params)
 
 
+def mixed_einsum(
+    axes: str, left: jax.Array, right: jax.Array, dtype: jnp.dtype | None = None, *, rounded: jax.Array | None = None
+) -> jax.Array:
+    """An einsum whose products are in the dtype of `right`, or of its `rounded` form; the result is in `dtype` or that.
+
+    Gradients are products in that dtype too, summed in float32. That of `right` has its own dtype, and is not rounded
+    where `right` is float32.
+    """
+    rounded = right if rounded is None else rounded
+    dtype = jnp.dtype(dtype or rounded.dtype)
+    if left.dtype == rounded.dtype == dtype == jnp.float32:
+        return jnp.einsum(axes, left, right)
+    return _mixed_einsum(axes, (dtype, left.dtype, right.dtype), left, right, rounded)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _mixed_product(axes: str, dtype: jnp.dtype, x: jax.Array, exact: jax.Array, rounded: jax.Array) -> jax.Array:
-    """As `_einsum`, with a gradient of its own: `jax.jvp` works in float32 only."""
-    return _mixed_forward(axes, dtype, x, exact, rounded)[0]
+def _mixed_einsum(axes: str, dtypes: Dtypes, left: jax.Array, right: jax.Array, rounded: jax.Array) -> jax.Array:
+    return _mixed_forward(axes, dtypes, left, right, rounded)[0]
 
 
 def _mixed_forward(
-    axes: str, dtype: jnp.dtype, x: jax.Array, _: jax.Array, rounded: jax.Array
+    axes: str, dtypes: Dtypes, left: jax.Array, _: jax.Array, rounded: jax.Array
 ) -> tuple[jax.Array, Arrays]:
-    return jnp.einsum(axes, x, rounded, preferred_element_type=dtype), (x, rounded)
+    left = left.astype(rounded.dtype)
+    return float32_sums(axes, left, rounded).astype(dtypes[0]), (left, rounded)
 
 
-def _mixed_backward(
-    axes: str, dtype: jnp.dtype, kept: Arrays, grad_result: jax.Array
-) -> tuple[jax.Array, jax.Array, None]:
-    """The gradients of x, in its dtype, and of the exact weight, never rounded below float32.
-
-    The gradient of a float32 result, such as logits, is rounded to x's dtype first: accelerators multiply float32
-    several times as long, and no sum of these products is rounded.
-    """
-    x, weight = kept
-    grad_result = grad_result.astype(x.dtype)
-    rows = tuple(range(x.ndim - 1))
-    features = tuple(range(x.ndim - 1, grad_result.ndim))
-    inputs = axes.partition(',')[2].index('D')  # the weight's axis that x is multiplied along
-    outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    grad_x = jax.lax.dot_general(grad_result, weight, ((features, outputs), ((), ())), preferred_element_type=dtype)
-    grad_weight = jax.lax.dot_general(grad_result, x, ((rows, rows), ((), ())), preferred_element_type=jnp.float32)
-    return grad_x.astype(x.dtype), jnp.moveaxis(grad_weight, -1, inputs), None
-
-
-_mixed_product.defvjp(_mixed_forward, _mixed_backward)
-
-
-# Products of activations, in attention.
-
-
-def mixed_einsum(axes: str, left: jax.Array, right: jax.Array, dtype: jnp.dtype | None = None) -> jax.Array:
-    """Sums of products in the dtype of `right`, to which `left` is rounded, in `dtype` or that of `right`.
-
-    Gradients, too, are products of arrays in the dtype of `right`.
-    """
-    dtype = jnp.dtype(dtype or right.dtype)
-    if left.dtype == right.dtype == dtype == jnp.float32:
-        return jnp.einsum(axes, left, right)
-    return _mixed_einsum(axes, dtype, left.dtype, left, right)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _mixed_einsum(axes: str, dtype: jnp.dtype, left_dtype: jnp.dtype, left: jax.Array, right: jax.Array) -> jax.Array:
-    return _mixed_einsum_forward(axes, dtype, left_dtype, left, right)[0]
-
-
-def _mixed_einsum_forward(
-    axes: str, dtype: jnp.dtype, _: jnp.dtype, left: jax.Array, right: jax.Array
-) -> tuple[jax.Array, Arrays]:
-    left = left.astype(right.dtype)
-    return jnp.einsum(axes, left, right, preferred_element_type=jnp.float32).astype(dtype), (left, right)
-
-
-def _mixed_einsum_backward(
-    axes: str, _: jnp.dtype, left_dtype: jnp.dtype, kept: Arrays, grad_sums: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The gradients of both arrays, in their dtypes: products of rounded arrays, summed in float32."""
+def _mixed_backward(axes: str, dtypes: Dtypes, kept: Arrays, grad: jax.Array) -> tuple[jax.Array, jax.Array, None]:
+    """The gradient of a float32 result, such as logits, is rounded first: float32 takes several times as long."""
     left, right = kept
-    grad_sums = grad_sums.astype(right.dtype)
-    operands, sums = axes.split('->')
+    grad = grad.astype(right.dtype)
+    operands, result = axes.split('->')
     left_axes, right_axes = operands.split(',')
-    einsum = partial(jnp.einsum, preferred_element_type=jnp.float32)
-
-    grad_left = einsum(f'{sums},{right_axes}->{left_axes}', grad_sums, right)
-    # XLA for CPUs lacks this product of bfloat16 unless the axes that all arrays share lead in the first one.
-    shared = {*left_axes} & {*right_axes} & {*sums}
-    if shared == {*left_axes[: len(shared)]}:
-        grad_right = einsum(f'{left_axes},{sums}->{right_axes}', left, grad_sums)
+    grad_left = float32_sums(f'{result},{right_axes}->{left_axes}', grad, right)
+    # First the operand that has the gradient's first axis, so that the product need not be transposed.
+    leading = next(axis for axis in right_axes if axis not in left_axes or axis not in result)
+    if leading in left_axes:
+        grad_right = float32_sums(f'{left_axes},{result}->{right_axes}', left, grad)
     else:
-        grad_right = einsum(f'{sums},{left_axes}->{right_axes}', grad_sums, left)
-    return grad_left.astype(left_dtype), grad_right.astype(right.dtype)
+        grad_right = float32_sums(f'{result},{left_axes}->{right_axes}', grad, left)
+    return grad_left.astype(dtypes[1]), grad_right.astype(dtypes[2]), None
 
 
-_mixed_einsum.defvjp(_mixed_einsum_forward, _mixed_einsum_backward)
+_mixed_einsum.defvjp(_mixed_forward, _mixed_backward)
+
+
+def float32_sums(axes: str, left: jax.Array, right: jax.Array) -> jax.Array:
+    """An einsum of two arrays in bfloat16 whose sums are float32."""
+    einsum = partial(jnp.einsum, axes, preferred_element_type=jnp.float32)
+    if not all(isinstance(size, int) for size in (*left.shape, *right.shape)):  # symbolic in an export
+        return einsum(left, right)
+    return jax.lax.platform_dependent(left, right, cpu=partial(_sums_on_cpus, axes), default=einsum)
+
+
+def _sums_on_cpus(axes: str, left: jax.Array, right: jax.Array) -> jax.Array:
+    """The einsum in the only form for which XLA for CPUs has fast products of bfloat16 (JAX 0.10).
+
+    The result is float32; the left operand is summed over its last axes in memory, and has several rows. XLA converts
+    others to float32 first, or fails.
+    """
+    operands, result = axes.split('->')
+    left_axes, right_axes = operands.split(',')
+    shared = [axis for axis in left_axes if axis in right_axes and axis in result]
+    rows = [axis for axis in left_axes if axis not in right_axes]
+    summed = [axis for axis in left_axes if axis in right_axes and axis not in result]
+    columns = [axis for axis in right_axes if axis not in left_axes]
+
+    if [*shared, *rows, *summed] != [*left_axes]:
+        left = jnp.transpose(left, [left_axes.index(axis) for axis in (*shared, *rows, *summed)])
+        left = _row_major(left)  # else the transposition is only another reading of the same memory
+    is_single = rows and left.shape[len(shared) : -len(summed)] == (1,) * len(rows)
+    if is_single:
+        left = jnp.pad(left, [(0, int(axis == rows[0])) for axis in (*shared, *rows, *summed)])
+
+    batch = tuple(range(len(shared))), tuple(map(right_axes.index, shared))
+    along = tuple(range(left.ndim - len(summed), left.ndim)), tuple(map(right_axes.index, summed))
+    sums = jax.lax.dot_general(left, right, (along, batch), preferred_element_type=jnp.float32)
+    if is_single:
+        sums = sums[(slice(None),) * len(shared) + (slice(1),)]
+    found = [*shared, *rows, *columns]
+    if found != [*result]:
+        sums = jnp.transpose(_row_major(sums), [found.index(axis) for axis in result])
+    return sums
+
+
+def _row_major(x: jax.Array) -> jax.Array:
+    return with_layout_constraint(x, Layout(tuple(range(x.ndim))))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))

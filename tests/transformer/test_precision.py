@@ -82,8 +82,8 @@ def test_logits_are_float32_sums(tied: str) -> None:
     x = jax.ShapeDtypeStruct((2, 3, MODEL.d_model), jnp.bfloat16)
     variables = jax.eval_shape(lambda x: module.init(jax.random.key(0), x, method='logits'), x)
     traced = jax.make_jaxpr(lambda variables, x: module.apply(variables, x, method='logits'))(variables, x)
-    sums = [eqn.outvars[0].aval.dtype for eqn in equations(traced.jaxpr) if eqn.primitive.name == 'dot_general']
-    assert sums == [jnp.float32]
+    sums = {eqn.outvars[0].aval.dtype for eqn in equations(traced.jaxpr) if eqn.primitive.name == 'dot_general'}
+    assert sums == {jnp.dtype('float32')}
 
 
 class Logits(nn.Module):
