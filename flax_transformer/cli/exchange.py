@@ -16,13 +16,14 @@ from .options import OfCheckpoint, note, parse, print_next, read_config
 
 @dataclass(frozen=True)
 class ExportOptions(OfCheckpoint):
-    """Write a trained model as a FOLDER that JAX alone can run.
+    """Write a trained model as a FOLDER that JAX alone can run, or ONNX Runtime, or a web browser.
 
-    It holds encoder and search as StableHLO for any batch and length, the tokenizer, and load.py, which translates with
-    them.
+    For JAX it holds encoder and search as StableHLO for any batch and length, the tokenizer, and load.py, which
+    translates with them.
     """
 
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
+    format: Literal['jax', 'onnx'] = 'jax'  # onnx: the encoder and one step of the decoder, without a search
     weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # the computation's; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
@@ -60,11 +61,18 @@ def export(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     translator = Translator.from_run(argv[0], step=options.step, **asdict(options.decoding))
-    dtype = None if options.dtype == 'auto' else options.dtype
-    fields = {name: getattr(options, name) for name in ('weights', 'platforms', 'phrases')}
-    export_run(translator, options.folder, dtype=dtype, **fields)
+    if options.format == 'onnx':
+        from flax_transformer.interop.onnx_export import export_onnx
+
+        export_onnx(translator, options.folder)
+    else:
+        dtype = None if options.dtype == 'auto' else options.dtype
+        fields = {name: getattr(options, name) for name in ('weights', 'platforms', 'phrases')}
+        export_run(translator, options.folder, dtype=dtype, **fields)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')
+    if options.format == 'onnx':
+        return
     print('It needs only jax, numpy, sentencepiece and flatbuffers:')
     print(f'  python {options.folder / "load.py"} < lines > translations')
 

@@ -58,19 +58,29 @@ def export_run(
       dtype: of computation; None: the config's, or float32 if that is auto.
       phrases: the program also takes phrases that translations must contain.
     """
-    folder = Path(folder)
     is_inside = weights == 'inside'
-    if folder.exists():
-        raise UserError(f'{folder} exists; an export is written to a new folder')
+    refuse_existing(folder)
     model, params = with_fixed_shapes(translator, dtype)
     refuse_non_finite(params)
-    flat = _flat(params)
+    flat = flat_params(params)
     size = sum(leaf.nbytes for leaf in flat.values())
     if is_inside and size > _MOST_INSIDE:
         raise UserError(f'{size / 1e9:.1f} GB of weights do not fit inside a program; use --weights beside')
     program = lower(translator, model, params, inside=is_inside, platforms=platforms, phrases=phrases)
-    files = dict(sorted(_files(translator, program, None if is_inside else flat).items()))
-    description = _description(translator, model, program, weights, phrases=phrases) | {
+    files = _files(translator, program, None if is_inside else flat)
+    write_folder(folder, files, _description(translator, model, program, weights, phrases=phrases))
+
+
+def refuse_existing(folder: Path | str) -> None:
+    if Path(folder).exists():
+        raise UserError(f'{folder} exists; an export is written to a new folder')
+
+
+def write_folder(folder: Path | str, files: dict[str, bytes], description: dict[str, Any]) -> None:
+    """Writes files by name, and export.json: the description, their sizes and their SHA-256 sums."""
+    folder = Path(folder)
+    files = dict(sorted(files.items()))
+    description |= {
         'bytes': {name: len(content) for name, content in files.items()},
         'sha256': {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
@@ -84,20 +94,25 @@ def export_run(
 
 
 def _files(translator: Translator, program: Exported, weights: dict[str, np.ndarray] | None) -> dict[str, bytes]:
-    tokenizer = translator.tokenizer.portable()
-    pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
-    files = {
+    files = tokenizer_files(translator) | {
         'program.bin': bytes(program.serialize()),
         'load.py': Path(export_loader.__file__).read_bytes(),
-        'source.spm': tokenizer.source,
-        'target.spm': tokenizer.target,
-        'pieces.json': json.dumps(pieces, ensure_ascii=False).encode(),
     }
     if weights is not None:
         file = io.BytesIO()
         np.savez(file, **weights)
         files['weights.npz'] = file.getvalue()
     return files
+
+
+def tokenizer_files(translator: Translator) -> dict[str, bytes]:
+    tokenizer = translator.tokenizer.portable()
+    pieces = {'source': tokenizer.source_ids, 'target': tokenizer.target_pieces}
+    return {
+        'source.spm': tokenizer.source,
+        'target.spm': tokenizer.target,
+        'pieces.json': json.dumps(pieces, ensure_ascii=False).encode(),
+    }
 
 
 def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tuple[ModelConfig, Any]:
@@ -146,7 +161,7 @@ def lower(
     """The program for any batch, source length up to max_source_tokens, and number of phrases."""
     programs = Programs([make_model(model)], translator.tokenizer, translator.decoding)
     search = programs.translate_required if phrases else programs.translate_ids
-    flat = _flat(params)
+    flat = flat_params(params)
     structure = jax.tree.structure(params)
 
     def translate(weights: dict[str, jax.Array], source: jax.Array, *required: jax.Array) -> dict[str, jax.Array]:
@@ -182,8 +197,6 @@ def _description(
     translator: Translator, model: ModelConfig, program: Exported, weights: str, *, phrases: bool
 ) -> dict[str, Any]:
     decoding = translator.decoding
-    tokenizer = translator.tokenizer
-    tag = tokenizer.tag_id(decoding.target_language)
     most = decoding.max_source_tokens
     arguments = ['weights: the arrays of weights.npz by name'] if weights == 'beside' else []
     arguments.append(f'source: ids, int32 [b, s], EOS last, then pad_id; s from 1 to {most}')
@@ -192,7 +205,7 @@ def _description(
         arguments.append(f'required: ids of phrases in alternatives, int32 {shape}, then -1')
 
     slots = str(decoding.max_tokens or f's + {decoding.max_extra_tokens}')
-    return {
+    return describe_ids(translator) | {
         'format': FORMAT,
         'jax': jax.__version__,
         'jaxlib': jaxlib.__version__,
@@ -204,15 +217,23 @@ def _description(
         'arguments': arguments,
         'phrase_slots': PHRASE_SLOTS if phrases else 0,
         'results': _OUTPUTS | {'slots': slots},
+    }
+
+
+def describe_ids(translator: Translator) -> dict[str, Any]:
+    """What a program must know of the tokenizer and the search."""
+    tokenizer = translator.tokenizer
+    tag = tokenizer.tag_id(translator.decoding.target_language)
+    return {
         'pad_id': tokenizer.pad_id,
         'eos_id': tokenizer.eos_id,
         'unk_id': tokenizer.unk_id,
         'prefix': [] if tag is None else [tag],  # stands before each source's ids
         'languages': tokenizer.languages,  # the tags that may replace it
-        'max_source_tokens': most,
-        'decoding': asdict(decoding),
+        'max_source_tokens': translator.decoding.max_source_tokens,
+        'decoding': asdict(translator.decoding),
     }
 
 
-def _flat(tree: Any) -> dict[str, np.ndarray]:
+def flat_params(tree: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(leaf) for name, leaf in named_leaves(jax.device_get(tree))}

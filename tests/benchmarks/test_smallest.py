@@ -48,6 +48,7 @@ SMALLEST = {
     'norms': Smallest(
         '--steps 4 --norms layer --rounds 1 --folder {out}', corpus='multi30k/tok_lc', result=('perplexity',)
     ),
+    'onnx_equality': Smallest('{golden} {lines}', ('onnx', 'onnxruntime'), result=('float32 beam 4',)),
     'read_while_training': Smallest('--reads 6 --readers 1', result=('reads', 'found')),
     'real_text': Smallest('everyday --every 40', result=('lines', 'once')),
     'reproduce': Smallest('model --only-print'),
