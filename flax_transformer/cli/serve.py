@@ -60,7 +60,7 @@ class ServeOptions(ToTranslate):
 
     def __post_init__(self) -> None:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
-        remedy = 'start more servers, each with a --port and a --store, behind a proxy that knows clients again'
+        remedy = 'for more, start servers, each with its --port and --store, behind a proxy with sticky sessions'
         check(self.workers == 1, f'workers={self.workers}: expected 1, whose batches fill all cores; {remedy}')
 
 

@@ -935,10 +935,12 @@ def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path:
 def test_the_command_loses_nothing_that_it_admitted_when_it_is_told_to_stop(tmp_path: Path) -> None:
     command = [sys.executable, '-m', 'flax_transformer', 'serve', str(RUN), '--port', '0']
     options = [f'--decoding.{name.replace("_", "-")}={value}' for name, value in SMALL.items() if name != 'buckets']
-    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stderr is not None
-    port = int(next(line for line in process.stderr if 'http://' in line).rpartition(':')[2])
-    client = Client(port)
+    with (tmp_path / 'log').open('w') as log:  # a pipe would fill
+        process = subprocess.Popen([*command, *options], stderr=log, cwd=ROOT)
+    while not (found := re.search(r'http://[^:]+:(\d+) ', (tmp_path / 'log').read_text())):
+        assert process.poll() is None
+        time.sleep(0.1)
+    client = Client(int(found[1]))
     while client.get('/health').status != 200:
         time.sleep(0.1)
     codes = collections.Counter[Any]()
@@ -959,7 +961,6 @@ def test_the_command_loses_nothing_that_it_admitted_when_it_is_told_to_stop(tmp_
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         is_over.set()
-    process.stderr.close()
     assert codes[200] > 16
     assert codes[http.client.RemoteDisconnected] == 0
     assert all(each.exception() is None for each in done)

@@ -4,8 +4,9 @@ import { ask, at } from './ask.js';
 
 let running = null; // the request that is under way
 
-function show(state, name = '') {
+function show(state, { name = '', isError = false } = {}) {
   at('file-row').hidden = false;
+  at('file-row').classList.toggle('failed', isError);
   at('file-name').textContent = name || at('file-name').textContent;
   at('file-state').textContent = state;
   at('download').hidden = true;
@@ -25,7 +26,7 @@ async function translate(file) {
   form.append('file', file);
   form.append('source', at('source').value);
   form.append('target', target);
-  show('is being translated …', file.name);
+  show('is being translated …', { name: file.name });
   at('file-row').classList.add('waiting');
   try {
     const { translatedFileUrl } = await ask('translate_file', form, signal);
@@ -35,7 +36,7 @@ async function translate(file) {
     at('download').download = file.name.replace(/(\.[^.]*)?$/, `.${target}$1`);
     at('download').hidden = false;
   } catch (error) {
-    if (!signal.aborted) show(`is not translated. ${error.message}`);
+    if (!signal.aborted) show(`is not translated. ${error.message}`, { isError: true });
   } finally {
     if (!signal.aborted) at('file-row').classList.remove('waiting');
   }
