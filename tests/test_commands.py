@@ -40,7 +40,7 @@ NOT_RUN = {
     r'^(pip|make|\.|cat|seq) ': 'builds environments or sites, or takes hours',
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
     r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days',
-    r'prepare |flores200': 'downloads',
+    r'prepare |flores200|--download': 'downloads',
     r'flax-transformer serve|^curl': 'runs until it is stopped, or asks such a server',
     r'new .*--task': 'wants tables and recordings',
     r'--topology': 'wants libtpu',
@@ -98,6 +98,8 @@ def make_workplace(folder: Path, runs: dict[str, Path]) -> None:
         run = runs.get(task_of.get(name), GOLDEN)
         (folder / 'runs' / name).symlink_to('../vectors' if task_of.get(name) == 'embeddings' else run)
     (folder / 'RUN').symlink_to(GOLDEN)
+    (folder / 'Helsinki-NLP').mkdir()
+    (folder / 'Helsinki-NLP' / 'opus-mt-de-fr').symlink_to(GOLDEN)
     for name in ('french.py', 'tuned.py', 'circle.py'):
         (folder / name).symlink_to('my_config.py')
     (folder / 'examples').symlink_to(ROOT / 'examples')

@@ -63,6 +63,7 @@ ALIASES = {
     'export-marian': 'export-huggingface',
 }
 QUIET = ('-q', '--quiet')
+DOWNLOAD = '--download'
 
 
 def launch(argv: list[str] | None = None) -> None:
@@ -136,7 +137,12 @@ def _run(name: str, *rest: str) -> int:
     try:
         if name not in COMMANDS:
             raise UserError(f'no command {name!r}.{nearest(name, COMMANDS)}\n{_usage()}')
-        return function_of(name)(list(rest)) or 0
+        argv = [arg for arg in rest if arg != DOWNLOAD]
+        if any('/' in arg for arg in argv):
+            from .by_name import import_named
+
+            import_named(name, argv, download=DOWNLOAD in rest)
+        return function_of(name)(argv) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:
@@ -164,6 +170,7 @@ def _usage() -> str:
 {commands}
 
 -q, --quiet: no progress and no notes, only results and errors;  --version: what is installed
+--download: take a RUN that is the name of a model on Hugging Face's hub, OWNER/NAME, or its newest files
 `flax-transformer COMMAND --help` lists the main fields of a command, --help-all all."""
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
-from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
+from flax_transformer.huggingface.settings import read_object
 from flax_transformer.tasks.recipes import recipe_of
 
 from .options import OfCheckpoint, parse, read_run_config
@@ -49,16 +50,20 @@ def card_of(reference: str, options: CardOptions) -> str:
     recipe = recipe_of(config)
     scores = [row for file in options.scores for row in _rows(file)]
     size = count_parameters(recipe.load(reference, step=options.step).params)
-    languages = [*dict.fromkeys(language for pair in _directions(config) for language in pair)]
-    front = {'language': languages, 'license': options.license, 'library_name': 'flax-transformer'}
+    languages = [*dict.fromkeys(language for pair in _directions(config) for language in pair if language != 'und')]
+    origin = read_object(path / ORIGIN_FILE) if (path / ORIGIN_FILE).is_file() else {}
+    name = origin.get('name') or path.resolve().name
+    front = {'language': languages, 'license': options.license or origin.get('license')}
+    front |= {'library_name': 'flax-transformer', 'base_model': origin.get('name')}
     if config.task == 'translation':
         front['pipeline_tag'] = 'translation'
     license = options.data_license or 'The license of these data was not given: see to it before you publish the model.'
     parts = [
         '\n'.join(['---', *(f'{name}: {json.dumps(value)}' for name, value in front.items() if value), '---']),
-        f'# {path.resolve().name}: {" and ".join(languages) or config.task}, {size / 1e6:.1f} million parameters',
+        f'# {name}: {" and ".join(languages) or config.task}, {size / 1e6:.1f} million parameters',
         f'A flax_transformer run of the task {config.task}: {_model(config)}.',
-        f'```sh\nflax-transformer {recipe.run.use.format(shlex.quote(path.name))}\n```' if recipe.run.use else '',
+        f'```sh\nflax-transformer {recipe.run.use.format(shlex.quote(name))}\n```' if recipe.run.use else '',
+        origin and 'Imported from [{name}](https://huggingface.co/{name}), revision {revision}.'.format(**origin),
         '## Data\n\n' + '\n'.join(_data(config)),
         license,
         '## Scores',

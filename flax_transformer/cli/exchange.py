@@ -52,7 +52,7 @@ class ImportHuggingfaceOptions:
 
     run: tyro.conf.Positional[Path | None] = None  # the run directory to make
     source_language: str | None = None  # translated from, if no other is asked for; None: as FOLDER says, or English
-    target_language: str | None = None  # translated into; must be given if FOLDER names none
+    target_language: str | None = None  # translated into; needed by each command if FOLDER names none either
 
 
 def export(argv: list[str]) -> None:

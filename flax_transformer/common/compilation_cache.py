@@ -7,17 +7,18 @@ from pathlib import Path
 
 import jax
 
+from .files import user_cache
+
 
 def cache_folder() -> Path:
     """This kind of processor's cache: machines may share a home folder, but not compiled programs."""
-    root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     try:
         lines = Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines()
     except OSError:
         lines = [platform.processor()]
     kind = next((line for line in lines if line.startswith(('flags', 'Features'))), lines[0] if lines else '')
     digest = hashlib.sha256(kind.encode()).hexdigest()[:8]
-    return Path(root) / 'flax_transformer' / f'{platform.machine()}-{digest}'
+    return user_cache() / f'{platform.machine()}-{digest}'
 
 
 def use_compilation_cache() -> None:

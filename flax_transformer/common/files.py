@@ -29,6 +29,11 @@ _PIECE = 1 << 20  # bytes read at a time
 _MOST_SPARSE = 1 << 29  # bytes
 
 
+def user_cache() -> Path:
+    root = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    return Path(root) / 'flax_transformer'
+
+
 def open_regular(file: Path) -> BinaryIO:
     """The file, opened for reading. Raises UserError unless it is a regular file, or a link to one.
 

@@ -42,6 +42,7 @@ MODEL_FILE = 'sentencepiece.bpe.model'
 LANGUAGES: dict[str, list[str]] = json.loads(Path(__file__).with_name('languages.json').read_text())
 _JSON_FILE = 'tokenizer.json'
 _FIRST = ('<s>', '<pad>', '</s>', '<unk>')  # ids 0 to 3
+UNDETERMINED = 'und'  # the target of an imported run until one is asked for
 _MADE_UP = 8  # M2M-100 has so many words after the languages
 # Files of transformers' tokenizers that are handed on unread; and their names in a run, which has a tokenizer.json.
 _HANDED_ON = {_JSON_FILE: 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}
@@ -318,7 +319,7 @@ class FairseqTokenizer(Tokenizer):
         return self.languages[known_language('target_language', language, self.languages)]
 
     def default_language(self, language: str) -> str | None:
-        return language
+        return None if language == UNDETERMINED else language
 
     def portable(self) -> Portable:
         raise UserError('a tokenizer whose targets begin with the tag of their language is not portable')

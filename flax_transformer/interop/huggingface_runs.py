@@ -1,16 +1,23 @@
 """A run directory from a folder in Hugging Face's format, and such a folder from a run."""
 
+import json
+import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import read_limited, user_cache, write_whole
 from flax_transformer.common.trees import refuse_non_finite
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
+from flax_transformer.engine.runs.run_directory import ORIGIN_FILE
 from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
+from flax_transformer.huggingface.hub import digest_of, fetch
 from flax_transformer.huggingface.settings import MARIAN, family_of_model, longest_of, notes_on
-from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
+from flax_transformer.huggingface.tokenizers import UNDETERMINED, FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
@@ -36,8 +43,9 @@ def import_huggingface(
         named = [tokenizer.settings.get(f'{side}_lang') or side for side in ('source', 'target')]
     else:
         tokenizer = tokenizer.reading(source_language or tokenizer.source_language)
-        named = [tokenizer.source_language, target_language or pretrained.decoding.target_language]
-        named[1] = known_language('target_language', named[1], tokenizer.languages)
+        named = [tokenizer.source_language, target_language or pretrained.decoding.target_language or UNDETERMINED]
+        if named[1] != UNDETERMINED:
+            named[1] = known_language('target_language', named[1], tokenizer.languages)
     data = DataConfig(
         source_language=str(source_language or named[0]),
         target_language=str(target_language or named[1]),
@@ -60,6 +68,23 @@ def import_huggingface(
     checkpoints.save_params(pretrained.params)
     checkpoints.close()
     return run
+
+
+def import_by_name(name: str, **options: Any) -> None:
+    """Makes the run of a model of Hugging Face's hub in the user's cache; `options` are those of `fetch`."""
+    folder = fetch(name, **options)
+    home = user_cache() / 'hub'
+    run = home / digest_of(folder)[:32]
+    if not run.is_dir():
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home) as scratch:
+            made = import_huggingface(folder, Path(scratch) / 'run').path
+            card = folder / 'README.md'
+            license = re.search(rb'^license: *(.+)', read_limited(card) if card.is_file() else b'', re.M)
+            origin = {'name': name, 'revision': folder.name, 'license': license and license[1].decode()}
+            write_whole(made / ORIGIN_FILE, json.dumps(origin))
+            made.rename(run)
+    write_whole(home / name.replace('/', '--'), run.name)
 
 
 def export_huggingface(

@@ -18,7 +18,7 @@ from .fields import Refused
 
 # A model in Hugging Face's format has one of these files, and no run does.
 _MARIAN = 'source.spm'
-_FAIRSEQ = 'sentencepiece.bpe.model'
+_OTHERS = 'tokenizer_config.json'
 _LISTED = 20  # pairs, in messages
 # Confidence that a text is in a language that is not translated; of English and German texts of two to five words none
 # was taken for the other one, of single words 1 in 500.
@@ -77,7 +77,7 @@ class Directions:
 
 def is_folder(reference: str) -> bool:
     """Whether a reference is a folder in Hugging Face's format."""
-    return any((Path(reference) / name).is_file() for name in (_MARIAN, _FAIRSEQ))
+    return any((Path(reference) / name).is_file() for name in (_MARIAN, _OTHERS))
 
 
 def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:

@@ -183,7 +183,9 @@ def test_weights_in_int8_are_all_that_is_kept(nllb: Path) -> None:
 @pytest.mark.parametrize('kind', fairseq_folders.KINDS)
 def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys) -> None:
     folder, run, out = fairseq_folders.write_folder(tmp_path / 'in', kind), tmp_path / 'run', tmp_path / 'out'
-    assert main(['import-huggingface', str(folder), str(run)]) == 2
+    assert main(['import-huggingface', str(folder), str(tmp_path / 'any')]) == 0
+    files = [f'--{side}={folder / "config.json"}' for side in ('source', 'target')]
+    assert main(['score', str(tmp_path / 'any'), *files]) == 2
     assert 'target_language=None' in capsys.readouterr().err
     assert main(['import-huggingface', str(folder), str(run), '--target-language', 'fr']) == 0
     assert capsys.readouterr().err.count('CC BY-NC') == 1

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from flax_transformer.common.config_json import from_json, refused_fields, to_json
 from flax_transformer.common.errors import UserError, nearest
-from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, write_whole
+from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, user_cache, write_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 
@@ -27,6 +27,7 @@ from .task_module import Home, home_of
 from .trust import remember
 
 CONFIG_FILE = 'config.json'
+ORIGIN_FILE = 'origin.json'  # name, revision and license of an imported model on Hugging Face's hub
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 _PACKAGE = Path(__file__).parents[2]
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
@@ -157,7 +158,8 @@ def read_config_text(path: Path) -> str:
             what = 'is a file' if path.is_file() else 'does not exist'
         raise UserError(
             f'{path} {what}; expected a run directory, as `flax-transformer train` writes it, or one of '
-            f'`flax-transformer models`; texts come from standard input.{nearest(str(path), shipped_models())}'
+            f'`flax-transformer models` or of the hub; texts come from standard input.'
+            f'{nearest(str(path), shipped_models())}'
         )
     with naming_damage(file):
         return read_limited(file).decode('utf-8')
@@ -166,7 +168,7 @@ def read_config_text(path: Path) -> str:
 def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
     """The run directory and checkpoint that `RUN[@which]` names."""
     text = str(reference)
-    if '@' not in text or Path(text).exists():
+    if '@' not in text or Path(text).exists() or imported_run(text):
         return find_run(Path(text)), None
     path, _, which = text.rpartition('@')
     if not which.isdecimal() and which not in CHECKPOINTS:
@@ -176,8 +178,8 @@ def split_reference(reference: Path | str) -> tuple[Path, str | int | None]:
 
 
 def find_run(path: Path) -> Path:
-    """The run directory at a path, or the model of that name in the package, which a run of that name hides."""
-    shipped = shipped_models().get(str(path))
+    """The run directory at a path, or the model of that name in the package or imported, which a run there hides."""
+    shipped = shipped_models().get(str(path)) or imported_run(str(path))
     if shipped is None:
         return path
     if path.is_dir():
@@ -186,13 +188,19 @@ def find_run(path: Path) -> Path:
     return shipped
 
 
+def imported_run(name: str) -> Path | None:
+    """The run of a model of Hugging Face's hub, OWNER/NAME, that was imported into the user's cache by this name."""
+    file = user_cache() / 'hub' / name.replace('/', '--')
+    return file.with_name(file.read_text('utf-8')) if file.is_file() else None
+
+
 def shipped_models() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted((_PACKAGE / 'models').glob('*/'))}
 
 
 @functools.cache
 def _note_hidden(path: Path) -> None:
-    say(f'{path}: the run in this folder, not the model of that name that comes with the package')
+    say(f'{path}: the run in this folder, not the model of that name')
 
 
 def environment(devices: str) -> dict[str, Any]:

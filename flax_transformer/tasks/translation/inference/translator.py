@@ -188,6 +188,18 @@ class Translator(Streams):
 
     from_marian = from_huggingface
 
+    @classmethod
+    def from_pretrained(cls, name: str, *, download: bool = False, **options: Any) -> Self:
+        """The translator of a run, or of a model of Hugging Face's hub, OWNER/NAME[@REVISION].
+
+        What the hub's cache lacks is taken if `download`. `options` are those of `from_huggingface`.
+        """
+        from flax_transformer.huggingface.hub import fetch
+
+        if split_reference(name)[0].is_dir() and not download:
+            return cls.from_run(name, **options)
+        return cls.from_huggingface(fetch(name, download=download), **options)
+
     def _loaded(self, read: Callable[[], Any]) -> Self:
         """This translator, which alone holds its parameters; frees them if its programs take others."""
         self._read = read
