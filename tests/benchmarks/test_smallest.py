@@ -63,6 +63,7 @@ SMALLEST = {
     'train': Smallest('--batches 1 --rounds 1 --peers {python}', result=('tokens_per_second', 'skipped')),
     'translation_errors': Smallest(corpus='tatoeba_en_de'),
     'trigger_word': Smallest('{tiny_detector} --hours 0.1', result=('times_real_time',)),
+    'web_equality': Smallest('{golden} {lines} --most 1', ('onnx',), result=('equal',)),
     'word_queries': Smallest('--calls 5', result=('ms',)),
     'word_vectors': Smallest('{out} skip_gram --training.steps 2', (), 'schools_wiki', ('analogies',)),
 }

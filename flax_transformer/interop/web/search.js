@@ -1,0 +1,142 @@
+// The model and the search: ids in, the best hypotheses out, as the package's own search finds them.
+
+const NEVER = -1e9; // the log-probability of what may not be chosen
+const LONGEST_LOOP = 8, TIMES = 4; // tokens; how often a loop comes in a row
+
+export class Model {
+  constructor(ort, info, encoder, step) {
+    Object.assign(this, { ort, info, encoder, step });
+  }
+
+  static async load(ort, info, files) {
+    const options = { executionProviders: ['wasm'], externalData: [{ path: 'weights.bin', data: files.weights }] };
+    const encoder = await ort.InferenceSession.create(files.encoder, options);
+    return new Model(ort, info, encoder, await ort.InferenceSession.create(files.step, options));
+  }
+
+  ids(values, shape) {
+    return new this.ort.Tensor('int64', BigInt64Array.from(values, BigInt), shape);
+  }
+
+  // What every step reads, an empty cache, and the encoder's attention [layers, 1, heads, S, S].
+  async start(ids) {
+    const { layers, heads, head_dim } = this.info;
+    const source = this.ids(ids, [1, ids.length]);
+    const { memory_keys, memory_values, attention } = await this.encoder.run({ source });
+    const empty = () => new this.ort.Tensor('float32', new Float32Array(0), [layers, 1, heads, 0, head_dim]);
+    return { attention, inputs: { source, memory_keys, memory_values, keys: empty(), values: empty() } };
+  }
+
+  async next(state, tokens, parents) {
+    const shape = [tokens.length];
+    const inputs = { ...state.inputs, tokens: this.ids(tokens, shape), parents: this.ids(parents, shape) };
+    const found = await this.step.run(inputs);
+    state.inputs.keys = found.new_keys;
+    state.inputs.values = found.new_values;
+    return found;
+  }
+}
+
+// The log-probabilities of one row of logits.
+export function logSoftmax(row) {
+  let most = -Infinity; // plain loops: callbacks would take longer than the model
+  for (let i = 0; i < row.length; i++) if (row[i] > most) most = row[i];
+  let sum = 0;
+  for (let i = 0; i < row.length; i++) sum += Math.exp(row[i] - most);
+  const shift = most + Math.log(sum);
+  const out = new Float32Array(row.length);
+  for (let i = 0; i < row.length; i++) out[i] = row[i] - shift;
+  return out;
+}
+
+export function lengthPenalty(length, { length_penalty, alpha }) {
+  if (length_penalty === 'none') return 1;
+  return (length_penalty === 'gnmt' ? (5 + length) / 6 : length) ** alpha;
+}
+
+// The `count` largest sums of a row's offset and its numbers: [{row, index, value}], ties to the lower row and index.
+export function largest(rows, offsets, count) {
+  const best = [];
+  rows.forEach((values, row) => {
+    for (let index = 0; index < values.length; index++) {
+      const value = Math.fround(values[index] + offsets[row]);
+      if (best.length === count && value <= best[count - 1].value) continue;
+      let at = best.length;
+      while (at > 0 && best[at - 1].value < value) at--;
+      best.splice(at, 0, { row, index, value });
+      if (best.length > count) best.pop();
+    }
+  });
+  return best;
+}
+
+// Whether some ids come TIMES times in a row.
+export function hasLoop(ids) {
+  for (let size = 1; size <= LONGEST_LOOP; size++) {
+    let equal = 0;
+    for (let i = size; i < ids.length; i++) {
+      equal = ids[i] === ids[i - size] ? equal + 1 : 0;
+      if (equal === size * (TIMES - 1)) return true;
+    }
+  }
+  return false;
+}
+
+// Greedy or beam search. A hypothesis has tokens, gains (each one's log-probability), logProb and score, and for each
+// token the row of its step in `trace`; the best come first, and what is cut at the limit last.
+//
+// decoding: fields of the export's, some changed by the page. isStale() ends the search, which then gives null.
+// watch(step): what each step found, for pictures.
+export async function search(model, ids, decoding, { isStale = () => false, watch = () => {} } = {}) {
+  const { info } = model;
+  const width = decoding.beam_width;
+  let limit = decoding.max_tokens ?? ids.length + decoding.max_extra_tokens;
+  if (info.max_positions) limit = Math.min(limit, info.max_positions);
+  const state = await model.start(ids);
+  watch({ encoder: state.attention });
+  let live = [{ tokens: [], gains: [], logProb: 0, path: [] }];
+  let parents = [0];
+  let done = [];
+  const scored = (one, length) => one.logProb / lengthPenalty(length, decoding);
+  for (let length = 1; length <= limit && live.length; length++) {
+    if (isStale()) return null;
+    const found = await model.next(state, live.map((one) => one.tokens.at(-1) ?? info.start_id), parents);
+    const size = found.logits.dims[1];
+    const gains = live.map((_, row) => {
+      const plain = logSoftmax(found.logits.data.subarray(row * size, (row + 1) * size));
+      return transformed(plain, info, decoding, length === limit);
+    });
+    const best = largest(gains, live.map((one) => one.logProb), width === 1 ? 1 : 2 * width);
+    const grown = best.map(({ row, index, value }) => {
+      const parent = live[row];
+      const one = {
+        tokens: [...parent.tokens, index],
+        gains: [...parent.gains, gains[row][index]],
+        logProb: value,
+        path: [...parent.path, row],
+        row,
+      };
+      one.score = scored(one, length);
+      one.ended = index === info.eos_id;
+      return one;
+    });
+    done = [...done, ...grown.filter((one) => one.ended)].sort((a, b) => b.score - a.score).slice(0, width);
+    const before = live;
+    live = grown.filter((one) => !one.ended).slice(0, width);
+    parents = live.map((one) => one.row);
+    watch({ length, before, grown, live, gains, found });
+    const isSettled = done.length === width && live.length && done.at(-1).score >= scored(live[0], limit);
+    if (isSettled) live = [];
+  }
+  const ranked = [...done, ...live];
+  if (decoding.pass_over === 'nothing' || hasLoop(ids)) return ranked;
+  const first = ranked.find((one) => one.ended >= ranked[0].ended && !hasLoop(one.tokens)) ?? ranked[0];
+  return [first, ...ranked.filter((one) => one !== first)];
+}
+
+function transformed(gains, info, decoding, isLast) {
+  for (const id of info.banned) gains[id] = NEVER;
+  if (decoding.renormalize) gains = logSoftmax(gains);
+  if (decoding.force_eos && isLast) gains.fill(NEVER)[info.eos_id] = 0;
+  return gains;
+}

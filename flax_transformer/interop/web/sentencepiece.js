@@ -1,0 +1,379 @@
+// SentencePiece models as text to pieces and back: unigram and BPE, with their table of normalization.
+// The same pieces as the C++ library, which rounds the scores of unigram's paths to 32 bits.
+
+const SPACE = '\u2581';
+const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6;
+const UNIGRAM = 1;
+const UNKNOWN_PENALTY = 10;
+const SPACE_BYTE = 0x20;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true });
+
+// The fields of a protobuf message: [number, value], where a value is a number, or the bytes of text and messages.
+function* fieldsOf(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  const varint = () => {
+    let value = 0;
+    for (let shift = 1; ; shift *= 128) {
+      const byte = bytes[at++];
+      value += (byte & 127) * shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = varint();
+    const kind = key & 7;
+    if (kind === 0) {
+      yield [key >>> 3, varint()];
+    } else if (kind === 2) {
+      const length = varint();
+      yield [key >>> 3, bytes.subarray(at, at + length)];
+      at += length;
+    } else if (kind === 5) {
+      yield [key >>> 3, view.getFloat32(at, true)];
+      at += 4;
+    } else if (kind === 1) {
+      yield [key >>> 3, view.getFloat64(at, true)];
+      at += 8;
+    } else {
+      throw new Error('the tokenizer is damaged');
+    }
+  }
+}
+
+// A double-array trie of byte strings (darts-clone), whose values are places in a block of texts that end in 0.
+class Charsmap {
+  constructor(bytes) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const size = view.getUint32(0, true);
+    this.units = new Uint32Array(size / 4);
+    for (let i = 0; i < this.units.length; i++) this.units[i] = view.getUint32(4 + 4 * i, true);
+    this.texts = bytes.subarray(4 + size);
+  }
+
+  // The longest key at a place of the text: [its normal form, its length], or null.
+  match(text, from) {
+    const offset = (unit) => (unit >>> 10) << ((unit & 512) >>> 6);
+    let node = offset(this.units[0]);
+    let found = null;
+    for (let i = from; i < text.length; i++) {
+      node ^= text[i];
+      const unit = this.units[node];
+      if (unit === undefined || (unit & 0x800000ff) >>> 0 !== text[i]) break;
+      node ^= offset(unit);
+      if ((unit >>> 8) & 1) found = [this.units[node] & 0x7fffffff, i + 1 - from];
+    }
+    if (!found) return null;
+    const [begin, length] = found;
+    return [this.texts.subarray(begin, this.texts.indexOf(0, begin)), length];
+  }
+}
+
+const lengthOfCharacter = (lead) => (lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+
+export class SentencePiece {
+  constructor(bytes) {
+    this.kinds = new Map(); // of pieces
+    this.scores = new Map(); // of pieces that text may become
+    this.longest = 1; // of them, in UTF-16 units
+    this.addsPrefix = true;
+    this.trims = true;
+    this.escapes = true;
+    let algorithm = UNIGRAM;
+    let charsmap = null;
+    this.least = Infinity;
+    this.most = -Infinity;
+    for (const [number, value] of fieldsOf(bytes)) {
+      if (number === 1) {
+        this.addPiece(value);
+      } else if (number === 2) {
+        for (const [field, setting] of fieldsOf(value)) {
+          if (field === 3) algorithm = setting;
+          if (field === 24) this.isSuffix = Boolean(setting);
+          if (field === 35) this.fallsBackToBytes = Boolean(setting);
+        }
+      } else if (number === 3) {
+        for (const [field, setting] of fieldsOf(value)) {
+          if (field === 2 && setting.length) charsmap = new Charsmap(setting);
+          if (field === 3) this.addsPrefix = Boolean(setting);
+          if (field === 4) this.trims = Boolean(setting);
+          if (field === 5) this.escapes = Boolean(setting);
+        }
+      }
+    }
+    this.charsmap = charsmap;
+    this.isUnigram = algorithm === UNIGRAM;
+    const own = [...this.kinds].filter(([, kind]) => kind === USER_DEFINED).map(([piece]) => piece);
+    this.userDefined = own.sort((a, b) => b.length - a.length);
+    this.userBytes = this.userDefined.map((piece) => encoder.encode(piece));
+  }
+
+  addPiece(bytes) {
+    let piece = '';
+    let score = 0;
+    let kind = NORMAL;
+    for (const [field, value] of fieldsOf(bytes)) {
+      if (field === 1) piece = decoder.decode(value);
+      if (field === 2) score = value;
+      if (field === 3) kind = value;
+    }
+    this.kinds.set(piece, kind);
+    if (kind === NORMAL || kind === USER_DEFINED || kind === UNUSED) {
+      this.scores.set(piece, score);
+      this.longest = Math.max(this.longest, piece.length);
+    }
+    if (kind === NORMAL) {
+      this.least = Math.min(this.least, score);
+      this.most = Math.max(this.most, score);
+    }
+  }
+
+  normalize(text) {
+    const bytes = encoder.encode(text);
+    const out = [];
+    const space = this.escapes ? encoder.encode(SPACE) : [SPACE_BYTE];
+    let at = 0;
+    if (this.trims) {
+      while (at < bytes.length) {
+        const [part, length] = this.normalizePrefix(bytes, at);
+        if (part.length !== 1 || part[0] !== SPACE_BYTE) break;
+        at += length;
+      }
+    }
+    if (at === bytes.length) return '';
+    if (this.addsPrefix && !this.isSuffix) out.push(...space);
+    let afterSpace = this.trims;
+    while (at < bytes.length) {
+      let [part, length] = this.normalizePrefix(bytes, at);
+      at += length;
+      let begin = 0;
+      while (afterSpace && part[begin] === SPACE_BYTE) begin++;
+      if (begin < part.length) {
+        for (const byte of part.subarray(begin)) {
+          if (byte === SPACE_BYTE) out.push(...space);
+          else out.push(byte);
+        }
+        afterSpace = part[part.length - 1] === SPACE_BYTE;
+      }
+      if (!this.trims) afterSpace = false;
+    }
+    if (this.trims) {
+      const endsInSpace = () => space.every((byte, i) => out[out.length - space.length + i] === byte);
+      while (out.length >= space.length && endsInSpace()) out.length -= space.length;
+    }
+    if (this.addsPrefix && this.isSuffix) out.push(...space);
+    return decoder.decode(new Uint8Array(out));
+  }
+
+  normalizePrefix(bytes, at) {
+    for (const own of this.userBytes) {
+      if (own.every((byte, i) => bytes[at + i] === byte)) return [own, own.length];
+    }
+    const found = this.charsmap?.match(bytes, at);
+    if (found) return found;
+    const length = lengthOfCharacter(bytes[at]);
+    return [bytes.subarray(at, at + length), length];
+  }
+
+  // The pieces of a text. What is in no piece becomes the pieces of its bytes, or stays as one piece of its own.
+  encode(text) {
+    const normal = this.normalize(text.replace(/\p{Surrogate}/gu, '?'));
+    const pieces = [];
+    let afterUnknown = false;
+    for (const piece of this.isUnigram ? this.bestPath(normal) : this.merged(normal)) {
+      const isUnknown = !this.scores.has(piece);
+      if (isUnknown && this.fallsBackToBytes) {
+        for (const byte of encoder.encode(piece)) {
+          pieces.push(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
+        }
+      } else if (isUnknown && afterUnknown) {
+        pieces[pieces.length - 1] += piece;
+      } else {
+        pieces.push(piece);
+      }
+      afterUnknown = isUnknown;
+    }
+    return pieces;
+  }
+
+  // Unigram: the most probable pieces (Viterbi).
+  bestPath(text) {
+    const unknown = Math.fround(this.least - UNKNOWN_PENALTY);
+    const best = new Float32Array(text.length + 1);
+    const begins = new Int32Array(text.length + 1).fill(-1);
+    const offer = (from, to, score) => {
+      if (begins[to] === -1 || score > best[to]) {
+        best[to] = score;
+        begins[to] = from;
+      }
+    };
+    for (let from = 0; from < text.length; ) {
+      const width = text.codePointAt(from) > 0xffff ? 2 : 1;
+      let hasCharacter = false;
+      for (let to = from + 1; to <= Math.min(from + this.longest, text.length); to++) {
+        const piece = text.slice(from, to);
+        const score = this.scores.get(piece);
+        const kind = score === undefined ? UNUSED : this.kinds.get(piece);
+        if (kind === UNUSED) continue;
+        const own = kind === USER_DEFINED ? encoder.encode(piece).length * this.most - 0.1 : score;
+        offer(from, to, own + best[from]);
+        if (to === from + width) hasCharacter = true;
+      }
+      if (!hasCharacter) offer(from, from + width, Math.fround(unknown + best[from]));
+      from += width;
+    }
+    const pieces = [];
+    for (let to = text.length; to > 0; to = begins[to]) pieces.push(text.slice(begins[to], to));
+    return pieces.reverse();
+  }
+
+  // BPE: neighbors are joined, the best piece first, then the leftmost.
+  merged(text) {
+    const parts = [];
+    for (let at = 0; at < text.length; ) {
+      const own = this.userDefined.find((piece) => text.startsWith(piece, at));
+      const piece = own ?? String.fromCodePoint(text.codePointAt(at));
+      parts.push({ piece, frozen: own !== undefined, before: parts.length - 1, after: parts.length + 1 });
+      at += piece.length;
+    }
+    if (!parts.length) return [];
+    parts[parts.length - 1].after = -1;
+    const halves = new Map(); // of pieces that are only steps on the way to others
+    const heap = new Heap((a, b) => a.score > b.score || (a.score === b.score && a.left < b.left));
+    const offer = (left, right) => {
+      if (left === -1 || right === -1 || parts[left].frozen || parts[right].frozen) return;
+      const piece = parts[left].piece + parts[right].piece;
+      const score = this.scores.get(piece);
+      if (score === undefined) return;
+      heap.push({ left, right, score, length: piece.length });
+      if (this.kinds.get(piece) === UNUSED) halves.set(piece, [parts[left].piece, parts[right].piece]);
+    };
+    for (let i = 1; i < parts.length; i++) offer(i - 1, i);
+    for (let pair = heap.pop(); pair; pair = heap.pop()) {
+      const left = parts[pair.left];
+      const right = parts[pair.right];
+      if (!left.piece || !right.piece || left.piece.length + right.piece.length !== pair.length) continue;
+      left.piece += right.piece;
+      right.piece = '';
+      left.after = right.after;
+      if (right.after !== -1) parts[right.after].before = pair.left;
+      offer(left.before, pair.left);
+      offer(pair.left, left.after);
+    }
+    const pieces = [];
+    const add = (piece) => (halves.has(piece) ? halves.get(piece).forEach(add) : pieces.push(piece));
+    for (let at = 0; at !== -1; at = parts[at].after) add(parts[at].piece);
+    return pieces;
+  }
+
+  decode(pieces) {
+    let text = '';
+    let bytes = [];
+    let begins = true; // a space would be the prefix that encoding adds
+    const flush = () => {
+      text += textOf(bytes);
+      bytes = [];
+    };
+    for (let piece of pieces) {
+      const kind = this.kinds.get(piece);
+      if (kind === BYTE) {
+        bytes.push(Number.parseInt(piece.slice(3, 5), 16));
+        continue;
+      }
+      flush();
+      if (text) begins = false;
+      if (kind === CONTROL) continue;
+      if (kind === undefined || kind === UNKNOWN) {
+        text += piece;
+        continue;
+      }
+      if (begins && (this.addsPrefix || this.trims) && piece.startsWith(SPACE)) {
+        piece = piece.slice(1);
+        begins = this.trims;
+      }
+      text += piece.replaceAll(SPACE, ' ');
+    }
+    flush();
+    return text;
+  }
+}
+
+// The text of bytes, with U+FFFD for each byte that is not UTF-8.
+function textOf(bytes) {
+  let text = '';
+  for (let at = 0; at < bytes.length; ) {
+    const length = lengthOfCharacter(bytes[at]);
+    try {
+      text += strict.decode(new Uint8Array(bytes.slice(at, at + length)));
+      at += length;
+    } catch {
+      text += '\ufffd';
+      at += 1;
+    }
+  }
+  return text;
+}
+
+// A binary heap, the first of `isBefore` on top.
+class Heap {
+  constructor(isBefore) {
+    this.isBefore = isBefore;
+    this.items = [];
+  }
+
+  push(item) {
+    const { items } = this;
+    let at = items.push(item) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!this.isBefore(items[at], items[parent])) break;
+      [items[at], items[parent]] = [items[parent], items[at]];
+      at = parent;
+    }
+  }
+
+  pop() {
+    const { items } = this;
+    const top = items[0];
+    const last = items.pop();
+    if (!items.length) return top;
+    items[0] = last;
+    for (let at = 0; ; ) {
+      let first = at;
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < items.length && this.isBefore(items[child], items[first])) first = child;
+      }
+      if (first === at) return top;
+      [items[at], items[first]] = [items[first], items[at]];
+      at = first;
+    }
+  }
+}
+
+// Text to a model's ids and back, as an export describes them.
+export class Tokenizer {
+  constructor(info, pieces, source, target) {
+    this.info = info;
+    this.pieces = pieces.target;
+    this.ids = new Map(Object.entries(pieces.source));
+    this.names = new Map([...this.ids].map(([piece, id]) => [id, piece]));
+    this.source = new SentencePiece(source);
+    this.target = new SentencePiece(target);
+  }
+
+  // The ids of a line, into a language if the model knows several; then EOS.
+  encode(line, language) {
+    const tag = this.info.languages[language];
+    const prefix = tag === undefined ? this.info.prefix : [tag];
+    const ids = this.source.encode(line).map((piece) => this.ids.get(piece) ?? this.info.unk_id);
+    return [...prefix, ...ids, this.info.eos_id];
+  }
+
+  decode(ids) {
+    const text = this.target.decode(ids.map((id) => this.pieces[id] ?? '').filter(Boolean));
+    return text.replace(/[\u2581\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g, ' ');
+  }
+}

@@ -1,0 +1,28 @@
+// Keeps the site for use without a connection. VERSION, a line above, changes with any file.
+
+const own = `flax-transformer ${self.registration.scope} ${VERSION}`;
+
+self.addEventListener('install', (event) => {
+  const fill = async () => {
+    const { sha256 } = await (await fetch('export.json', { cache: 'no-cache' })).json();
+    const names = Object.keys(sha256).filter((name) => name !== 'service.js' && !name.includes('LICENSE'));
+    await (await caches.open(own)).addAll(['./', 'export.json', ...names]);
+    await self.skipWaiting();
+  };
+  event.waitUntil(fill());
+});
+
+self.addEventListener('activate', (event) => {
+  const clear = async () => {
+    const others = (await caches.keys()).filter((name) => name.startsWith(`flax-transformer ${self.registration.scope} `));
+    await Promise.all(others.filter((name) => name !== own).map((name) => caches.delete(name)));
+    await self.clients.claim();
+  };
+  event.waitUntil(clear());
+});
+
+self.addEventListener('fetch', (event) => {
+  if (event.request.method !== 'GET') return;
+  const reply = async () => (await (await caches.open(own)).match(event.request, { ignoreSearch: true })) ?? fetch(event.request);
+  event.respondWith(reply());
+});

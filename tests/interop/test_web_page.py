@@ -1,0 +1,44 @@
+"""The site of a model translates in a headless Chromium as the translator does."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import TESTS
+
+from benchmarks.web_equality import translate_in_chromium
+from flax_transformer import Translator
+from flax_transformer.cli import main
+from flax_transformer.ops.int8 import from_int8
+
+RUN = TESTS / 'golden' / 'number_words'
+# npm's package onnxruntime-web, a folder or a .tgz.
+RUNTIME = Path(os.environ.get('FLAX_TRANSFORMER_ORT_WEB', TESTS.parent / 'node_modules' / 'onnxruntime-web'))
+LINES = ['seven', 'nine hundred and ninety-nine', '', 'five hundred and eighty-six\n\n  forty-two ', 'x' * 90]
+
+
+def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ['export', str(RUN), str(tmp_path / 'site'), '--format', 'web', '--runtime', str(tmp_path / 'none')]
+    assert main(argv) == 2
+    assert 'npm pack onnxruntime-web' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_browser_gives_the_translators_lines(tmp_path: Path) -> None:
+    pytest.importorskip('onnx')
+    if not shutil.which('chromium') or not RUNTIME.exists():
+        pytest.skip(f'needs Chromium, and ONNX Runtime for the web in {RUNTIME} (npm install onnxruntime-web)')
+    site = tmp_path / 'site'
+    assert main(['export', str(RUN), str(site), '--format', 'web', '--runtime', str(RUNTIME)]) == 0
+    found = translate_in_chromium(site, LINES, 'en', 'de', seconds=200)
+    rounded = Translator.from_run(RUN, weights='int8').weights
+    translator = Translator.from_run(RUN, literals='translated').with_params(from_int8(rounded))
+    expected = ['\n'.join(line.text for line in translator(text.split('\n'))) for text in LINES]
+    assert found.get('texts') == expected, found
+
+    weights = site / 'weights.bin.gz'
+    weights.write_bytes(weights.read_bytes()[:-1] + b'?')
+    assert 'weights.bin.gz is damaged' in translate_in_chromium(site, LINES, 'en', 'de', seconds=100)['failed']
+    weights.unlink()
+    assert 'weights.bin.gz did not arrive' in translate_in_chromium(site, LINES, 'en', 'de', seconds=100)['failed']
