@@ -44,8 +44,9 @@ class DecodeState(NamedTuple):
     cache: Any  # a tree of [N, ...]: one entry per hypothesis, reordered with the beams
     shared: Any  # a tree of [B, ...]: one entry per sentence, read by all of its hypotheses, never copied
     position: jax.Array  # number of tokens decoded so far, a scalar
-    # Trees of arrays with entries of W hypotheses at L positions, never reordered. A model starts without room; the
-    # search adds some in stages: `with_room(slots)` gives the same with L * W = slots, more than before.
+    # Trees of arrays [B * any, ...] with entries of W hypotheses at L positions, never reordered. A model starts
+    # without room; the search adds some in stages: `with_room(slots)` gives the same with L * W = slots,
+    # more than before.
     slots: Any = ()
     # [B, W, L]: the hypothesis whose slot each hypothesis reads at each earlier position. None: its own.
     ancestry: jax.Array | None = None

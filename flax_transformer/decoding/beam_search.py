@@ -90,7 +90,7 @@ def beam_search(
     if width == 1 and problem.required is None:
         return greedy_search(step, state, problem)
 
-    def next_beams(beams: _Beams) -> _Beams:
+    def next_beams(beams: _Beams, problem: SearchProblem) -> _Beams:
         live, log_probs, state = _decode(step, beams, problem)
         parts = _split((live, beams.finished, log_probs), groups)
         live, finished, parents = _extend(parts, diversity, beams.position, problem)
@@ -99,11 +99,11 @@ def beam_search(
         live, finished = _select(beams.is_closed, (beams.live, beams.finished), (live, finished))
         return _Beams(beams.position + 1, live, finished, is_closed, _follow(state, parents))
 
-    def is_running(beams: _Beams) -> jax.Array:
-        return ~jnp.all(beams.is_closed)
+    def is_open(beams: _Beams) -> jax.Array:
+        return ~beams.is_closed
 
     beams = _first_beams(state, problem, width, groups)
-    beams = run_search(next_beams, is_running, beams, length=problem.length, width=width)
+    beams = run_search(next_beams, is_open, beams, problem, width=width)
     # A group that stopped early is full: none of its live hypotheses, which were not cut, is returned.
     return _merge([_best(*part, problem) for part in _split((beams.live, beams.finished), groups)], problem)
 

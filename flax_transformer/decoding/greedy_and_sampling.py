@@ -56,8 +56,9 @@ def sample_search(
         return blockwise_argmax(transformed + jax.vmap(noise)(hypothesis_keys)), log_probs
 
     start, max_lengths = repeat((problem.start, problem.max_lengths), samples)
+    problem = problem._replace(start=start, max_lengths=max_lengths, of_rows=None)
     state = state._replace(cache=repeat(state.cache, samples))
-    draws = _search(step, state, choose, problem._replace(start=start, max_lengths=max_lengths), samples)
+    draws = _search(step, state, choose, problem, samples)
     draws = jax.tree.map(lambda x: x.reshape(-1, samples, *x.shape[1:]), draws)
     return gather_beams(draws, jnp.lexsort((-draws.scores, ~draws.is_finished), axis=1))
 
@@ -81,9 +82,8 @@ def _search(
     """
     rows = problem.start.shape[0]
     length = problem.length
-    scorer = problem.scorer
 
-    def advance(carry: _Carry) -> _Carry:
+    def advance(carry: _Carry, problem: SearchProblem) -> _Carry:
         position = carry.position
         hypotheses = carry.hypotheses
         is_done = hypotheses.lengths > 0
@@ -105,6 +105,7 @@ def _search(
             token_log_probs=hypotheses.token_log_probs.at[:, position].set(gain),
         )
         state_scores = carry.state_scores
+        scorer = problem.scorer
         if scorer.state_score is not None:
             state_scores = jnp.where(is_done, state_scores, scorer.state_score(state))
         return _Carry(position + 1, chosen, hypotheses, state_scores, state)
@@ -119,9 +120,10 @@ def _search(
     )
     carry = _Carry(jnp.int32(0), problem.start.astype(jnp.int32), hypotheses, jnp.zeros(rows, jnp.float32), state)
 
-    def is_running(carry: _Carry) -> jax.Array:
-        return jnp.any(carry.hypotheses.lengths == 0)
+    def is_open(carry: _Carry) -> jax.Array:
+        return carry.hypotheses.lengths == 0
 
-    carry = run_search(advance, is_running, carry, length=length, width=width)
+    carry = run_search(advance, is_open, carry, problem, width=width)
     hypotheses = carry.hypotheses
-    return hypotheses._replace(scores=scorer.score(hypotheses.log_probs, hypotheses.lengths) + carry.state_scores)
+    scores = problem.scorer.score(hypotheses.log_probs, hypotheses.lengths)
+    return hypotheses._replace(scores=scores + carry.state_scores)

@@ -14,6 +14,7 @@ from .scorers import Scorer, length_normalized
 NEG_INF = -1e9  # finite, so that differences are numbers
 NONE = -1  # fills up `phrases`
 FIRST_STAGE = 32  # positions
+LEAST_DIVIDED = 16  # sentences
 BLOCK = 64  # numbers, compared by their maximum first
 
 
@@ -53,6 +54,8 @@ class SearchProblem(NamedTuple):
     transforms: Sequence[Transform] = ()  # applied in this order
     scorer: Scorer = length_normalized()
     required: Required | None = None  # phrases that hypotheses must contain to end; for beams only
+    # The problem of some sentences, given their rows; None: all stay in one batch until the last one ends.
+    of_rows: Callable[[jax.Array], 'SearchProblem'] | None = None
 
 
 class Hypotheses(NamedTuple):
@@ -102,25 +105,78 @@ def with_room(state: DecodeState, length: int, width: int) -> DecodeState:
 
 
 def run_search(
-    advance: Callable[[Any], Any], is_running: Callable[[Any], jax.Array], carry: Any, *, length: int, width: int
+    advance: Callable[[Any, SearchProblem], Any],
+    is_open: Callable[[Any], jax.Array],
+    carry: Any,
+    problem: SearchProblem,
+    *,
+    width: int,
 ) -> Any:
-    """The carry, which has a `position` and a `state`, once no search is running or `length` tokens are chosen."""
-    for end in _stages(carry.state, length):
+    """The carry, which has a `position` and a `state`, once no search is open; the state is dropped.
+
+    It also ends once `problem.length` tokens are chosen. `is_open(carry)` is [B].
+    """
+    batch = problem.start.shape[0]
+    # On CPUs a step costs as much as it has rows. Each size has a compiled step of its own, so a stage has two.
+    has_rows = problem.of_rows is not None and isinstance(batch, int) and batch >= LEAST_DIVIDED
+    is_divided = has_rows and jax.default_backend() == 'cpu'
+
+    def run_from(stages: Sequence[int], carry: Any, fewer: int) -> Any:
+        end, *later = stages
         carry = carry._replace(state=with_room(carry.state, end, width))
 
-        def goes_on(carry: Any, end: int = end) -> jax.Array:
-            return is_running(carry) & (carry.position < end)
+        def run(carry: Any, problem: SearchProblem, fewer: int) -> Any:
+            def goes_on(carry: Any) -> jax.Array:
+                return (is_open(carry).sum() > fewer) & (carry.position < end)
 
-        carry = jax.lax.while_loop(goes_on, advance, carry)
-    return carry
+            return jax.lax.while_loop(goes_on, lambda carry: advance(carry, problem), carry)
+
+        carry = run(carry, problem, fewer if is_divided else 0)
+        if is_divided:
+            rows = jnp.argsort(~is_open(carry))[:fewer]  # open ones first
+            part = run(_rows_of(carry, rows, batch), problem.of_rows(rows), 0)
+            carry = _with_rows(carry, rows, part)
+        if not later:
+            return carry._replace(state=())
+
+        # Most batches end in their first stage: room for more would be filled for nothing.
+        go_on = partial(run_from, later, fewer=batch // 8)
+        return jax.lax.cond(is_open(carry).any(), go_on, lambda carry: carry._replace(state=()), carry)
+
+    stages = _stages(carry.state, problem.length, factor=4 if is_divided else 2)
+    return run_from(stages, carry, batch // 2)
 
 
-def _stages(state: DecodeState, length: int) -> list[int]:
+def _rows_of(tree: Any, rows: jax.Array, batch: int) -> Any:
+    """The entries of some sentences, from arrays [B * any, ...]."""
+
+    def take(x: jax.Array) -> jax.Array:
+        return x.reshape(batch, -1, *x.shape[1:])[rows].reshape(-1, *x.shape[1:]) if x.ndim else x
+
+    return jax.tree.map(take, tree)
+
+
+def _with_rows(carry: Any, rows: jax.Array, part: Any) -> Any:
+    """The carry with what `_rows_of` took from it, after more steps."""
+
+    def put(x: jax.Array, part: jax.Array) -> jax.Array:
+        if not x.ndim:
+            return part
+        each = part.reshape(len(rows), -1, *x.shape[1:])
+        return x.reshape(-1, *each.shape[1:]).at[rows].set(each).reshape(x.shape)
+
+    shared = carry.state.shared  # is only read
+    carry, part = (each._replace(state=each.state._replace(shared=())) for each in (carry, part))
+    carry = jax.tree.map(put, carry, part)
+    return carry._replace(state=carry.state._replace(shared=shared))
+
+
+def _stages(state: DecodeState, length: int, factor: int) -> list[int]:
     """Slots of each stage: a step's cost grows with them, and a high limit must not slow down short sentences."""
     if not jax.tree.leaves(state.slots) or not isinstance(length, int):  # a symbolic length cannot be compared
         return [length]
-    doubled = [FIRST_STAGE * 2**i for i in range(length.bit_length())]
-    return [slots for slots in doubled if 1.5 * slots <= length] + [length]
+    grown = [FIRST_STAGE * factor**i for i in range(length.bit_length())]
+    return [slots for slots in grown if 1.5 * slots <= length] + [length]
 
 
 def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:

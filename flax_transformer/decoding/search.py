@@ -1,6 +1,7 @@
 """The search that a DecodingConfig describes, and several models as one step."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -48,7 +49,13 @@ def search(
     step: Step, state: DecodeState, decoding: DecodingConfig, source: jax.Array, *, pad_id: int, **options: Any
 ) -> Hypotheses:
     """The hypotheses that the config asks for; `options` are those of make_problem."""
-    problem = make_problem(decoding, source, pad_id=pad_id, **options)
+
+    def of_rows(rows: jax.Array) -> SearchProblem:
+        take = partial(jnp.take, indices=rows, axis=0)
+        arrays = {name: options.get(name) for name in ('prefix', 'required', 'places')}
+        return make_problem(decoding, take(source), pad_id=pad_id, **options | jax.tree.map(take, arrays))
+
+    problem = make_problem(decoding, source, pad_id=pad_id, **options)._replace(of_rows=of_rows)
     if decoding.search == 'sample':
         if problem.required is not None:
             raise ValueError("required phrases need search='beam'")

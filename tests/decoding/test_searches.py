@@ -43,7 +43,12 @@ def traced_problem(toys: Toys, length: int, alpha: float, penalty: int, is_banne
         bound=lambda *args: select([scorer.bound(*args) for scorer in scorers]),
     )
     without_banned = lambda log_probs, history: jnp.where(is_banned[None], NEG_INF, log_probs)
-    return problem_of(toys, length, transforms=(without_banned,), scorer=scorer)
+
+    def of_rows(rows: jax.Array) -> SearchProblem:  # so that open searches go on in smaller batches
+        own = jax.tree.map(lambda x: x[rows], toys)
+        return traced_problem(own, length, alpha, penalty, is_banned)
+
+    return problem_of(toys, length, transforms=(without_banned,), scorer=scorer, of_rows=of_rows)
 
 
 @functools.partial(jax.jit, static_argnames=('length',))
