@@ -35,7 +35,7 @@ from flax_transformer.tasks.api import read_run_config
 DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
 _LAST_BATCH = 0.5  # seconds
-_DECODING = DecodingConfig(batch_tokens=512)
+_DECODING = DecodingConfig(batch_tokens=512, buckets=(32, 64))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for the batch and what is given here.
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
-        changes = {'batch_tokens': _DECODING.batch_tokens} | changes
+        changes = {'batch_tokens': _DECODING.batch_tokens, 'buckets': _DECODING.buckets} | changes
 
         def load() -> Served:
             return Served([Directions.load(reference, options.parallel, **changes) for reference in references])

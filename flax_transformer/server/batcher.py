@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import itertools
 import math
 import queue
 import sys
@@ -37,7 +36,7 @@ class Job:
     slots: int = 1  # what each line takes of a batch
     cost: float = 0.0  # seconds, about
     key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
-    runner: Any = None  # counts compilations; None: the warm-up has compiled all
+    needs: Callable[[int], Sequence[Any]] = lambda size: ()  # the programs that a batch of a size runs
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
 
@@ -46,8 +45,15 @@ class ThreadFailed(Exception):
     """The thread that translates has failed: the server translates nothing more."""
 
 
-def _program(batch: Sequence[Job]) -> Hashable:
-    return batch[0].kind, next(size for size in batch[0].sizes if size >= len(batch))
+def _distinct(batch: Sequence[Job]) -> list[Job]:
+    return list({job.key or job: job for job in batch}.values())
+
+
+def _lacking(batch: Sequence[Job]) -> list[Any]:
+    """The programs of a batch that must be compiled."""
+    count = len(_distinct(batch))
+    size = next(size for size in batch[0].sizes if size >= count)
+    return [program for program in batch[0].needs(size) if not program.is_ready]
 
 
 def _is_done(job: Job) -> bool:
@@ -80,8 +86,8 @@ class Batcher:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
         self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
-        self._compiled: set[Hashable] = set()  # programs beyond those of the warm-up
-        self._cold: queue.SimpleQueue[list[Job]] = queue.SimpleQueue()  # an empty batch is the end
+        self._lacking = Turns()  # programs, and the batches that wait for them
+        self._is_lacking: queue.SimpleQueue[bool] = queue.SimpleQueue()  # once for each of them; False is the end
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
 
@@ -95,7 +101,7 @@ class Batcher:
             self._is_stopping = True
             jobs = self._clear()
             self._changed.notify()
-        self._cold.put([])
+        self._is_lacking.put(False)
         for job in jobs:
             job.result.cancel()
 
@@ -106,10 +112,15 @@ class Batcher:
         return self._thread.is_alive() or self._beside.is_alive()
 
     def forget(self) -> None:
-        """Drops results that are kept, and what is known of programs, as of models no longer served."""
+        """Drops results that are kept, as of models no longer served."""
         with self._changed:
             self._cache.clear()
-            self._compiled.clear()
+
+    def prepare(self, programs: Sequence[Any], client: Hashable = None, batch: Sequence[Job] = ()) -> None:
+        """Compiles programs in another thread, where clients take turns, and then translates a batch."""
+        with self._changed:
+            self._lacking.put(client, (programs, batch))
+        self._is_lacking.put(True)
 
     def num_waiting(self) -> int:
         return self._count
@@ -167,45 +178,43 @@ class Batcher:
             self._warm_up()
             self.is_warm = True
             while batch := self._next():
-                if batch[0].runner and _program(batch) not in self._compiled:
-                    self._cold.put(batch)
-                    continue
-                self._wait_until(len(batch), timeout=_PAUSE * self._run(batch))
+                if programs := _lacking(batch):
+                    self.prepare(programs, batch[0].client, batch)
+                else:
+                    self._wait_until(len(batch), timeout=_PAUSE * self._run(batch))
         except BaseException as error:
             self._fail(error, batch)
 
     def _work_beside(self) -> None:
-        """Runs batches that may have to be compiled."""
-        while batch := self._cold.get():
-            if batch := list(itertools.filterfalse(_is_done, batch)):
-                try:
-                    if _program(batch) in self._compiled:  # for one before it
-                        self._return(batch)
-                    else:
-                        self._run(batch)
-                except BaseException as error:
-                    self._fail(error, batch)
-
-    def _return(self, batch: list[Job]) -> None:
-        """Lets jobs wait for their turn again: beside others' batches they would slow them down."""
-        with self._changed:
-            for job in batch:
-                self._turns.charge(job.client, -job.cost)
-        self.submit(batch)
+        """Compiles what batches lack."""
+        batch: Sequence[Job] = ()
+        try:
+            while self._is_lacking.get() and not self._is_stopping:
+                with self._changed:
+                    client = self._lacking.next_client()
+                    programs, batch = self._lacking.take()
+                if batch and all(map(_is_done, batch)):
+                    continue
+                began = time.monotonic()
+                for program in programs:
+                    program.compile()
+                with self._changed:
+                    self._lacking.charge(client, time.monotonic() - began)
+                    for job in batch:
+                        self._turns.charge(job.client, -job.cost)  # their turn comes again
+                self.submit([job for job in batch if not _is_done(job)])
+        except BaseException as error:
+            self._fail(error, batch)
 
     def _run(self, batch: list[Job]) -> float:
         """Translates a batch, and charges its clients; returns the seconds."""
         started = time.monotonic()
         for job in batch:
             job.started = started
-        runner = batch[0].runner
-        before = runner and runner.num_compilations
-        distinct = batch if runner else list({job.key or job: job for job in batch}.values())
+        distinct = _distinct(batch)
         self._translate(distinct)
         if left := [job for job in batch if not _is_done(job) and not self._recall(job)]:
             self._translate(left)
-        is_compiled = runner and runner.num_compilations == before
-        (self._compiled.add if is_compiled else self._compiled.discard)(_program(batch))
         duration = time.monotonic() - started
         with self._changed:
             for job in batch:

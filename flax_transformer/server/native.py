@@ -47,8 +47,11 @@ async def attention(service: Service, request: Request) -> Any:
             return [attended(direction.best, line, text) for line in lines]
 
         runner = direction.best.runner
-        shape = direction.best, *(runner.slots(len(tokens)) for tokens in ids.values())
-        return errand.results([Job(errand.client, line, see, shape, runner=runner)])[0]
+        source, target = map(len, ids.values())
+        width = runner.slots(target) if target > 1 else 1
+        program = direction.best.program_of_links(1, runner.slots(max(source, target)), width)
+        kind = direction.best, program.shapes
+        return errand.results([Job(errand.client, line, see, kind, needs=lambda size: [program])])[0]
 
     source, target, weights = await service.run(request, work, len(line))
     return {'source': source, 'target': target, 'weights': np.round(weights.astype(float), 4).tolist()}

@@ -19,8 +19,10 @@ from starlette.requests import Request
 from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inference.terms import FEW
 from flax_transformer.tasks.translation.inference.translator import Asked, Translator
 
 from .batcher import Batcher, Job
@@ -35,7 +37,8 @@ from .turns import Baton
 _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked for among them
 _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
-_NEWEST = 0.2  # weight of the newest batch in the mean seconds of a slot
+_NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
+_SPARE = 4  # programs kept for requests that are not usual
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Service:
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
-        self._seconds: dict[Hashable, float] = {}  # of a slot in a full batch, by programs
+        self._seconds: dict[Hashable, float] = {}  # of a token in a full batch, by programs
         self.is_draining = False
         self.changing = threading.Lock()  # for who changes keys or models
 
@@ -139,11 +142,10 @@ class Service:
             raise Refused(400, f'alternatives={alternatives}: this server gives {self.limits.max_alternatives} at most')
 
         # The least that they may take: most of what is refused need not be read.
-        shortest = min(model.translator.runner.slots(1) for model in self.served.models)
         least = 0.0
         for text in texts:
             lines = sum(map(bool, map(str.strip, text.split('\n')))) if split is split_lines else 0
-            least += max(len(text) / _MOST_CHARACTERS, lines * shortest)
+            least += len(text) / _MOST_CHARACTERS + lines
         self._admit(request.state.client, least * min(self._seconds.values(), default=0.0))
 
         def work(errand: Errand) -> list[Reply]:
@@ -230,14 +232,11 @@ class Service:
         for (direction, _), lines in zip(directions, lines_of, strict=True):
             if direction.best.gives_back:
                 continue
-            runner = direction.best.runner
             for first in range(0, len(lines), _LINES):
                 errand.lend()
                 some = lines[first : first + _LINES]
-                for ids in direction.best.tokenizer.encode([line.text for line in some]):
-                    whole, rest = divmod(len(ids), runner.max_slots)
-                    slots = whole * runner.max_slots + (runner.slots(rest) if rest else 0)
-                    cost += slots * self._seconds.get(direction.best.programs, 0.0)
+                seconds = self._seconds.get(direction.best.programs, 0.0)
+                cost += seconds * sum(map(len, direction.best.tokenizer.encode([line.text for line in some])))
                 for line in some:
                     words = len(line.text.split())
                     if len(line.spans) * words > _MOST_PLACES:
@@ -266,23 +265,24 @@ class Service:
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.shape if part.demands else None
             kind = translator, slots, part.alignment, shape
-            cost = slots * self._seconds.get(translator.programs, 0.0)
-            cold = runner if shape or any(part.alignment) else None
+            cost = len(part.sources[0]) * self._seconds.get(translator.programs, 0.0)
+            needs = partial(translator.programs_for, slots, demands=shape or (), alignment=any(part.alignment))
+            needs(1)  # refuses what cannot be compiled
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
                 wanted = repr(part.demands and part.demands.wanted)
                 key = errand.client, translator.programs, translator.decoding, part.texts[0], wanted, part.alignment
-            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, cold))
+            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, needs))
         return errand.results(jobs)
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
-        slots = sum(job.slots for job in batch)
-        self.metrics.observe_batch(len(batch), slots, seconds)
+        self.metrics.observe_batch(len(batch), sum(job.slots for job in batch), seconds)
         programs = isinstance(batch[0].line, Asked) and batch[0].kind[0].programs
         if programs in self._seconds and len(batch) == batch[0].sizes[-1]:
             before = self._seconds[programs]
-            # A batch for which a program was compiled says little.
-            self._seconds[programs] = before + _NEWEST * (min(seconds / slots, 2 * before) - before)
+            tokens = sum(len(job.line.sources[0]) for job in batch)
+            # A batch beside which a program is compiled says little.
+            self._seconds[programs] = before + _NEWEST * (min(seconds / tokens, 2 * before) - before)
 
     def _warm_up(self) -> None:
         with self.changing:
@@ -291,12 +291,19 @@ class Service:
     def serve(self, served: Served) -> None:
         """Serves models from when they are warm; what was begun with others ends with them."""
         seconds = {}
+        rest = []
         for model in served.models:
-            model.translator.warm_up()
-            seconds[model.translator.programs] = _seconds_per_slot(model.translator)
+            common, others = _usual_programs(model.translator)
+            with ThreadPoolExecutor() as threads:
+                list(threads.map(Program.compile, common))
+            model.translator.runner.most_programs = len(common) + len(others) + _SPARE
+            seconds[model.translator.programs] = _seconds_per_token(model.translator)
+            rest += others
         self._seconds = seconds
         self.served = served
         self.batcher.forget()
+        for program in rest:
+            self.batcher.prepare([program])
 
 
 def _network(address: str) -> str:
@@ -310,8 +317,26 @@ def _network(address: str) -> str:
     return str(getattr(known, 'ipv4_mapped', None) or known)
 
 
-def _seconds_per_slot(translator: Translator) -> float:
-    """What a full batch takes for each slot, with translations as long as their sources."""
+def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program]]:
+    """What short texts need, and what is compiled while they are translated already."""
+    runner = translator.runner
+    short = runner.slots(1)
+    common = []
+    others = []
+    for rows, slots in runner.shapes():
+        (common if slots == short else others).extend(translator.programs_for(slots, rows))
+    sizes = runner.sizes(short)
+    if translator.can_align:
+        for rows in sizes:
+            others += translator.programs_for(short, rows, alignment=True)[1:]
+    if translator.decoding.search == 'beam' and translator.decoding.beam_width > 1:
+        for rows in sizes:
+            others += translator.programs_for(short, rows, (*FEW, False))
+    return common, list({(program.function, program.shapes): program for program in others}.values())
+
+
+def _seconds_per_token(translator: Translator) -> float:
+    """What a full batch takes for each token of its sources."""
     runner = translator.runner
     slots = runner.slots(1)
     rows = runner.sizes(slots)[-1]

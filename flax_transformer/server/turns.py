@@ -36,9 +36,12 @@ class Turns:
             self._waiting[client] = collections.OrderedDict()
         self._waiting[client][next(self._numbers)] = kind, item
 
+    def next_client(self) -> Hashable:
+        return self._in_turn()[0]
+
     def take(self) -> Any:
         """What the client whose turn it is has waited for longest."""
-        client = self._in_turn()[0]
+        client = self.next_client()
         self._level = self._had[client]
         return self._pop(client, next(iter(self._waiting[client])))
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import wait
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,8 +81,8 @@ def test_equal_jobs_are_done_once_unless_the_first_is_refused_or_forgotten() -> 
             raise UserError('no')
         return lines
 
-    def jobs(name: str, count: int, runner: Any = None) -> list[Job]:
-        return [Job('a', name, call, name, SIZES, cost=1.0, key=name, runner=runner) for _ in range(count)]
+    def jobs(name: str, count: int) -> list[Job]:
+        return [Job('a', name, call, name, SIZES, cost=1.0, key=name) for _ in range(count)]
 
     asked = [*jobs('six', 12), *jobs('refused', 2), *jobs('two', 1)]
     assert [str(result) for result in results_of(made, asked)] == ['six'] * 12 + ['no'] * 2 + ['two']
@@ -171,54 +171,59 @@ def test_a_client_that_has_had_more_waits_a_moment_for_one_that_may_come_back() 
     assert turns.time_to_wait(0.1) <= 0
 
 
-def test_what_must_be_compiled_first_does_not_hold_up_others() -> None:
-    runner, seen = SimpleNamespace(num_compilations=0), []
-    began, gate = threading.Event(), threading.Event()
+class Program:
+    """What can be compiled once its gate is open."""
+
+    is_ready = False
+
+    def __init__(self) -> None:
+        self.began, self.gate = threading.Event(), threading.Event()
+
+    def compile(self) -> None:
+        self.began.set()
+        assert self.gate.wait(10)
+        self.is_ready = True
+
+
+def test_what_must_be_compiled_waits_and_nothing_else() -> None:
+    made, program, seen = batcher(), Program(), []
 
     def call(lines: list[Any]) -> Sequence[Any]:
         seen.append(threading.current_thread().name)
-        began.set()
-        runner.num_compilations += not gate.is_set()
-        assert gate.wait(10)
         return lines
 
-    made = batcher()
+    jobs = [
+        Job('a', number, call, 0, SIZES, cost=1.0, needs=lambda size: [program][: size > 1]) for number in range(20)
+    ]
+    made.submit(jobs)
     made.start()
-    for _ in range(100):  # known once it has compiled nothing
-        job = Job('a', 1, call, 0, runner=runner)
-        other = Job('b', 2, list, 1)
+    assert program.began.wait(10)
+    for job in (Job('a', 20, list, 1), Job('a', 21, call, 0, needs=lambda size: [])):
         made.submit([job])
-        assert began.wait(10)
-        made.submit([other])
-        assert other.result.result(10) == 2
-        gate.set()
-        assert job.result.result(10) == 1
-        if seen[-1] == 'translators':
-            break
-    assert seen[:2] == ['compilations'] * 2
-    assert seen[-1] == 'translators'
-    made.stop()
-
-
-def test_once_it_is_compiled_all_that_waited_for_it_takes_turns_again() -> None:
-    runner, seen = SimpleNamespace(num_compilations=0), []
-    gate = threading.Event()
-
-    def call(lines: list[Any]) -> Sequence[Any]:
-        seen.append(threading.current_thread().name)
-        runner.num_compilations += len(seen) == 1
-        assert gate.wait(10)
-        return lines
-
-    made = batcher()
-    jobs = [Job('a', number, call, 0, runner=runner) for number in range(20)]
-    other = Job('a', 20, list, 1)
-    made.submit([*jobs, other])
-    made.start()
-    assert other.result.result(10) == 20  # the others wait beside it
+        assert job.result.result(10) == job.line
     made.withdraw('a', jobs[10:15])
-    gate.set()
+    program.gate.set()
     assert [job.result.result(10) for job in jobs[:10] + jobs[15:]] == [*range(10), *range(15, 20)]
-    assert seen == ['compilations'] * 2 + ['translators'] * 13
+    assert set(seen) == {'translators'}
     assert made.wait_for('b', 1.0) == 1.0
     made.stop()
+    assert not made.is_running(10)
+
+
+def test_clients_take_turns_at_what_is_compiled() -> None:
+    made, order = batcher(), []
+    jobs = []
+    for client, count in (('a', 6), ('b', 1)):
+        for number in range(count):
+            program = Program()
+            program.gate.set()
+            program.compile = partial(finish, program, order, client)
+            jobs.append(Job(client, number, list, (client, number), needs=lambda size, program=program: [program]))
+    results_of(made, jobs)
+    assert 'b' in order[:3]
+
+
+def finish(program: Program, order: list[str], name: str) -> None:
+    time.sleep(0.01)
+    order.append(name)
+    program.is_ready = True

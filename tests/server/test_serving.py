@@ -572,15 +572,16 @@ def test_limits_keys_origins_and_the_end(model: Directions, monkeypatch: pytest.
 def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(model: Directions) -> None:
     service = Service(Served([model]), Limits(max_wait=30.0))
     with running(service) as client:
-        service._seconds[model.translator.programs] = 1.0  # of a slot; a line has 32
+        num_tokens = len(model.translator.tokenizer.encode(['six'])[0])
+        service._seconds[model.translator.programs] = 32 / num_tokens
         reply = client('/translate', {'q': 'six', **PAIR})
         assert (reply.status, reply.body['error'][:27]) == (413, 'This would take about 32 s;')
         object.__setattr__(service.limits, 'max_wait', 40.0)
         service.batcher._costs['127.0.0.1'] = 10.0  # seconds of work that waits
         service.batcher._costs['127.0.0.2'] = 1e9  # another's counts no more than one's own
         reply = client('/translate', {'q': 'six', **PAIR})
-        assert (reply.status, reply.headers['Retry-After']) == (503, '44')
-        assert reply.body['error'].startswith('With what waits already this would take about 84 s')
+        assert (reply.status, reply.headers['Retry-After']) == (503, '28')
+        assert reply.body['error'].startswith('With what waits already this would take about 68 s')
 
 
 def test_a_server_that_is_told_to_stop_tells_those_who_still_wait(
@@ -782,7 +783,7 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     model: Directions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(Translator, 'warm_up', lambda self: gate.wait(60))
+    monkeypatch.setattr('flax_transformer.server.service._usual_programs', lambda translator: gate.wait(60))
     with socket.create_server(('127.0.0.1', 0)) as listener:
         service = Service(Served([model]), Limits())
         server = Server(service)
@@ -806,7 +807,7 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
 ) -> None:
     gate, began = threading.Event(), time.monotonic()
 
-    def warm_up(translator: Translator) -> None:
+    def fail(translator: Translator) -> None:
         gate.wait(60)
         raise RuntimeError('no such device')
 
@@ -822,7 +823,7 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
             gate.set()
             return waiting.result(), client('/translate', {'q': 'two', **PAIR}), client.get('/health')
 
-    monkeypatch.setattr(Translator, 'warm_up', warm_up)
+    monkeypatch.setattr('flax_transformer.server.service._usual_programs', fail)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         client = Client(listener.getsockname()[1])
     with ThreadPoolExecutor(1) as clients:

@@ -1,8 +1,10 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,9 +18,11 @@ from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH, Devices
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
+Shapes = tuple[tuple[int, ...], ...]  # of the arrays
 
 BUCKETS = DecodingConfig.buckets
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
+_MOST_PROGRAMS = 64  # compiled by themselves; of more, those used longest ago are forgotten
 
 
 def bucket(length: int, buckets: Sequence[int] = BUCKETS) -> int:
@@ -35,6 +39,22 @@ def filled(ids: Sequence[Sequence[int]], slots: int, pad_id: int) -> np.ndarray:
     return out
 
 
+class Program(NamedTuple):
+    """A function for arrays of some shapes."""
+
+    runner: 'Runner'
+    function: Function
+    params: Any
+    shapes: Shapes
+
+    @property
+    def is_ready(self) -> bool:
+        return self.runner.has_compiled(self.function, self.shapes)
+
+    def compile(self) -> None:
+        self.runner.compile(self.function, self.params, self.shapes)
+
+
 class Runner:
     """Maps pure functions over sentences in batches, on one device or on several, each with rows of its own."""
 
@@ -48,7 +68,7 @@ class Runner:
         max_positions: int | None = None,
         buckets: Sequence[int] = BUCKETS,
     ) -> None:
-        """A line of text gets at most `max_slots`; longer sentences get one for each token, up to `max_positions`."""
+        """A line of text gets at most `max_slots`, a longer sentence at most `max_positions`."""
         self.max_positions = max_positions
         self.buckets = buckets
         self.batch_tokens = batch_tokens
@@ -61,8 +81,11 @@ class Runner:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
         self.num_compilations = 0
         self._process = os.getpid()
-        self._compiled: dict[Function, Function] = {}
+        self.most_programs = _MOST_PROGRAMS
+        self._compiled: OrderedDict[tuple[Function, Shapes], Function] = OrderedDict()  # by `compile`, used last last
+        self._jitted: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
+        self._lock = threading.Lock()
         self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
 
     def map(
@@ -104,7 +127,10 @@ class Runner:
 
     def slots(self, length: int) -> int:
         """The slots of a batch whose longest sentence has so many tokens."""
-        return min(bucket(length, self.buckets), max(self.max_slots, length))
+        slots = bucket(length, self.buckets)
+        if length <= self.max_slots:
+            return min(slots, self.max_slots)
+        return slots if self.max_positions is None else min(slots, self.max_positions)
 
     def padded(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """Ids as [B, S] int32; S is the bucket of the longest."""
@@ -137,8 +163,7 @@ class Runner:
         self._replicated = None
 
     def _slots(self, column: Sequence[Sequence[int]], chosen: Sequence[int]) -> int:
-        slots = bucket(max((len(column[i]) for i in chosen), default=1), self.buckets)
-        return slots if self.max_positions is None else min(slots, self.max_positions)
+        return self.slots(max((len(column[i]) for i in chosen), default=1))
 
     def _batch(self, function, params, columns, chosen, rows, slots, last=()) -> list[tuple[int, Any]]:
         num_empty = rows - len(chosen)
@@ -167,22 +192,49 @@ class Runner:
 
         return [(i, jax.tree.map(lambda x, row=row: x[row], result)) for row, i in enumerate(chosen)]
 
+    def has_compiled(self, function: Function, shapes: Shapes) -> bool:
+        return (function, shapes) in self._compiled
+
+    def compile(self, function: Function, params: Any, shapes: Shapes) -> None:
+        """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory."""
+        if self.has_compiled(function, shapes):
+            return
+        program = jax.jit(self._on_devices(lambda *arguments: function(*arguments), len(shapes)))
+        params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
+        with jax.set_mesh(NO_MESH):
+            program.lower(params, *arrays).compile()
+        with self._lock:
+            self._compiled[function, shapes] = program
+            while len(self._compiled) > self.most_programs:
+                self._compiled.popitem(last=False)
+
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
-        shape = (id(function), *(array.shape for array in arrays))
-        if shape not in self._shapes:
-            self._shapes.add(shape)
+        key = function, tuple(array.shape for array in arrays)
+        if key not in self._shapes:
+            self._shapes.add(key)
             self.num_compilations += 1
+        with self._lock:
+            program = self._compiled.get(key)
+            if program:
+                self._compiled.move_to_end(key)
+        if not program and len(self.devices) == 1:
+            program = function
+        elif not program:
+            program = self._jitted.setdefault(function, jax.jit(self._on_devices(function, len(arrays))))
+        params, arrays = self._placed(params, arrays)
+        with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
+            return jax.device_get(program(params, *arrays))
+
+    def _on_devices(self, function: Function, num_arrays: int) -> Function:
         if len(self.devices) == 1:
-            with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
-                return jax.device_get(function(params, *arrays))
-        if function not in self._compiled:
-            rows = self.devices.by_rows.spec
-            mesh = self.devices.mesh
-            specs = (PartitionSpec(), *[rows] * len(arrays))
-            self._compiled[function] = jax.jit(
-                jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
-            )
+            return function
+        rows = self.devices.by_rows.spec
+        specs = (PartitionSpec(), *[rows] * num_arrays)
+        return jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False)
+
+    def _placed(self, params: Any, arrays: Sequence[np.ndarray]) -> tuple[Any, Sequence[Any]]:
+        if len(self.devices) == 1:
+            return params, arrays
         if self._replicated is None or self._replicated[0] is not params:
             self._replicated = (params, self.devices.put(params, self.devices.replicated))
-        with jax.set_mesh(NO_MESH):
-            return jax.device_get(self._compiled[function](self._replicated[1], *map(self.devices.split, arrays)))
+        return self._replicated[1], list(map(self.devices.split, arrays))

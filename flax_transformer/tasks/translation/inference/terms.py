@@ -12,9 +12,14 @@ from flax_transformer.decoding.problem import NONE
 from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
 from flax_transformer.text.tokenizer import Tokenizer
 
+from .batch_runner import bucket
 from .lines import Line
 
-_SHORTEST = 4  # tokens: fewer shapes to compile
+# Sizes of arrays of phrases: few, each of which is compiled.
+_PHRASES = (4, 16, 64)
+_ALTERNATIVES = (2, 8)
+_TOKENS = (8, 32)
+FEW = (_PHRASES[0], _ALTERNATIVES[0], _TOKENS[0])
 
 
 class Demand(NamedTuple):
@@ -120,13 +125,13 @@ def positions_of(span: tuple[int, int], text: str, ids: Sequence[int], tokenizer
 
 
 def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -> np.ndarray:
-    """[N, G, A, P] ids of phrases and their alternatives, then NONE; sizes are powers of two, to compile less."""
+    """[N, G, A, P] ids of phrases and their alternatives, then NONE."""
     texts = sorted({text for phrases in wanted for phrase in phrases for text in phrase})
     ids = {text: line[:-1] for text, line in zip(texts, tokenizer.encode_target(texts), strict=True)}
     groups = max(map(len, wanted))
     alternatives = max(len(phrase) for phrases in wanted for phrase in phrases)
     longest = max(map(len, ids.values()))
-    shape = (_power_of_two(groups), _power_of_two(alternatives), max(_power_of_two(longest), _SHORTEST))
+    shape = (bucket(groups, _PHRASES), bucket(alternatives, _ALTERNATIVES), bucket(longest, _TOKENS))
     out = np.full((len(wanted), *shape), NONE, np.int32)
     for row, phrases in zip(out, wanted, strict=True):
         for group, phrase in zip(row, phrases, strict=False):
@@ -158,7 +163,3 @@ def _checked(phrases: Sequence[Phrase], number: int) -> list[Demand]:
             phrase = Demand((phrase,) if isinstance(phrase, str) else tuple(phrase))
         demands.append(phrase)
     return demands
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(number - 1, 0).bit_length()

@@ -18,6 +18,7 @@ from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
+from flax_transformer.decoding.search import output_slots
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.config import ModelConfig
@@ -28,7 +29,7 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .aside import translate_aside
-from .batch_runner import Runner
+from .batch_runner import Program, Runner
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
@@ -410,7 +411,11 @@ class Translator(Streams):
         best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
-        chosen = list(itertools.compress(range(len(best)), asked.alignment))
+        chosen = []
+        for i in itertools.compress(range(len(best)), asked.alignment):
+            best[i] = replace(best[i], alignment=())
+            if len(best[i].token_ids) > 1:  # not EOS alone
+                chosen.append(i)
         if chosen:
             links = self.links([asked.sources[i] for i in chosen], [list(best[i].token_ids) for i in chosen])
             for i, link in zip(chosen, links, strict=True):
@@ -481,6 +486,34 @@ class Translator(Streams):
         eos_id = self.tokenizer.eos_id
         rows = np.asarray(tokens).tolist()
         return [text_of(self.tokenizer, row[: [*row, eos_id].index(eos_id)]) for row in rows]
+
+    def programs_for(
+        self, slots: int, rows: int, demands: Sequence[int] = (), *, alignment: bool = False
+    ) -> list[Program]:
+        """What translates `rows` parts of lines in so many slots, with demands of this shape, and aligns them."""
+        function = self.translate_ids
+        shapes = [(rows, slots)]
+        if self.first_id is not None:
+            shapes.append((rows, 1))
+        if demands:
+            *phrases, is_anywhere = demands
+            function = self.programs.translate_required
+            shapes.append((rows, *phrases))
+            if not is_anywhere and self.programs.has_places:
+                shapes.append((rows, phrases[0], 2))
+        programs = [Program(self.runner, function, self.weights, tuple(shapes))]
+        if alignment:
+            longest = output_slots(self.decoding, slots, max_positions=self.programs.max_positions)
+            for width in sorted({self.runner.slots(length) for length in range(1, longest + 1)}):
+                sizes = self.runner.sizes(max(slots, width))
+                fewer = [size for size in sizes if size < rows]
+                for size in sizes[: len(fewer) + 1]:
+                    programs.append(self.program_of_links(size, max(slots, width), width))
+        return programs
+
+    def program_of_links(self, rows: int, source_slots: int, target_slots: int) -> Program:
+        shapes = (rows, source_slots), (rows, target_slots)
+        return Program(self.runner, self.programs.attend_ids, self.weights, shapes)
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
