@@ -19,6 +19,7 @@ COMMANDS = {
     'clean': 'clean CONFIG --output FOLDER: write its training corpora without the damaged pairs',
     'translate': 'translate RUN < lines > translations: translate line by line',
     'serve': 'serve [RUN ...]: translate over HTTP, for LibreTranslate and DeepL clients, with a page',
+    'learn': 'learn RUN [PAIRS]: learn from corrected translations, as `serve --learn` does',
     'classify': 'classify RUN < lines > labels: label line by line, with a classification run',
     'transcribe': 'transcribe RUN FILE ...: write down what is said in recordings, with a speech run',
     'detect': 'detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream',

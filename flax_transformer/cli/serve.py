@@ -1,5 +1,6 @@
 """The command `serve`."""
 
+import contextlib
 import signal
 import socket
 import threading
@@ -10,7 +11,7 @@ from types import FrameType
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
-from flax_transformer.common.files import allow_open_files
+from flax_transformer.common.files import allow_open_files, in_use
 from flax_transformer.common.installing import install_command
 from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
@@ -30,11 +31,13 @@ from flax_transformer.server.guard import MOST_CONNECTIONS
 from flax_transformer.server.keys import Keys
 from flax_transformer.server.service import Limits, Service
 from flax_transformer.server.store import Store
+from flax_transformer.server.teaching import Teaching
 from flax_transformer.tasks.api import read_run_config
 
 DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
 _LAST_BATCH = 0.5  # seconds
+_LOOPBACK = ('127.0.0.1', '::1', 'localhost')
 _DECODING = DecodingConfig(batch_tokens=512, buckets=(32, 64))
 
 
@@ -54,6 +57,7 @@ class ServeOptions(ToTranslate):
     shared: str = ''  # the name of a key whose glossaries all may use
     host_name: tuple[str, ...] = ()  # names by which this server is called, beside localhost and addresses; *: any
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
+    learn: Path | None = None  # a folder: what users correct (POST /suggest) is kept there, and learned; None: nothing
     root_path: str = ''  # the path below which this server is reached, if a proxy does not take it off
     workers: int = 1  # processes: one, with threads on all cores
     limits: Limits = field(default_factory=Limits)
@@ -71,11 +75,17 @@ def main(argv: list[str]) -> int:
     keys = _read_keys(options.keys)
     store = Store(options.store)
     references = positional(argv)
+    if options.learn and not keys and options.host not in _LOOPBACK:
+        got = f'--learn without --keys on {options.host}'
+        raise UserError(f'{got}: anybody could teach the model; expected --keys, or --host 127.0.0.1')
+    if options.learn and len(references) > 1:
+        raise UserError(f'--learn: got {len(references)} models; expected one, which learns')
     for reference in references:
         if not is_folder(reference):
             read_run_config(reference, 'translation')  # any other is refused before a model is loaded
     allow_open_files(2 * MOST_CONNECTIONS)
-    with _listen(options.host, options.port) as listener:
+    teaches = in_use(options.learn, say=note) if options.learn else contextlib.nullcontext()
+    with _listen(options.host, options.port) as listener, teaches:
         signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet
         prepare_devices(options.parallel.num_devices)
         # Each model keeps its own settings, but for the batch and what is given here.
@@ -85,7 +95,9 @@ def main(argv: list[str]) -> int:
         def load() -> Served:
             return Served([Directions.load(reference, options.parallel, **changes) for reference in references])
 
-        service = Service(load(), options.limits, keys, shared=options.shared, store=store)
+        served = load()
+        teaching = Teaching(options.learn, served.models[0]) if options.learn else None
+        service = Service(served, options.limits, keys, shared=options.shared, store=store, teaching=teaching)
         host, port = listener.getsockname()[:2]
         engines = ', '.join(service.served.engines)
         note(f'{service.served} on http://{f"[{host}]" if ":" in host else host}:{port} ({engines})')

@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from flax_transformer.common.errors import UserError
 
-from . import deepl, files, glossaries, guard, libretranslate, native
+from . import deepl, files, glossaries, guard, libretranslate, memories, native
 from .batcher import ThreadFailed
 from .fields import Fields, Gone, Refused
 from .service import Service
@@ -53,8 +53,12 @@ def make_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.batcher.start()
+        if service.teaching:
+            service.teaching.start()
         yield
         service.batcher.stop()
+        if service.teaching:
+            service.teaching.stop()
         await asyncio.sleep(_TO_WRITE)  # whoever waited is told
 
     async def health(request: Request) -> Response:
@@ -75,7 +79,7 @@ def make_app(
 
     routes = [
         Route(path, _endpoint(service, handler), methods=[method])
-        for api in (libretranslate, deepl, glossaries, files, native)
+        for api in (libretranslate, deepl, glossaries, files, memories, native)
         for (method, path), handler in api.ROUTES.items()
     ]
 

@@ -33,6 +33,7 @@ class Direction(NamedTuple):
     model: str  # the reference that loads it; '' if source and target are one language
     best: Translator  # one translation of each line
     every: Translator  # gives the alternatives that the search has found, too
+    version: int = 0  # of what was learned from corrections; 0: nothing
 
 
 class Directions:

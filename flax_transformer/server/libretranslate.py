@@ -59,7 +59,7 @@ async def settings(service: Service, request: Request) -> Any:
         'frontendTimeout': 500,  # milliseconds after the last key
         'apiKeys': bool(service.keys),
         'keyRequired': bool(service.keys),
-        'suggestions': False,
+        'suggestions': service.teaching is not None,
         'filesTranslation': True,
         'supportedFilesFormat': ['.txt', *' '.join(form.suffixes for form in FORMATS.values()).split()],
         'language': {'source': _named(source), 'target': _named(target)},

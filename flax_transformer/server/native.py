@@ -1,5 +1,6 @@
 """The server's own API, `/v1`: all that the translator knows of each line."""
 
+import asyncio
 from dataclasses import asdict
 from typing import Any
 
@@ -7,11 +8,14 @@ import numpy as np
 from starlette.requests import Request
 
 from flax_transformer.tasks.translation.inspection import attended
+from flax_transformer.tasks.translation.learning.memory import Memory
 
 from .batcher import Job
 from .errand import Errand
 from .fields import Refused
 from .service import Reply, Service
+
+_MATCHES = 3  # pairs of the memory that are shown with a text
 
 
 async def translate(service: Service, request: Request) -> Any:
@@ -22,7 +26,23 @@ async def translate(service: Service, request: Request) -> Any:
     target = fields.text('target')
     options = {'alternatives': fields.number('alternatives', 0), 'alignment': fields.flag('alignment')}
     replies = await service.translate(request, texts, source, target, **options)
-    return {'translations': [_record(reply) for reply in replies]}
+    records = [_record(reply) for reply in replies]
+    if service.teaching and fields.flag('memory'):
+        memory = service.teaching.memory(request.state.owner)
+        for record, text in zip(records, texts, strict=True):
+            record['memory'] = await asyncio.to_thread(_matches, memory, text, (record['source'], record['target']))
+    return {'translations': records}
+
+
+def _matches(memory: Memory, text: str, languages: tuple[str, str]) -> list[dict[str, Any]]:
+    """The pairs whose sources are most like the lines of a text."""
+    matches = [match for line in filter(str.strip, text.split('\n')) for match in memory.near(line, languages)]
+    matches.sort(key=lambda match: -match.similarity)
+    return [
+        {'similarity': round(match.similarity, 2), 'number': match.pair.number}
+        | {'text': match.pair.source, 'translation': match.pair.target}
+        for match in matches[:_MATCHES]
+    ]
 
 
 async def attention(service: Service, request: Request) -> Any:
@@ -63,7 +83,7 @@ def _record(reply: Reply) -> dict[str, Any]:
     for line in lines:
         line['n_best'] = [{name: other[name] for name in ('text', 'score', 'log_prob')} for other in line['n_best']]
     named = {'source': direction.source, 'confidence': round(reply.confidence)}
-    named |= {'target': direction.target, 'model': direction.model}
+    named |= {'target': direction.target, 'model': direction.model, 'version': direction.version}
     return {'text': reply.text, **named, 'alternatives': reply.alternatives, 'lines': lines}
 
 

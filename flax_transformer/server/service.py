@@ -21,7 +21,7 @@ from flax_transformer.tasks.translation.documents.markup import Part, split_line
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.marked import Marked
-from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.inference.result import Translation, unchanged
 from flax_transformer.tasks.translation.inference.terms import FEW
 from flax_transformer.tasks.translation.inference.translator import Asked, Translator
 
@@ -32,6 +32,7 @@ from .fields import Fields, Gone, Refused, read_fields
 from .keys import Keys, Usage
 from .metrics import Metrics
 from .store import Store
+from .teaching import Teaching
 from .turns import Baton
 
 _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked for among them
@@ -76,9 +77,17 @@ class Service:
     """What all APIs share."""
 
     def __init__(
-        self, served: Served, limits: Limits, keys: Keys | None = None, *, shared: str = '', store: Store | None = None
+        self,
+        served: Served,
+        limits: Limits,
+        keys: Keys | None = None,
+        *,
+        shared: str = '',
+        store: Store | None = None,
+        teaching: Teaching | None = None,
     ) -> None:
-        """The glossaries of the key named `shared` are for all."""
+        """The glossaries of the key named `shared` are for all. Without `teaching`, nothing is learned."""
+        self.teaching = teaching
         self.store = store or Store()
         self.served = served
         self.limits = limits
@@ -148,11 +157,14 @@ class Service:
             least += len(text) / _MOST_CHARACTERS + lines
         self._admit(request.state.client, least * min(self._seconds.values(), default=0.0))
 
+        owner = request.state.owner
+
         def work(errand: Errand) -> list[Reply]:
             directions = []
             parts_of = []
-            for text, direction in zip(texts, self.served.directions(texts, source, target), strict=True):
-                directions.append(direction)
+            for text, (direction, sure) in zip(texts, self.served.directions(texts, source, target), strict=True):
+                taught = self.teaching.direction(owner, direction) if self.teaching else direction
+                directions.append((taught, sure))
                 parts_of.append(split(text))
                 errand.lend()
             lines_of = [[part for part in parts if isinstance(part, Marked)] for parts in parts_of]
@@ -167,7 +179,10 @@ class Service:
                 if split_sentences is not None:
                     shared.decoding = replace(shared.decoding, split_sentences=split_sentences)
                 lines = [line for number in numbers for line in lines_of[number]]
-                done = iter(shared(lines, glossary=glossary, alignment=alignment))
+                known = self._known(owner, direction, lines, glossary)
+                asked = [line for line, answer in zip(lines, known, strict=True) if answer is None]
+                new = iter(shared(asked, glossary=glossary, alignment=alignment))
+                done = iter(answer or next(new) for answer in known)
                 translations |= {number: list(islice(done, len(lines_of[number]))) for number in numbers}
 
             replies = []
@@ -177,6 +192,16 @@ class Service:
             return replies
 
         return await self.run(request, work, sum(map(len, texts)))
+
+    def _known(
+        self, owner: str, direction: Direction, lines: Sequence[Marked], glossary: Glossary | None
+    ) -> list[Translation | None]:
+        """What the memory of corrected translations has of each line; terms of a glossary come before it."""
+        if self.teaching is None or glossary is not None:
+            return [None] * len(lines)
+        exact = partial(self.teaching.memory(owner).exact, languages=(direction.source, direction.target))
+        texts = [None if line.spans else exact(line.text) for line in lines]
+        return [None if text is None else unchanged(text) for text in texts]
 
     async def run(self, request: Request, work: Callable[[Errand], Any], num_characters: int = 0) -> Any:
         """What `work` gives, done in a thread, within the limits. Raises Refused, Gone, or what it raises."""
@@ -271,7 +296,8 @@ class Service:
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
                 wanted = repr(part.demands and part.demands.wanted)
-                key = errand.client, translator.programs, translator.decoding, part.texts[0], wanted, part.alignment
+                model = translator.programs, translator.version
+                key = errand.client, model, translator.decoding, part.texts[0], wanted, part.alignment
             jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, needs))
         return errand.results(jobs)
 

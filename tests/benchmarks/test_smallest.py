@@ -42,6 +42,7 @@ SMALLEST = {
     'interrupts': Smallest('--tries 1 --caches warm --commands help', result=('interrupts',)),
     'invariance': Smallest('{golden} {lines}', result=('lines_that_differ',)),
     'kill': Smallest('--kills 3 --real 1 --strategy pmap', result=('differ',)),
+    'learning': Smallest('--count 2 --general-count 2', ('rapidfuzz',), 'multi30k'),
     'lengths': Smallest('--lengths 16 --rounds 1', result=('step_ms', 'sentence_ms')),
     'marian_parity': Smallest(needs=('torch', 'transformers'), result=('logits',)),
     'negation': Smallest('{tiny_classifier} --negative neg --positive pos', result=('encoder',)),

@@ -41,17 +41,32 @@ def average(
         raise UserError('average: expected one of --last N, --best N and --steps 1000,2000, with N of at least 1')
     made = type(run)(out)
     config = run.read_config()
+    _check_copy(run, made)
+    checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
+    choose = partial(_choose, run, checkpoints, last, best, steps, config.training.best_by)
+    choose()  # an error in the request comes before any reading
+    params, chosen = checkpoints.restore_mean(shapes, choose)
+    config = replace(config, training=replace(config.training, average_last=1))
+    write_copy(run, out, config, params, int8=int8)
+    origin = {'run': str(run.path), 'steps': chosen}
+    (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
+    return made, chosen
+
+
+def _check_copy(run: RunDirectory, made: RunDirectory) -> None:
     if made.path.is_file() or (made.path.is_dir() and any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
     for name in run.model_files:
         if file := run.link_out(name):
             raise UserError(f'{file} is a link out of the run, whose target would be copied; remove it')
-    checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
-    choose = partial(_choose, run, checkpoints, last, best, steps, config.training.best_by)
-    choose()  # an error in the request comes before any reading
-    params, chosen = checkpoints.restore_mean(shapes, choose)
+
+
+def write_copy(run: RunDirectory, out: Path | str, config: Any, params: Any, *, int8: bool = False) -> RunDirectory:
+    """Makes `out` a run with the files of another, whose only checkpoint, step 0, has other parameters."""
+    made = type(run)(out)
+    _check_copy(run, made)
     made.path.mkdir(parents=True, exist_ok=True)
-    made.write_config(replace(config, training=replace(config.training, average_last=1)))
+    made.write_config(config)
     for name in run.model_files:
         file = run.path / name
         if file.exists():  # older runs lack some
@@ -59,11 +74,9 @@ def average(
             copy(file, made.path / name)
     if is_remembered(run.path):  # a stranger's run stays a stranger's
         remember(made.path, remembered_task_folder(run.path))
-    origin = {'run': str(run.path), 'steps': chosen}
-    (made.path / AVERAGE_FILE).write_text(json.dumps(origin) + '\n', encoding='utf-8')
     with contextlib.closing(Checkpoints(made.checkpoints)) as written:
         written.save_params(params, int8=int8)
-    return made, chosen
+    return made
 
 
 def _choose(

@@ -1,8 +1,9 @@
 """How a translation model is trained and validated."""
 
 import hashlib
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import jax
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.installing import install_command
 from flax_transformer.data.bitext.batches import Batch, PackedBatches, loss_batches
-from flax_transformer.data.bitext.config import is_made
+from flax_transformer.data.bitext.config import DataConfig, is_made
 from flax_transformer.data.bitext.packing import PackingPlan, Sampling
+from flax_transformer.data.bitext.sources import open_training
 from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
@@ -29,6 +31,7 @@ from .config import Config
 from .inference.programs import Programs
 from .inference.quality import FEWEST
 from .inference.translator import Translator
+from .learning.memory import SAMPLED, Pair, write_sample
 from .metrics import make_metrics, note_on
 from .model import family_of, source_table
 from .preparation import Prepared, ValidationSet, interleaved, keep, of_each_corpus, prepare_run
@@ -218,6 +221,28 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
         say(f'quality is not calibrated: {error}')
 
 
+def _finish(run: Run, config: Config, prepared: Prepared) -> None:
+    _calibrate(run, config, prepared)
+    if is_first():
+        try:
+            write_sample(run.path, _trained_pairs(config.data))
+        except UserError as error:  # the corpora have gone meanwhile; the run is good all the same
+            say(f'no pairs of the training are kept, which learning from corrections needs: {error}')
+
+
+def _trained_pairs(data: DataConfig) -> Iterator[Pair]:
+    """Yields pairs of each corpus in turn, evenly spaced in its first chunk."""
+    columns = []
+    for corpus in data.corpora:
+        pairs = next(open_training(corpus, data)[0].pairs())
+        every = -(-len(pairs) * len(data.corpora) // SAMPLED)
+        source, target = corpus.languages
+        lines = zip(pairs.sources[::every], pairs.targets[::every], strict=True)
+        columns.append([Pair(*line, source or data.source_language, target or data.target_language) for line in lines])
+    for row in itertools.zip_longest(*columns):
+        yield from (pair for pair in row if pair and all(map(str.strip, pair[:2])))
+
+
 def _fingerprint_of(config: Config, prepared: Prepared) -> str:
     fingerprints = '\n'.join(pairs.fingerprint for pairs in prepared.corpora)
     return hashlib.sha256(fingerprints.encode()).hexdigest()
@@ -228,7 +253,7 @@ def training() -> Training:
         make_task=_make_task,
         prepare=prepare_run,
         keep=keep,
-        finish=_calibrate,
+        finish=_finish,
         fingerprint=_fingerprint_of,
         batches=lambda config, prepared, trainer: TrainingData(config, prepared, trainer.devices),
         validation=held_out(TranslationValidation),

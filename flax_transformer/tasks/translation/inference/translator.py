@@ -90,6 +90,7 @@ class Asked(NamedTuple):
 class Translator(Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
 
+    version: int = 0  # of what was learned from corrections
     _read: Callable[[], Any] | None = None  # reads the parameters again
 
     def __init__(
@@ -229,6 +230,7 @@ class Translator(Streams):
         same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
         other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         other._read = self._read
+        other.version = self.version
         is_same = params is self._params and decoding.weights == self.decoding.weights
         if is_same and (params is None or other.programs is self.programs):
             other.weights = self.weights  # once in memory

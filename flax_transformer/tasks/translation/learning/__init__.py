@@ -1,0 +1,1 @@
+"""What a translation model learns from its users' corrections."""
