@@ -8,15 +8,16 @@ export function make(tag, text = '', properties = {}) {
   return Object.assign(element, properties);
 }
 
-// The reply to a JSON object, or to a form. Throws an Error whose message is for the user.
-export async function ask(path, body, signal) {
+// The reply to a JSON object, to a form, or to a request without either. Throws an Error whose message is for the user.
+export async function ask(path, body, signal, method = 'POST') {
   const headers = {};
   const isForm = body instanceof FormData;
   if (!isForm) headers['Content-Type'] = 'application/json';
   if (at('key').value) headers.Authorization = `Bearer ${at('key').value}`;
   let response;
   try {
-    response = await fetch(path, { method: 'POST', headers, body: isForm ? body : JSON.stringify(body), signal });
+    const content = isForm ? body : body && JSON.stringify(body);
+    response = await fetch(path, { method, headers, body: content, signal });
   } catch {
     throw new Error('The server cannot be reached.');
   }

@@ -3,6 +3,7 @@
 import { ask, at, keepKey, make, showError } from './ask.js';
 import { listenForMap } from './attention.js';
 import { listenForFiles } from './files.js';
+import { listenForCorrections, showMatches } from './learn.js';
 import { listenForWords, mirror, showWords } from './words.js';
 
 const AUTO = 'auto';
@@ -121,7 +122,8 @@ async function translate() {
   showWaiting(true);
   try {
     const isShort = text.length <= MOST_TO_COMPARE && !hasLines(text);
-    const body = { text, source, target, alternatives: isShort ? Math.min(3, settings.alternatives) : 0 };
+    const alternatives = isShort ? Math.min(3, settings.alternatives) : 0;
+    const body = { text, source, target, alternatives, memory: settings.suggestions };
     const { translations } = await ask('v1/translate', body, signal);
     if (!signal.aborted) show({ text, source, target, reply: translations[0] });
   } catch (error) {
@@ -156,6 +158,7 @@ function show(translation) {
   at('inside').hidden = !reply || hasLines(shown.text);
   for (const id of ['copy', 'share']) at(id).disabled = !reply;
   showWords(shown);
+  showMatches(shown);
   showSwap();
 }
 
@@ -215,6 +218,7 @@ function listen() {
   at('share').addEventListener('click', () => copy(link(), at('share')));
   listenForFiles(settings);
   listenForMap(() => shown);
+  listenForCorrections(settings, () => shown, translate);
   listenForWords();
 }
 
