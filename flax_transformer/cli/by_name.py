@@ -3,11 +3,7 @@
 import sys
 from pathlib import Path
 
-from absl import logging
-
-from flax_transformer.engine.runs.run_directory import imported_run
-from flax_transformer.huggingface.hub import NAME
-from flax_transformer.interop.huggingface_runs import import_by_name
+from flax_transformer.engine.runs.run_directory import HUB_NAME, imported_run
 
 from . import COMMANDS
 from .options import positional, value_of
@@ -22,7 +18,11 @@ def import_named(command: str, argv: list[str], *, download: bool) -> None:
     for name in [*positional(argv)[:most], value_of('--init-from', argv) or '']:
         owner, *rest = Path(name).parts or ['']
         is_path = Path(*rest and [owner]).is_dir() or owner == 'runs'
-        if NAME.fullmatch(name) and not is_path and (download or not imported_run(name)):
+        if HUB_NAME.fullmatch(name) and not is_path and (download or not imported_run(name)):
+            from absl import logging
+
+            from flax_transformer.interop.huggingface_runs import import_by_name  # imports JAX
+
             logging.set_verbosity(logging.FATAL)  # Orbax
             import_by_name(name, download=download, ask=_ask)
 

@@ -10,11 +10,11 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import sha256_of
 from flax_transformer.common.installing import imported
 from flax_transformer.common.quiet import say, shows_progress
+from flax_transformer.engine.runs.run_directory import HUB_NAME
 
 from .settings import read_model, read_object
 from .weights import PICKLE, SAFETENSORS, read_tensors, shapes
 
-NAME = re.compile(r'([\w.-]+/[\w.-]+)(?:@([\w./-]+))?')
 _SMALL = re.compile(
     r'((generation_|tokenizer_)?config|special_tokens_map|(target_)?vocab)\.json|README.md|.*\.(spm|model)'
 )
@@ -27,7 +27,7 @@ def fetch(name: str, *, download: bool = False, ask: Callable[[str], bool] = lam
     is missing or damaged.
     """
     library = imported('huggingface_hub', 'hub', f'{name} is no folder here; reading it from the hub')
-    match = NAME.fullmatch(name)
+    match = HUB_NAME.fullmatch(name)
     if match is None:
         raise UserError(f'{name}: expected a folder, or OWNER/NAME[@REVISION] of the hub')
     model = {'repo_id': match[1], 'revision': match[2]}

@@ -29,6 +29,7 @@ from .trust import remember
 CONFIG_FILE = 'config.json'
 ORIGIN_FILE = 'origin.json'  # name, revision and license of an imported model on Hugging Face's hub
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
+HUB_NAME = re.compile(r'([\w.-]+/[\w.-]+)(?:@([\w./-]+))?')  # OWNER/NAME[@REVISION]
 _PACKAGE = Path(__file__).parents[2]
 _UNSAVABLE = re.compile(r'[*?\[\\\ud800-\udfff]|:(?=/|$)')  # lone surrogates stand for bytes that are not UTF-8
 C = TypeVar('C')  # the config of the run's task
