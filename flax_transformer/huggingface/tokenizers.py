@@ -315,7 +315,9 @@ class FairseqTokenizer(Tokenizer):
     def first_id(self, language: str | None) -> int | None:
         if language is None:
             known = ', '.join(self.languages)
-            raise UserError(f'target_language=None: expected one of {known}; to train, also set data.language_tags')
+            raise UserError(
+                f'target_language=None: give --to and one of {known}; to train, also set data.language_tags'
+            )
         return self.languages[known_language('target_language', language, self.languages)]
 
     def default_language(self, language: str) -> str | None:

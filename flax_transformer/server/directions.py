@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Self
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.language import certain_language, identifier_of, is_language
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.huggingface.tokenizers import UNDETERMINED
+from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.text.languages import known_language, name_of, two_letters, usual_name
 
@@ -56,7 +58,9 @@ class Directions:
         Raises UserError if it cannot be read, or if nothing names its languages.
         """
         if not is_folder(reference):
-            translator = Translator.from_run(reference, parallel=parallel, **decoding)
+            is_open = read_run_config(reference).data.target_language == UNDETERMINED
+            any_one = {'target_language': 'en'} if is_open else {}
+            translator = Translator.from_run(reference, parallel=parallel, **any_one | decoding)
         else:
             # Every direction names its languages; a model that knows many is loaded with any one of them.
             any_one = {} if (Path(reference) / _MARIAN).is_file() else {'target_language': 'en'}

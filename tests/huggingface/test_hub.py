@@ -17,8 +17,10 @@ from conftest import ROOT
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
+from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import imported_run
 from flax_transformer.huggingface.folder import read_folder
+from flax_transformer.server.directions import Directions
 from flax_transformer.tasks.translation.loading import load_run
 
 MARIAN = ROOT / 'tests' / 'fixtures' / 'marian'
@@ -98,8 +100,8 @@ def test_the_license_is_told_and_translations_are_the_folders(hub: local_hub.Hub
 
 
 def test_an_import_without_a_target_asks_for_one(hub: local_hub.Hub, capsys) -> None:
-    assert 'target_language=None: expected one of' in error_of(capsys, 'translate', 'some/nllb', '--download')
-    assert imported_run('some/nllb')
+    assert 'target_language=None: give --to and one of' in error_of(capsys, 'translate', 'some/nllb', '--download')
+    assert ('en', 'de') in Directions.load('some/nllb', ParallelConfig()).pairs
 
 
 def test_a_question_at_a_terminal_is_an_option(hub: local_hub.Hub, capsys, monkeypatch) -> None:
