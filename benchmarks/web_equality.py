@@ -1,6 +1,6 @@
 """Whether a site for the browser gives the translator's lines, in a headless Chromium; and how long it takes.
 
-    python benchmarks/web_equality.py everyday lines.en --runtime onnxruntime-web-1.30.0.tgz
+    python benchmarks/web_equality.py everyday lines.en [--runtime node_modules/onnxruntime-web]
 
 Compared with `translate --decoding.literals translated` of the weights in eight bits, as the site has them. Times are
 medians: of a line in the browser's worker, and of a line translated alone in Python, one after the other on the same
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from flax_transformer import Translator
-from flax_transformer.interop.web_export import export_web
+from flax_transformer.interop.onnx_export import RUNTIME, export_onnx
 from flax_transformer.ops.int8 import from_int8
 
 PAGE = b"""<!doctype html><script type="module">
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('run')
     parser.add_argument('lines', type=Path)
-    parser.add_argument('--runtime', type=Path, default=Path('node_modules/onnxruntime-web'))
+    parser.add_argument('--runtime', type=Path, default=RUNTIME)
     parser.add_argument('--most', type=int, default=1000)
     options = parser.parse_args()
     lines = options.lines.read_text('utf-8').splitlines()[: options.most]
@@ -105,7 +105,7 @@ def main() -> None:
     source, target = translator.source_language, translator.target_language
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / 'site'
-        export_web(rounded, site, options.runtime)
+        export_onnx(rounded, site, runtime=options.runtime)
         size = sum(file.stat().st_size for file in site.iterdir())
         found = translate_in_chromium(site, lines, source, target)
     if 'failed' in found:

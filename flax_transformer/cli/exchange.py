@@ -25,7 +25,6 @@ class ExportOptions(OfCheckpoint):
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     # onnx: the encoder and one step of the decoder, without a search; web: a site that translates in the browser
     format: Literal['jax', 'onnx', 'web'] = 'jax'
-    runtime: Path = Path('node_modules/onnxruntime-web')  # for web: the npm package, a folder or its .tgz
     weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # the computation's; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
@@ -62,25 +61,20 @@ def export(argv: list[str]) -> None:
     from flax_transformer.interop.stablehlo import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator
 
-    decoding = asdict(options.decoding)
-    if options.format == 'web':
-        decoding['weights'] = 'int8'
+    is_site = options.format == 'web'
+    decoding = asdict(options.decoding) | ({'weights': 'int8'} if is_site else {})
     translator = Translator.from_run(argv[0], step=options.step, **decoding)
-    if options.format == 'onnx':
-        from flax_transformer.interop.onnx_export import export_onnx
+    if options.format != 'jax':
+        from flax_transformer.interop.onnx_export import RUNTIME, export_onnx
 
-        export_onnx(translator, options.folder)
-    elif options.format == 'web':
-        from flax_transformer.interop.web_export import export_web
-
-        export_web(translator, options.folder, options.runtime)
+        export_onnx(translator, options.folder, runtime=RUNTIME if is_site else None)
     else:
         dtype = None if options.dtype == 'auto' else options.dtype
         fields = {name: getattr(options, name) for name in ('weights', 'platforms', 'phrases')}
         export_run(translator, options.folder, dtype=dtype, **fields)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')
-    if options.format == 'web':
+    if is_site:
         print(f'  python -m http.server --directory {options.folder}  # then open http://localhost:8000')
     if options.format != 'jax':
         return

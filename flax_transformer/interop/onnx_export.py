@@ -1,10 +1,11 @@
-"""Exports a Transformer as files that ONNX Runtime runs; docs/how-to/export.md lists them."""
+"""Exports a Transformer for ONNX Runtime: its files, or a site that translates in a browser, whose page is web/."""
 
+import gzip
+import hashlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from flax_transformer.common.errors import refuse_faults
+from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import refuse_non_finite
 from flax_transformer.huggingface.settings import unexpected
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -12,39 +13,53 @@ from flax_transformer.tasks.translation.inference.translator import Translator
 from .onnx_graph import WEIGHTS, Weights, encoder, step
 from .stablehlo import describe_ids, flat_params, refuse_existing, tokenizer_files, with_fixed_shapes, write_folder
 
-FORMAT = 1
+RUNTIME = Path('node_modules/onnxruntime-web')  # where npm puts it
+_PROGRAM = 'ort-wasm-simd-threaded.wasm'
+_COMPRESSED = (WEIGHTS, 'pieces.json', _PROGRAM)  # on a site: not every server does
 _MODELS = {'norm': ['layer'], 'activation': ['relu', 'swish'], 'attention_score': ['scaled_dot', 'dot']}
 _MODELS |= {'embedding_norm': [False]}
-# What those who read an export do not search with.
+# What the readers of an export do not search with.
 _SEARCHES = {'groups': [1], 'coverage_penalty': [0], 'no_repeat_ngram': [0], 'banned_texts': [()]}
 _SEARCHES |= {'word_reward': [0], 'min_tokens': [1], 'n_best': [1]}
 
 
-def export_onnx(translator: Translator, folder: Path | str) -> None:
-    """Writes the translator's model and tokenizer as a new folder.
+def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | None = None) -> None:
+    """Writes the translator's model and tokenizer as a new folder; with a `runtime`, npm's package, as a site.
 
     decoding.weights int8 is how matrices are stored there: they are float32 again once they are loaded.
     """
     refuse_existing(folder)
-    write_folder(folder, *onnx_files(translator))
-
-
-def onnx_files(translator: Translator) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The files by name, and what export.json says."""
     config, params = with_fixed_shapes(translator, 'float32')
     faults = unexpected(asdict(config), _MODELS) + unexpected(asdict(translator.decoding), _SEARCHES)
     refuse_faults('this cannot be exported to ONNX:', faults)
     refuse_non_finite(params)
     weights = Weights(flat_params(params))
     files = {'encoder.onnx': encoder(config, weights), 'step.onnx': step(config, weights), WEIGHTS: weights.content()}
+    files |= tokenizer_files(translator)
+    programs = translator.programs
     description = {
-        'format': FORMAT,
+        'format': 1,
         'layers': config.num_decoder_layers,
         'heads': config.num_heads,
         'head_dim': config.width_of_head,
-        'max_positions': translator.programs.max_positions,
-        'start_id': translator.programs.special_ids.start,
-        'banned': sorted(translator.programs.banned),
+        'max_positions': programs.max_positions,
+        'start_id': programs.special_ids.start,
+        'banned': sorted(programs.banned),
         'pairs': translator.pairs,
     }
-    return files | tokenizer_files(translator), description | describe_ids(translator)
+    if runtime:
+        files = _site(files, runtime)
+    write_folder(folder, files, description | describe_ids(translator))
+
+
+def _site(files: dict[str, bytes], runtime: Path) -> dict[str, bytes]:
+    page = list(Path(__file__).with_name('web').iterdir())
+    try:
+        page += [runtime / 'dist' / name for name in ('ort.wasm.bundle.min.mjs', _PROGRAM)]
+        files = files | {file.name: file.read_bytes() for file in page}
+    except OSError as error:
+        raise UserError(f'{error}; expected ONNX Runtime for the web: npm install onnxruntime-web@1.30.0') from None
+    for name in _COMPRESSED:
+        files[f'{name}.gz'] = gzip.compress(files.pop(name), mtime=0)
+    version = hashlib.sha256(b''.join(files.values())).hexdigest()
+    return files | {'service.js': f"const VERSION = '{version}';\n".encode() + files['service.js']}

@@ -13,6 +13,7 @@ from flax_transformer.transformer.config import TransformerConfig
 
 WEIGHTS = 'weights.bin'
 _OPSET, _IR = 17, 8  # the first with LayerNormalization, and its format
+_FLOAT, _INT64 = 1, 7  # ONNX's numbers of types
 _KINDS = ('key', 'value')
 
 
@@ -21,10 +22,8 @@ class Weights(dict[str, np.ndarray]):
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         super().__init__(sorted(arrays.items(), key=lambda pair: -pair[1].itemsize))  # floats first are aligned
-
-    def place(self, name: str) -> int:
-        names = list(self)
-        return sum(self[before].nbytes for before in names[: names.index(name)])
+        ends = np.cumsum([array.nbytes for array in self.values()])
+        self.places = {name: int(end) - self[name].nbytes for name, end in zip(self, ends, strict=True)}
 
     def content(self) -> bytes:
         return b''.join(array.tobytes() for array in self.values())
@@ -53,8 +52,8 @@ class Graph:
 
     def array(self, name: str) -> str:
         tensor = self.tensors[self._tensor(name, self.weights[name])]
-        place = self.weights.place(name), len(tensor.raw_data)
-        self.onnx.external_data_helper.set_external_data(tensor, WEIGHTS, *place)
+        place = self.weights.places[name]
+        self.onnx.external_data_helper.set_external_data(tensor, WEIGHTS, place, len(tensor.raw_data))
         tensor.ClearField('raw_data')
         return name
 
@@ -64,15 +63,13 @@ class Graph:
             return self('Gather', self.array(name), ids) if ids else self.array(name)
         parts = [self.array(f'{name}/values'), self('Unsqueeze', self.array(f'{name}/scale'), [axis])]
         values, scale = (self('Gather', part, ids) for part in parts) if ids else parts
-        return self('Mul', self('Cast', values, to=self.onnx.TensorProto.FLOAT), scale)  # done once, at loading
+        return self('Mul', self('Cast', values, to=_FLOAT), scale)  # done once, at loading
 
-    def model(self, inputs: Mapping[str, str], outputs: Sequence[str]) -> bytes:
+    def model(self, inputs: Mapping[str, int], outputs: Sequence[str]) -> bytes:
         """The serialized graph, given the types of its inputs."""
         helper = self.onnx.helper
-        takes, gives = (
-            [helper.make_tensor_value_info(name, self.onnx.TensorProto.DataType.Value(kind), None) for name, kind in of]
-            for of in (inputs.items(), [(name, 'FLOAT') for name in outputs])
-        )
+        takes = [helper.make_tensor_value_info(name, kind, None) for name, kind in inputs.items()]
+        gives = [helper.make_tensor_value_info(name, _FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, 'transformer', takes, gives, list(self.tensors.values()))
         opsets = [helper.make_opsetid('', _OPSET)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR).SerializeToString()
@@ -97,21 +94,18 @@ class Graph:
         parts = self.array(f'{name}/scale'), self.array(f'{name}/bias')
         return self('LayerNormalization', x, *parts, epsilon=self.config.norm_epsilon)
 
-    def before(self, residual: str, x: str) -> str:
-        return self.norm(f'{residual}/norm', x) if self.config.norm_first else x
+    def before(self, name: str, x: str) -> str:
+        return self.norm(name, x) if self.config.norm_first else x
 
-    def after(self, residual: str, x: str, change: str) -> str:
+    def after(self, name: str, x: str, change: str) -> str:
         x = self('Add', x, change)
-        return x if self.config.norm_first else self.norm(f'{residual}/norm', x)
-
-    def finish(self, stack: str, x: str) -> str:
-        return self.norm(f'{stack}/final_norm', x) if self.config.norm_first else x
+        return x if self.config.norm_first else self.norm(name, x)
 
     def attend(
         self, name: str, x: str, mask: str = '', memory: Sequence[str] = (), past: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """x after a layer's attention, the keys and values, those of memory or of x, and weights [N, H, T, S]."""
-        inputs = self.before(f'{name}_residual', x)
+        inputs = self.before(f'{name}_residual/norm', x)
         if not memory:
             memory = [self.heads(f'{name}_attention/{kind}', inputs) for kind in _KINDS]
         if past:
@@ -125,16 +119,16 @@ class Graph:
         weights = self('Softmax', scores)
         joined = self('Transpose', self('MatMul', weights, memory[1]), perm=[0, 2, 1, 3])
         change = self.dense(f'{name}_attention/output', self('Reshape', joined, [0, 0, -1]))
-        return self.after(f'{name}_residual', x, change), *memory, weights
+        return self.after(f'{name}_residual/norm', x, change), *memory, weights
 
     def feed_forward(self, layer: str, x: str) -> str:
         name = f'{layer}/feed_forward'
-        hidden = self.dense(f'{name}/inner', self.before(f'{name}_residual', x))
+        hidden = self.dense(f'{name}/inner', self.before(f'{name}_residual/norm', x))
         if self.config.activation == 'swish':
             hidden = self('Mul', hidden, self('Sigmoid', hidden))
         else:
             hidden = self('Relu', hidden)
-        return self.after(f'{name}_residual', x, self.dense(f'{name}/outer', hidden))
+        return self.after(f'{name}_residual/norm', x, self.dense(f'{name}/outer', hidden))
 
     def embed(self, side: str, tokens: str, positions: str) -> str:
         config = self.config
@@ -172,12 +166,12 @@ def encoder(config: TransformerConfig, weights: Weights) -> bytes:
         x, *_, weights_of_layer = graph.attend(f'encoder/layers_{i}/self', x, mask)
         x = graph.feed_forward(f'encoder/layers_{i}', x)
         seen.append(weights_of_layer)
-    x = graph.finish('encoder', x)
+    x = graph.before('encoder/final_norm', x)
     outputs = [graph.stacked('attention', seen)]
     for kind in _KINDS:
         names = [f'decoder/layers_{i}/cross_attention/{kind}' for i in range(config.num_decoder_layers)]
         outputs.append(graph.stacked(f'memory_{kind}s', [graph.heads(name, x) for name in names]))
-    return graph.model({'source': 'INT64'}, outputs)
+    return graph.model({'source': _INT64}, outputs)
 
 
 def step(config: TransformerConfig, weights: Weights) -> bytes:
@@ -199,9 +193,9 @@ def step(config: TransformerConfig, weights: Weights) -> bytes:
         x, *_, seen = graph.attend(f'decoder/layers_{i}/cross', x, mask, memory)
         x = graph.feed_forward(f'decoder/layers_{i}', x)
         layers.append((*of_self, seen))
-    graph('Identity', graph.logits(graph('Squeeze', graph.finish('decoder', x), [1])), name='logits')
+    graph('Identity', graph.logits(graph('Squeeze', graph.before('decoder/final_norm', x), [1])), name='logits')
     outputs = ['new_keys', 'new_values', 'self_attention', 'cross_attention']
     for name, own in zip(outputs, zip(*layers, strict=True), strict=True):
         graph.stacked(name, own)
-    inputs = dict.fromkeys(('tokens', 'parents', 'source'), 'INT64')
-    return graph.model(inputs | dict.fromkeys((*memories, 'keys', 'values'), 'FLOAT'), ['logits', *outputs])
+    inputs = dict.fromkeys(('tokens', 'parents', 'source'), _INT64)
+    return graph.model(inputs | dict.fromkeys((*memories, 'keys', 'values'), _FLOAT), ['logits', *outputs])

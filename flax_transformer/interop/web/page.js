@@ -56,9 +56,12 @@ const heard = {
   translated(content) {
     if (content.number !== number) return;
     part('target').textContent = content.text;
-    if (!content.isLast) return;
+    if (!content.isLast) {
+      if (content.count > 1) say(`Translating: ${content.count} sentences so far …`);
+      return;
+    }
     part('target').classList.remove('waiting');
-    say(content.text.trim() ? `${Math.round(content.ms)} ms` : 'Ready.');
+    say(content.text.trim() ? `Translated in ${(content.ms / 1000).toFixed(2)} s.` : 'Ready.');
     showSentences(content.sentences);
   },
   inspected: draw,

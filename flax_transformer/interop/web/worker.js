@@ -7,6 +7,8 @@ import { hasLoop, Model, search } from './search.js';
 import { Tokenizer } from './sentencepiece.js';
 import { partsOf } from './split.js';
 
+const PROGRAM = 'ort-wasm-simd-threaded.wasm.gz';
+
 let info = null;
 let model = null;
 let tokenizer = null;
@@ -18,7 +20,7 @@ async function load() {
   const described = await fetch('export.json');
   if (!described.ok) throw new Error('export.json is missing: copy the folder to the server again.');
   info = await described.json();
-  const names = ['encoder.onnx', 'step.onnx', 'weights.bin.gz', 'pieces.json.gz', 'source.spm', 'target.spm', 'runtime.wasm.gz'];
+  const names = ['encoder.onnx', 'step.onnx', 'weights.bin.gz', 'pieces.json.gz', 'source.spm', 'target.spm', PROGRAM];
   const total = names.reduce((sum, name) => sum + info.bytes[name], 0);
   let done = 0;
   const files = {};
@@ -37,7 +39,7 @@ async function load() {
   };
   await Promise.all(names.map(read));
   ort.env.wasm.numThreads = 1; // a step's products are too small to share
-  ort.env.wasm.wasmBinary = files['runtime.wasm.gz'].buffer;
+  ort.env.wasm.wasmBinary = files[PROGRAM].buffer;
   const pieces = JSON.parse(new TextDecoder().decode(files['pieces.json.gz']));
   tokenizer = new Tokenizer(info, pieces, files['source.spm'], files['target.spm']);
   const graphs = { encoder: files['encoder.onnx'], step: files['step.onnx'], weights: files['weights.bin.gz'] };
@@ -73,9 +75,9 @@ async function translate({ number, text, source, target }) {
       if (found === null) return;
       if (part.trim()) sentences.push(part);
       if (found.text || !part) translated += found.text + gap;
+      postMessage({ translated: { number, text: [...lines, translated].join('\n'), count: sentences.length } });
     }
     lines.push(parts.length && !parts.at(-1)[1] ? translated.replace(/ +$/, '') : translated);
-    postMessage({ translated: { number, text: lines.join('\n'), sentences, ms: performance.now() - started } });
   }
   postMessage({ translated: { number, text: lines.join('\n'), sentences, ms: performance.now() - started, isLast: true } });
 }
@@ -156,8 +158,11 @@ function layersOf({ data, dims: [layers, , heads, size] }) {
 // The hypotheses of each step, in its order: [{piece, parent (number in the step before), gain, state}].
 function treeOf(steps, found, name) {
   const best = found[0];
+  let greedy = 0; // the row of greedy search's hypothesis; -1: pruned
   return steps.map(({ grown, live, length }, step) => {
     const before = step ? steps[step - 1] : null;
+    const first = grown.find((one) => one.row === greedy); // of its row, the most probable
+    greedy = live.indexOf(first);
     return grown.map((one) => ({
       piece: name(one.tokens.at(-1)),
       parent: before ? before.grown.indexOf(before.live[one.row]) : -1,
@@ -166,7 +171,7 @@ function treeOf(steps, found, name) {
       score: one.score,
       state: one.ended ? 'ended' : live.length && !live.includes(one) ? 'pruned' : 'live',
       isBest: best.tokens.length >= length && one.tokens.every((token, i) => token === best.tokens[i]),
-      isGreedy: one === grown[0],
+      isGreedy: one === first,
     }));
   });
 }
@@ -177,6 +182,7 @@ onmessage = async ({ data }) => {
     for (const [kind, run] of [['translate', translate], ['inspect', inspect]]) {
       if (!data[kind]) continue;
       newest[kind] = data[kind].number;
+      if (kind === 'translate') newest.inspect = 0; // pictures wait
       await run(data[kind]);
     }
   } catch (error) {
