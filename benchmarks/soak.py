@@ -99,7 +99,8 @@ class Soak:
             name, form = random.choice([*FILES.items()])
             content = form.format(*random.choices(self.lines, k=2)).encode()
             sent = form_of(name, content, source=source, target=target)
-            status, reply = await exchange(self.port, request('/translate_file', sent, kind=MULTIPART))
+            sent = request('/translate_file', sent, kind=MULTIPART)
+            status, reply = await exchange(self.port, sent, seconds=330)  # files have 10 times max_wait
             self.count('files', status, {'200', '404', *REFUSED})
             if status == '200':
                 path = '/' + json.loads(reply)['translatedFileUrl'].split('/', 3)[3]

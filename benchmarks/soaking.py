@@ -25,9 +25,9 @@ def request(
 
 
 async def exchange(
-    port: int, content: bytes, *, hangs_up: bool = False, address: str = '127.0.0.1'
+    port: int, content: bytes, *, hangs_up: bool = False, address: str = '127.0.0.1', seconds: float = 60.0
 ) -> tuple[str, bytes]:
-    """The status of the reply and its body; `none`: the connection was closed, `late`: nothing came in a minute."""
+    """The status of the reply and its body; `none`: the connection was closed, `late`: nothing came in time."""
     try:
         reader, writer = await asyncio.open_connection('127.0.0.1', port, local_addr=(address, 0))
         try:
@@ -36,7 +36,7 @@ async def exchange(
             if hangs_up:
                 await asyncio.sleep(random.random() / 20)
                 return 'none', b''
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(seconds):
                 head = await reader.readuntil(b'\r\n\r\n')
                 lengths = [each[15:] for each in head.lower().split(b'\r\n') if each.startswith(b'content-length:')]
                 return head.split()[1].decode(), await reader.readexactly(int(lengths[0])) if lengths else b''

@@ -107,8 +107,13 @@ def main(argv: list[str]) -> int:
         def read_keys() -> None:
             service.keys = _read_keys(options.keys)
 
+        is_asked = threading.Event()
+
         def read_again() -> None:
             with service.changing:
+                if not is_asked.is_set():  # one that waited as well has read it
+                    return
+                is_asked.clear()
                 for what, read in (('keys', read_keys), ('models', lambda: service.serve(load()))):
                     try:
                         read()
@@ -116,9 +121,12 @@ def main(argv: list[str]) -> int:
                     except Exception as error:
                         note(f'{error}; the {what} stay as they were', is_error=True)
 
+        def ask(number: int, frame: FrameType | None) -> None:
+            is_asked.set()
+            threading.Thread(target=read_again, daemon=True).start()  # not here: requests would wait
+
         if hasattr(signal, 'SIGHUP'):  # not on Windows
-            # Not here: requests would wait.
-            signal.signal(signal.SIGHUP, lambda *given: threading.Thread(target=read_again, daemon=True).start())
+            signal.signal(signal.SIGHUP, ask)
         end = threading.Timer(options.limits.drain, end_process, [0])
         end.daemon = True
 

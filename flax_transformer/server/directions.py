@@ -1,6 +1,5 @@
 """The pairs of languages that models know, a translator for each, and which of them a request means."""
 
-import functools
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from .fields import Refused
 # A model in Hugging Face's format has one of these files, and no run does.
 _MARIAN = 'source.spm'
 _OTHERS = 'tokenizer_config.json'
+_MOST_MADE = 1000  # directions of a model that are kept
 _LISTED = 20  # pairs, in messages
 # Confidence that a text is in a language that is not translated; of English and German texts of two to five words none
 # was taken for the other one, of single words 1 in 500.
@@ -49,7 +49,7 @@ class Directions:
         known = dict.fromkeys(itertools.chain.from_iterable(codes))
         usual = {code: usual_name(code, known) for code in known}
         self.pairs = {(usual[source], usual[target]): (source, target) for source, target in codes}
-        self.direction = functools.lru_cache(maxsize=1024)(self._direction)  # NLLB-200 has 40,602 pairs
+        self._made: dict[tuple[str, str], Direction] = {}  # NLLB-200 has 40,602 pairs
 
     @classmethod
     def load(cls, reference: str, parallel: ParallelConfig, **decoding: Any) -> Self:
@@ -67,7 +67,13 @@ class Directions:
             translator = Translator.from_huggingface(reference, parallel=parallel, **any_one | decoding)
         return cls(reference, translator, _pairs(reference, translator))
 
-    def _direction(self, source: str, target: str) -> Direction:
+    def direction(self, source: str, target: str) -> Direction:
+        made = self._made.get((source, target)) or self._make(source, target)
+        if len(self._made) > _MOST_MADE:
+            self._made.clear()
+        return self._made.setdefault((source, target), made)
+
+    def _make(self, source: str, target: str) -> Direction:
         best = self.translator
         if (source, target) not in self.pairs:  # one language
             same = best.with_decoding(best.decoding)

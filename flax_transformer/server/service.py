@@ -296,8 +296,8 @@ class Service:
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
                 wanted = repr(part.demands and part.demands.wanted)
-                model = translator.programs, translator.version
-                key = errand.client, model, translator.decoding, part.texts[0], wanted, part.alignment
+                model = translator.origin, translator.programs, translator.version
+                key = errand.client, *model, translator.decoding, part.texts[0], wanted, part.alignment
             jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, needs))
         return errand.results(jobs)
 
@@ -319,6 +319,8 @@ class Service:
         seconds = {}
         rest = []
         for model in served.models:
+            for other in self.served.models:  # nothing is compiled for new weights of the same shapes
+                model.translator.share_programs(other.translator)
             common, others = _usual_programs(model.translator)
             with ThreadPoolExecutor() as threads:
                 list(threads.map(Program.compile, common))

@@ -899,6 +899,19 @@ def test_sighup_reads_keys_and_models_again_or_leaves_them_as_they_are(
     assert codes.keys() == {200}
 
 
+def test_models_that_are_read_again_compile_nothing(model: Directions) -> None:
+    own = model.translator
+    service = Service(Served([model]), Limits())
+    same = {'parallel': own.programs.parallel, 'pairs': own.pairs}
+    again = Translator(own.models, own.params, own.tokenizer, own.decoding, **same)
+    assert again.programs is not own.programs
+    service.serve(Served([Directions('again', again, model.pairs.values())]))
+    assert again.programs is own.programs
+    wider = Translator(own.models, own.params, own.tokenizer, replace(own.decoding, beam_width=3), **same)
+    wider.share_programs(own)
+    assert wider.programs is not own.programs
+
+
 def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path: Path) -> None:
     pytest.importorskip('safetensors', reason='safetensors is not installed')
     folder = fairseq_folders.write_folder(tmp_path, 'NllbTokenizer')

@@ -92,6 +92,7 @@ class Translator(Streams):
 
     version: int = 0  # of what was learned from corrections
     _read: Callable[[], Any] | None = None  # reads the parameters again
+    origin: object = None  # the same for all translators whose parameters were read at once
 
     def __init__(
         self,
@@ -205,6 +206,7 @@ class Translator(Streams):
     def _loaded(self, read: Callable[[], Any]) -> Self:
         """This translator, which alone holds its parameters; frees them if its programs take others."""
         self._read = read
+        self.origin = object()
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
             self._params = None
@@ -216,6 +218,15 @@ class Translator(Streams):
         """The same translator and compiled programs with other parameters of the same shapes."""
         decoding = replace(self.decoding, target_language=target_language or self.decoding.target_language)
         return self._like(params, decoding, programs=self.programs)
+
+    def share_programs(self, other: 'Translator') -> None:
+        """Uses the compiled programs of another translator, if they are the same."""
+        own, others = (
+            (made.models, made.tokenizer.digest, made.decoding, made.parallel)
+            for made in (self.programs, other.programs)
+        )
+        if own == others:
+            self.programs = other.programs
 
     def with_decoding(self, decoding: DecodingConfig) -> Self:
         """The same models with another search, and the same compiled programs and weights where they serve it."""
@@ -231,6 +242,7 @@ class Translator(Streams):
         other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         other._read = self._read
         other.version = self.version
+        other.origin = self.origin
         is_same = params is self._params and decoding.weights == self.decoding.weights
         if is_same and (params is None or other.programs is self.programs):
             other.weights = self.weights  # once in memory
