@@ -21,6 +21,7 @@ from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerC
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.api import make_trainer
+from flax_transformer.tasks.translation.inference.batch_runner import Runner
 from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -110,6 +111,24 @@ def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: 
     assert coarse.runner.num_compilations == 2
     with pytest.raises(UserError, match=r'buckets=\(64, 16\): expected one or more numbers of slots, ascending'):
         searching(translator, buckets=(64, 16))
+
+
+def test_the_program_used_longest_ago_is_forgotten() -> None:
+    runner = Runner(batch_tokens=64, max_slots=16, pad_id=0)
+    runner.most_programs = 2
+
+    def times(factor: int, ids: jax.Array) -> jax.Array:
+        return factor * ids
+
+    def shape(rows: int) -> tuple[tuple[int, int]]:
+        return ((rows, 16),)
+
+    for rows in (1, 4):
+        runner.compile(times, 2, shape(rows))
+    (row,) = runner.map(times, 2, [[[5]]])  # uses the first
+    assert row.tolist() == [10] + 15 * [0]
+    runner.compile(times, 2, shape(2))
+    assert [runner.has_compiled(times, shape(rows)) for rows in (1, 4, 2)] == [True, False, True]
 
 
 def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> None:
