@@ -61,6 +61,10 @@ def export(argv: list[str]) -> None:
     from flax_transformer.interop.stablehlo import export_run
     from flax_transformer.tasks.translation.inference.translator import Translator
 
+    of_programs = ('weights', 'dtype', 'platforms', 'phrases')
+    for name in of_programs:
+        if options.format != 'jax' and getattr(options, name) != getattr(ExportOptions, name):
+            raise UserError(f'--{name} is an option of --format jax; leave it out')
     is_site = options.format == 'web'
     decoding = asdict(options.decoding) | ({'weights': 'int8'} if is_site else {})
     translator = Translator.from_run(argv[0], step=options.step, **decoding)
@@ -70,7 +74,7 @@ def export(argv: list[str]) -> None:
         export_onnx(translator, options.folder, runtime=RUNTIME if is_site else None)
     else:
         dtype = None if options.dtype == 'auto' else options.dtype
-        fields = {name: getattr(options, name) for name in ('weights', 'platforms', 'phrases')}
+        fields = {name: getattr(options, name) for name in of_programs if name != 'dtype'}
         export_run(translator, options.folder, dtype=dtype, **fields)
     for file in sorted(options.folder.iterdir()):
         print(f'{file.stat().st_size:>12,}  {file}')

@@ -122,6 +122,8 @@ def test_the_command_writes_eight_bits_and_refuses_what_has_no_graph(tmp_path: P
     assert sizes[1] < 0.4 * sizes[0]
     assert main(['export', str(RUN), folder, '--format', 'onnx']) == 2
     assert 'exists' in capsys.readouterr().err
+    assert main(['export', str(RUN), str(tmp_path / 'x'), '--format', 'onnx', '--phrases']) == 2
+    assert '--phrases is an option of --format jax' in capsys.readouterr().err
     assert main(['export', str(RUN), str(tmp_path / 'x'), '--format', 'onnx', '--decoding.no-repeat-ngram', '2']) == 2
     assert 'no_repeat_ngram=2: expected 0' in capsys.readouterr().err
 
