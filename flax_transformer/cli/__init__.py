@@ -36,6 +36,7 @@ COMMANDS = {
     'calibrate': 'calibrate RUN: from then on translations have a `quality`, the chrF to expect',
     'card': 'card RUN --scores FILE: print a model card: data, scores with signatures, size, speed, limits',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
+    'trim': 'trim RUN --text FILE --output OUT: make a smaller run for your texts',
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
     'import-huggingface': "import-huggingface FOLDER RUN: make a run from a model in Hugging Face's format",

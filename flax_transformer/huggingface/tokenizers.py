@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import sentencepiece
@@ -24,6 +24,7 @@ from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
+from flax_transformer.text.vocabulary_change import used_pieces, with_pieces
 
 from .settings import read_object, unexpected
 from .tokenizer_json import LARGEST, read_sentencepiece
@@ -330,6 +331,20 @@ class FairseqTokenizer(Tokenizer):
         return self._pieces.get(int(token_id), _FIRST[self.unk_id])
 
     source_piece = piece
+
+    def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
+        model, pieces = with_pieces(self._model, used_pieces(self._model, lines))
+        pieces = [*_FIRST, *pieces[3:]]
+        vocabulary = None
+        if self._vocabulary is not None:
+            pieces = [*_FIRST, *(piece for piece in pieces[4:] if piece in self._vocabulary)]
+            vocabulary = {piece: i for i, piece in enumerate(pieces)}
+        codes = [code for code in self.languages if code in languages]
+        tokens = enumerate(codes, start=len(pieces))
+        settings = {name: value for name, value in self.settings.items() if not name.endswith('_special_tokens')}
+        settings['added_tokens_decoder'] = {str(id_): {'content': text, 'special': True} for id_, text in tokens}
+        settings['src_lang'] = self.source_language if self.source_language in codes else codes[0]
+        return type(self)(model, vocabulary, settings, len(pieces) + len(codes))
 
     def has_piece_for(self, character: str) -> bool:
         return self.unk_id not in self._encode([character])[0]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import sentencepiece
@@ -23,6 +23,7 @@ from .languages import known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
 from .subword_sampling import Segmenter
 from .tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
+from .vocabulary_change import used_pieces, with_pieces
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
@@ -131,6 +132,9 @@ class SentencePieceTokenizer(Tokenizer):
     def sample_flat(self, lines: Sequence[str], *, seeds: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = self._segmenter.sample(lines, seeds=seeds, alpha=alpha)
         return np.insert(ids, np.cumsum(lengths), self.eos_id), lengths + 1
+
+    def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
+        return type(self)(with_pieces(self.model, used_pieces(self.model, lines))[0])
 
     def has_piece_for(self, character: str) -> bool:
         """True if a character becomes neither bytes nor unk; one that normalization removes does not."""

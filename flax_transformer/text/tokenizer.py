@@ -100,6 +100,10 @@ class Tokenizer(Protocol):
     def portable(self) -> Portable:
         """For programs that do not have this package."""
 
+    def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
+        """With the pieces of `used_pieces` alone, and the tags of languages."""
+        raise UserError('trim: not for the two vocabularies of a Marian model')
+
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 

@@ -1,0 +1,122 @@
+"""A trimmed run is equal where no dropped piece would be used, for each kind of tokenizer."""
+
+import dataclasses
+from pathlib import Path
+
+import fairseq_folders
+import numpy as np
+import pytest
+from conftest import TESTS
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from flax_transformer import Translator
+from flax_transformer.cli import main
+from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
+from flax_transformer.tasks.translation.loading import load_run
+from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.vocabulary_change import rows_of, trim_run, with_rows
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.vocabulary_change import used_pieces, with_pieces
+
+GOLDEN = TESTS / 'golden' / 'number_words'
+FEW_NUMBERS = ['twenty-one', 'five']
+FAIRSEQ = ['The quick brown fox number 7 jumps.', 'Straße und 4 süße Äpfel']
+FEW = {
+    'NllbTokenizer': ['eng_Latn', 'deu_Latn'],
+    'NllbTokenizer 5': ['eng_Latn', 'deu_Latn'],
+    'M2M100Tokenizer': ['de', 'en'],
+    'MBart50Tokenizer': ['en_XX', 'de_DE'],
+}
+SEARCHED = ('ours', 'NllbTokenizer')  # each compiles two searches
+
+
+def run_of(family: str, folder: Path) -> tuple[Path, list[str]]:
+    """A run of the family, and lines for it."""
+    if family == 'ours':
+        return GOLDEN, FEW_NUMBERS
+    pytest.importorskip('safetensors', reason='safetensors is not installed')
+    kind, is_new, _ = family.partition(' ')
+    fairseq_folders.write_folder(folder / 'theirs', kind)
+    if is_new:
+        fairseq_folders.save_as_transformers_5(folder / 'theirs', kind)
+    import_huggingface(folder / 'theirs', folder / 'run', target_language='de')
+    return folder / 'run', FAIRSEQ
+
+
+@pytest.mark.parametrize('family', ['ours', *FEW])
+def test_a_trimmed_run_is_equal_where_no_dropped_piece_is_used(family: str, tmp_path: Path) -> None:
+    run, lines = run_of(family, tmp_path)
+    old, new = trim_run(run, tmp_path / 'small', lines, FEW.get(family, ()))
+    assert new.tokenizer.vocab_size < 0.9 * old.tokenizer.vocab_size
+    kept = np.array(rows_of(old.tokenizer, new.tokenizer))
+    encoded = new.tokenizer.encode(lines)
+    assert [kept[ids].tolist() for ids in encoded] == old.tokenizer.encode(lines)
+    decoded = [run.tokenizer.decode(run.tokenizer.encode_target(lines)[0]) for run in (old, new)]
+    assert decoded[0] == decoded[1]
+
+    source, target = np.array(encoded[:1]), np.array(new.tokenizer.encode_target(lines)[:1])
+    logits = make_model(new.config.model).apply({'params': new.params}, source, target)
+    expected = make_model(old.config.model).apply({'params': old.params}, kept[source], kept[target])
+    np.testing.assert_allclose(logits, expected[..., kept], rtol=0, atol=1e-4)  # sums in another order
+    if family not in SEARCHED:
+        return
+
+    dropped = {*range(old.tokenizer.vocab_size)} - {*kept.tolist()}
+    search = {'beam_width': 2, 'max_tokens': 12, 'renormalize': True, 'split_sentences': False}
+    again = Translator.from_run(tmp_path / 'small', **search)(lines)
+    banned = (*old.config.decoding.banned_ids, *sorted(dropped))
+    theirs = Translator.from_run(run, **search, banned_ids=banned)(lines)
+    assert [translation.text for translation in again] == [translation.text for translation in theirs]
+    assert [kept[list(one.token_ids)].tolist() for one in again] == [list(one.token_ids) for one in theirs]
+
+
+@pytest.mark.parametrize('family', ['M2M100Tokenizer', pytest.param('NllbTokenizer 5', marks=pytest.mark.slow)])
+def test_a_trimmed_run_goes_to_huggingfaces_format_and_back(family: str, tmp_path: Path) -> None:
+    run, lines = run_of(family, tmp_path)
+    _, new = trim_run(run, tmp_path / 'small', lines, FEW[family])
+    export_huggingface(tmp_path / 'small', tmp_path / 'out', new.config.decoding)
+    import_huggingface(tmp_path / 'out', tmp_path / 'back', target_language='de')
+    back = load_run(tmp_path / 'back')
+    assert back.tokenizer.encode(lines) == new.tokenizer.encode(lines)
+    assert back.tokenizer.languages == new.tokenizer.languages
+    assert back.config.model == dataclasses.replace(new.config.model, max_length=back.config.model.max_length)
+
+
+def test_every_array_of_a_vocabulary_is_cut() -> None:
+    shapes = {'source_embedding/table': (5, 2), 'projection': (2, 5), 'logits_bias': (5,), 'other': (5,)}
+    params = {name: np.arange(np.prod(shape)).reshape(shape) for name, shape in shapes.items()}
+    changed = flatten_dict(with_rows(unflatten_dict(params, sep='/'), [0, 3]), sep='/')
+    assert changed['source_embedding/table'].tolist() == [[0, 1], [6, 7]]
+    assert changed['projection'].tolist() == [[0, 3], [5, 8]]
+    assert changed['logits_bias'].tolist() == [0, 3]
+    assert len(changed['other']) == 5
+
+
+def test_what_bpe_merges_on_its_way_is_kept() -> None:
+    """Random text, in which most pieces are never seen whole."""
+    rng = np.random.default_rng(0)
+    lines = [' '.join(''.join(rng.choice(list('abcd'), 9)) for _ in range(8)) for _ in range(200)]
+    for algorithm in ('bpe', 'unigram'):
+        whole = SentencePieceTokenizer.train(lines, vocab_size=600, algorithm=algorithm)
+        some = [*lines[:20], 'an unseen é', '']
+        kept = used_pieces(whole.model, some)
+        small = SentencePieceTokenizer(with_pieces(whole.model, kept)[0])
+        assert len(kept) < 0.8 * whole.vocab_size
+        assert [[kept[i] for i in ids] for ids in small.encode(some)] == whole.encode(some)
+        assert small.decode(small.encode([lines[30]])[0]) == lines[30], 'what was not seen is spelled'
+
+
+@pytest.mark.parametrize(
+    ('argv', 'expected'),
+    [
+        (['--output', 'out'], '--text FILE'),
+        (['--text', 'text', '--output', 'text'], 'exists already'),
+        (['--text', 'text', '--output', 'out', '--languages', 'fr'], 'keeps all of its tags'),
+    ],
+)
+def test_what_cannot_be_trimmed_is_refused(argv, expected, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('text').write_text('two\n')
+    assert main(['trim', str(GOLDEN), *argv]) == 2
+    assert expected in capsys.readouterr().err
+    assert not Path('out').exists()
