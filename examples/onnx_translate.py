@@ -44,7 +44,8 @@ class Model:
 
     def decode(self, tokens: tuple[int, ...]) -> str:
         pieces = [self.pieces['target'][token] for token in tokens]
-        return self.target.decode([piece for piece in pieces if piece]).replace('\u2581', ' ').replace('\n', ' ')
+        text = self.target.decode([piece for piece in pieces if piece]).replace('\u2581', ' ').replace('\n', ' ')
+        return text.strip() if self.info['strips'] else text
 
     def translate(self, line: str) -> str:
         return self.decode(self.search(self.encode(line))[0].tokens)

@@ -37,6 +37,7 @@ def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | N
     files = {'encoder.onnx': encoder(config, weights), 'step.onnx': step(config, weights), WEIGHTS: weights.content()}
     files |= tokenizer_files(translator)
     programs = translator.programs
+    marian = getattr(translator.tokenizer, 'settings', None)  # whose text loses spaces
     description = {
         'format': 1,
         'layers': config.num_decoder_layers,
@@ -46,6 +47,8 @@ def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | N
         'start_id': programs.special_ids.start,
         'banned': sorted(programs.banned),
         'pairs': translator.pairs,
+        'strips': marian is not None,
+        'cleans': bool((marian or {}).get('clean_up_tokenization_spaces')),
     }
     if runtime:
         files = _site(files, runtime)

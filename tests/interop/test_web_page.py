@@ -10,12 +10,14 @@ from conftest import TESTS
 from benchmarks.web_equality import translate_in_chromium
 from flax_transformer import Translator
 from flax_transformer.cli import main
+from flax_transformer.interop.onnx_export import export_onnx
 from flax_transformer.ops.int8 import from_int8
 
-RUN = TESTS / 'golden' / 'number_words'
+RUN, MARIAN = TESTS / 'golden' / 'number_words', TESTS / 'fixtures' / 'marian'
 # npm's package onnxruntime-web, in a folder node_modules.
 MODULES = Path(os.environ.get('FLAX_TRANSFORMER_NODE_MODULES', TESTS.parent / 'node_modules'))
 LINES = ['seven', 'nine hundred and ninety-nine', '', 'five hundred and eighty-six\n\n  forty-two ', 'x' * 90]
+TEXTS = ["I'll be staying in a motel.", "I don't feel safe here.", 'ﬁne ½ ①  x', '日本 y']
 
 
 def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -38,6 +40,12 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
     translator = Translator.from_run(RUN, literals='translated').with_params(from_int8(rounded))
     expected = ['\n'.join(line.text for line in translator(text.split('\n'))) for text in LINES]
     assert found.get('texts') == expected, found
+
+    marian = Translator.from_marian(MARIAN, weights='int8', literals='translated')
+    export_onnx(marian, tmp_path / 'marian', runtime=MODULES / 'onnxruntime-web')
+    found = translate_in_chromium(tmp_path / 'marian', TEXTS, 'en', '', seconds=100)
+    rounded = Translator.from_marian(MARIAN, literals='translated').with_params(from_int8(marian.weights))
+    assert found.get('texts') == [line.text for line in rounded(TEXTS)], found
 
     weights = site / 'weights.bin.gz'
     weights.write_bytes(weights.read_bytes()[:-1] + b'?')

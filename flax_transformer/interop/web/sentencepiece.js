@@ -6,6 +6,8 @@ const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE =
 const UNIGRAM = 1;
 const UNKNOWN_PENALTY = 10;
 const SPACE_BYTE = 0x20;
+// What loses the space before it in some of Hugging Face's models, in their order.
+const CLEANED = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're"];
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -374,6 +376,9 @@ export class Tokenizer {
 
   decode(ids) {
     const text = this.target.decode(ids.map((id) => this.pieces[id] ?? '').filter(Boolean));
-    return text.replace(/[\u2581\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g, ' ');
+    const line = text.replace(/[\u2581\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g, ' ');
+    const stripped = this.info.strips ? line.trim() : line;
+    if (!this.info.cleans) return stripped;
+    return CLEANED.reduce((cleaned, spaced) => cleaned.replaceAll(spaced, spaced.trim()), stripped);
   }
 }
