@@ -252,8 +252,7 @@ def _rows_by_name(folder: Path) -> Iterator[_Row]:
     if not files:
         raise UserError(
             f'{folder} has no recordings in it or below; expected WORD/*.wav, *.wav and *.txt, a table (path, text), '
-            "or LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt; write the segments of Kaldi to a .jsonl file with "
-            'audio_filepath, offset, duration and text'
+            "or LibriSpeech's layout, SPEAKER/CHAPTER/*.trans.txt"
         )
     for file in files:
         text = file.with_suffix('.txt')

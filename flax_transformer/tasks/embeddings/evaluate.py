@@ -103,8 +103,8 @@ def score_analogies(vectors: WordVectors, file: Path, *, among: int | None = AMO
     ]
 
 
-def total_of(sections: Sequence[SectionScore], name: str = TOTAL) -> SectionScore:
-    return SectionScore(name, *(sum(column) for column in zip(*(section[1:] for section in sections), strict=True)))
+def total_of(sections: Sequence[SectionScore]) -> SectionScore:
+    return SectionScore(TOTAL, *(sum(column) for column in zip(*(section[1:] for section in sections), strict=True)))
 
 
 def score_pairs(vectors: WordVectors, file: Path) -> PairScore:

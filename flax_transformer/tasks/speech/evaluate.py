@@ -1,9 +1,8 @@
 """What `flax-transformer evaluate RUN [--test MANIFEST]` does for speech to text."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -49,7 +48,9 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     jiwer()  # raises if it is missing
     if not 0 <= options.count <= MOST_STRINGS:
         raise UserError(f'--count {options.count}: expected 0 to {MOST_STRINGS:,}')
-    source, data = scored_set(run, options.test, options.data, _test_files, trust=options.trust_data)
+    source, data = scored_set(
+        run, options.test, options.data, lambda data: corpus_files(data.test, data), trust=options.trust_data
+    )
 
     from .transcriber import Transcriber
 
@@ -70,10 +71,6 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     result = scores_of(recordings, references, heard, shown=options.examples)
     name = source + (f', {options.count:,} strings' if options.count else '')
     print_scores({'set': name, **result}, _lines(name, result), as_json=options.json)
-
-
-def _test_files(data: SpeechDataConfig) -> Iterator[Path]:
-    return corpus_files(data.test, data)
 
 
 def _strings(corpus: Corpus, options: Options, rate: int) -> 'Strings':
