@@ -31,7 +31,7 @@ class LearnOptions:
     memory: Path = Path('memory')  # a folder: the pairs of each project, and what was learned from them
     project: str = 'local'  # whose pairs; in a server with keys each key's name is a project
     source_language: str | None = None  # of the pairs; None: the run's
-    target_language: str | None = None
+    target_language: str | None = None  # likewise
     take_back: tuple[int, ...] = ()  # numbers of pairs from which no later version learns
     forget: tuple[int, ...] = ()  # numbers of pairs to delete from the disk; later pairs get other numbers
     version: int | None = None  # with --output: what was learned at an earlier version
