@@ -42,6 +42,7 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
         'checkpoints',
         'metrics.jsonl',
         'tensorboard',
+        'training_sample.jsonl',
         'environment.json',
         'lock',
     }

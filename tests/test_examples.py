@@ -66,9 +66,8 @@ def test_shellcheck_finds_nothing(file: Path) -> None:
 
 
 def test_each_recipe_is_linked_in_the_docs() -> None:
-    text = ''.join(
-        (ROOT / 'docs' / 'how-to' / f'{page}.md').read_text(encoding='utf-8') for page in ('launch', 'serve', 'tasks')
-    )
+    pages = ('launch', 'serve', 'tasks', 'export')
+    text = ''.join((ROOT / 'docs' / 'how-to' / f'{page}.md').read_text(encoding='utf-8') for page in pages)
     for file in EXAMPLES.iterdir():
         if file.name not in ('__pycache__', 'ray_translate.py'):
             assert f'(../../examples/{file.name})' in text, file

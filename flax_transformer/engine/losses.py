@@ -53,7 +53,8 @@ def statistics_in_one_read(logits: jax.Array, targets: jax.Array) -> Statistics:
         return largest, exps, left[2] + right[2], left[3] + right[3]
 
     columns = logits, jnp.ones_like(logits), jnp.where(_is_target(logits, targets), logits, 0.0), logits
-    starts = jnp.array(jnp.finfo(jnp.float32).min), *[jnp.zeros(())] * 3  # the minimum, as -inf - -inf is NaN
+    zero = jnp.zeros((), logits.dtype)
+    starts = zero + jnp.finfo(logits.dtype).min, zero, zero, zero  # the minimum, as -inf - -inf is NaN
     largest, exps, *sums = jax.lax.reduce(columns, starts, merge, (logits.ndim - 1,))
     return largest + jnp.log(exps), *sums
 

@@ -191,7 +191,12 @@ def find_run(path: Path) -> Path:
 
 def imported_run(name: str) -> Path | None:
     """The run of a model of Hugging Face's hub, OWNER/NAME, that was imported into the user's cache by this name."""
-    file = user_cache() / 'hub' / name.replace('/', '--')
+    if not HUB_NAME.fullmatch(name):
+        return None
+    try:
+        file = user_cache() / 'hub' / name.replace('/', '--')
+    except RuntimeError:  # a user without a home
+        return None
     return file.with_name(file.read_text('utf-8')) if file.is_file() else None
 
 

@@ -38,4 +38,4 @@ def test_a_run_of_that_name_hides_it_and_says_so(model: Path, capsys: pytest.Cap
     shutil.copytree(model, 'everyday')
     run_directory._note_hidden.cache_clear()
     assert split_reference('everyday') == (Path('everyday'), None)
-    assert 'not the model of that name that comes with the package' in capsys.readouterr().err
+    assert 'the run in this folder, not the model of that name' in capsys.readouterr().err

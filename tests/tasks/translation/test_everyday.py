@@ -83,7 +83,7 @@ def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callab
 def test_a_text_in_place_of_a_run_is_told_where_texts_go(call_command: Callable[..., Any], runs: tuple) -> None:
     code, _, error = call_command('translate', *runs)
     assert code == 2
-    assert '`flax-transformer models`; texts come from standard input.' in error
+    assert 'texts come from standard input.' in error
     assert ('Did you mean everyday?' in error) == (runs == ('everday',))
 
 
