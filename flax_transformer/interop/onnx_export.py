@@ -34,13 +34,15 @@ def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | N
     refuse_faults('this cannot be exported to ONNX:', faults)
     refuse_non_finite(params)
     weights = Weights(flat_params(params))
-    files = {'encoder.onnx': encoder(config, weights), 'step.onnx': step(config, weights), WEIGHTS: weights.content()}
-    files |= tokenizer_files(translator)
+    graphs = {'encoder.onnx': encoder, 'step.onnx': step}
+    files = {name: graph(config, weights, has_switches=runtime is not None) for name, graph in graphs.items()}
+    files |= {WEIGHTS: weights.content()} | tokenizer_files(translator)
     programs = translator.programs
     marian = getattr(translator.tokenizer, 'settings', None)  # whose text loses spaces
     description = {
         'format': 1,
         'layers': config.num_decoder_layers,
+        'encoder_layers': config.num_encoder_layers,
         'heads': config.num_heads,
         'head_dim': config.width_of_head,
         'max_positions': programs.max_positions,

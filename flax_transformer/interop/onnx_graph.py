@@ -32,12 +32,15 @@ class Weights(dict[str, np.ndarray]):
 class Graph:
     """`graph('Add', x, y)` adds a node and is the name of its result; inputs that are no names become constants."""
 
-    def __init__(self, config: TransformerConfig, weights: Weights) -> None:
+    def __init__(self, config: TransformerConfig, weights: Weights, *, has_switches: bool = False) -> None:
         self.onnx = imported('onnx', 'onnx', 'an export to ONNX')
         self.config = config
         self.weights = weights
         self.nodes: list[Any] = []
         self.tensors: dict[str, Any] = {}
+        self.has_switches = has_switches
+        self.switches: dict[str, int] = {}
+        self.layer = 0
 
     def __call__(self, operator: str, *inputs: Any, name: str = '', **attributes: Any) -> str:
         inputs = [x if isinstance(x, str) else self._tensor(f'constant{len(self.tensors)}', x) for x in inputs]
@@ -68,6 +71,7 @@ class Graph:
     def model(self, inputs: Mapping[str, int], outputs: Sequence[str]) -> bytes:
         """The serialized graph, given the types of its inputs."""
         helper = self.onnx.helper
+        inputs = {**inputs, **self.switches}
         takes = [helper.make_tensor_value_info(name, kind, None) for name, kind in inputs.items()]
         gives = [helper.make_tensor_value_info(name, _FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, 'transformer', takes, gives, list(self.tensors.values()))
@@ -76,6 +80,13 @@ class Graph:
 
     def stacked(self, name: str, layers: Sequence[str]) -> str:
         return self('Concat', *(self('Unsqueeze', x, [0]) for x in layers), axis=0, name=name)
+
+    def switched(self, x: str, switch: str, *, of_layer: bool = False) -> str:
+        """x times an input of the graph, or its row for this layer; with ones the model is as it was trained."""
+        if not self.has_switches:
+            return x
+        self.switches[switch] = _FLOAT
+        return self('Mul', x, self('Gather', switch, np.int64(self.layer)) if of_layer else switch)
 
     # Parts of the model, on x [N, T, D].
 
@@ -98,7 +109,7 @@ class Graph:
         return self.norm(name, x) if self.config.norm_first else x
 
     def after(self, name: str, x: str, change: str) -> str:
-        x = self('Add', x, change)
+        x = self('Add', self.switched(x, 'residuals', of_layer=True), change)
         return x if self.config.norm_first else self.norm(name, x)
 
     def attend(
@@ -112,11 +123,12 @@ class Graph:
             memory = [self('Concat', *pair, axis=2) for pair in zip(past, memory, strict=True)]
         q = self.heads(f'{name}_attention/query', inputs)
         if self.config.attention_score == 'scaled_dot':
-            q = self('Mul', q, self.config.width_of_head**-0.5)
+            q = self.switched(self('Mul', q, self.config.width_of_head**-0.5), 'scale')
         scores = self('MatMul', q, self('Transpose', memory[0], perm=[0, 1, 3, 2]))
         if mask:
             scores = self('Where', mask, scores, float(np.finfo(np.float32).min))
-        weights = self('Softmax', scores)
+        kind = name.rpartition('/')[2]
+        weights = self.switched(self('Softmax', scores), f'{kind}_heads', of_layer=True)
         joined = self('Transpose', self('MatMul', weights, memory[1]), perm=[0, 2, 1, 3])
         change = self.dense(f'{name}_attention/output', self('Reshape', joined, [0, 0, -1]))
         return self.after(f'{name}_residual/norm', x, change), *memory, weights
@@ -137,7 +149,7 @@ class Graph:
             x = self('Mul', x, config.d_model**0.5)
         if config.pad_row != 'both':
             x = self('Where', self('Unsqueeze', self('Equal', tokens, config.pad_id), [-1]), 0.0, x)
-        return self('Add', x, positions)
+        return self('Add', x, self.switched(positions, 'positions'))
 
     def logits(self, x: str) -> str:
         """[N, V] of x [N, D]."""
@@ -155,14 +167,19 @@ class Graph:
         return self('Unsqueeze', self('Not', self('Equal', 'source', self.config.pad_id)), [1, 2])
 
 
-def encoder(config: TransformerConfig, weights: Weights) -> bytes:
-    """From `source` [B, S] to memory_keys and memory_values [L, B, H, S, K], and its `attention` [L, B, H, S, S]."""
-    graph = Graph(config, weights)
+def encoder(config: TransformerConfig, weights: Weights, *, has_switches: bool = False) -> bytes:
+    """From `source` [B, S] to memory_keys and memory_values [L, B, H, S, K], and its `attention` [L, B, H, S, S].
+
+    With switches, further inputs multiply parts of the model: `positions` [], `scale` [] of scores, `residuals` [L],
+    `self_heads` [L, H, 1, 1], and in the step `cross_heads`.
+    """
+    graph = Graph(config, weights, has_switches=has_switches)
     mask = graph.source_mask()
     length = graph('Shape', 'source', start=1)
     x = graph.embed('source', 'source', graph('Slice', graph.array('source_positions/table'), [0], length))
     seen = []
     for i in range(config.num_encoder_layers):
+        graph.layer = i
         x, *_, weights_of_layer = graph.attend(f'encoder/layers_{i}/self', x, mask)
         x = graph.feed_forward(f'encoder/layers_{i}', x)
         seen.append(weights_of_layer)
@@ -174,13 +191,13 @@ def encoder(config: TransformerConfig, weights: Weights) -> bytes:
     return graph.model({'source': _INT64}, outputs)
 
 
-def step(config: TransformerConfig, weights: Weights) -> bytes:
+def step(config: TransformerConfig, weights: Weights, *, has_switches: bool = False) -> bytes:
     """From the newest of `tokens` [N] to `logits` [N, V] of the next one.
 
     Hypothesis n goes on from number parents[n] of those in `keys` and `values` [L, any, H, T, K], T = 0 at first; the
     next step takes new_keys and new_values. Attention is [L, N, H, 1, T + 1] and [L, N, H, 1, S].
     """
-    graph = Graph(config, weights)
+    graph = Graph(config, weights, has_switches=has_switches)
     mask = graph.source_mask()
     row = graph('Gather', graph.array('target_positions/table'), graph('Shape', 'keys', start=3, end=4))
     x = graph.embed('target', graph('Unsqueeze', 'tokens', [1]), row)
@@ -188,6 +205,7 @@ def step(config: TransformerConfig, weights: Weights) -> bytes:
     memories = ['memory_keys', 'memory_values']
     layers = []
     for i in range(config.num_decoder_layers):
+        graph.layer = i
         past, memory = ([graph('Gather', stack, np.int64(i)) for stack in stacks] for stacks in (old, memories))
         x, *of_self = graph.attend(f'decoder/layers_{i}/self', x, past=past)
         x, *_, seen = graph.attend(f'decoder/layers_{i}/cross', x, mask, memory)

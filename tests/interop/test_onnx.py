@@ -20,11 +20,14 @@ from flax_transformer.transformer.model import parameter_shapes
 pytest.importorskip('onnx')
 pytest.importorskip('onnxruntime')
 
+from flax_transformer.interop import onnx_graph
 from flax_transformer.interop.onnx_export import export_onnx
+from flax_transformer.interop.stablehlo import flat_params
 
 RUN, MARIAN = TESTS / 'golden' / 'number_words', TESTS / 'fixtures' / 'marian'
 NUMBERS = ['seven', 'nine hundred and ninety-nine', 'five hundred and eighty-six', '']
 TEXTS = ['the house is small', 'x y z', 'no', 'it is a very long line of words, this one: 1 2 3 4']
+HEADS = [('encoder', 'self'), ('decoder', 'self'), ('decoder', 'cross')]
 LOGITS = 1e-4  # sums in another order
 
 
@@ -88,6 +91,58 @@ def test_logits_and_attention_are_the_models(name: str, weights: str, tmp_path: 
     np.testing.assert_allclose(found, expected, atol=LOGITS)
     expected = translator.model.apply(variables, np.array([source]), np.array([target]), method='cross_attention')
     np.testing.assert_allclose(np.stack(attention, axis=2), expected[:, 0], atol=1e-5)
+
+
+def test_switches_do_what_other_weights_would() -> None:
+    """And ones leave the model as it is."""
+    sizes = dict(d_model=8, num_heads=2, d_ff=12, num_encoder_layers=2, num_decoder_layers=2)
+    config = TransformerConfig(19, **sizes, positions='learned', norm_first=True, attention_bias=True)
+    params = drawn(parameter_shapes(config))
+    params = {name: np.array(x, np.float32) for name, x in flat_params(params).items()}
+
+    def computed(changes: dict[str, np.ndarray], has_switches: bool, **switches: np.ndarray) -> np.ndarray:
+        weights = onnx_graph.Weights(params | changes)
+        heads = np.ones((2, 2, 1, 1), np.float32)
+        inputs = {
+            'positions': np.ones((), np.float32),
+            'scale': np.ones((), np.float32),
+            'residuals': np.ones(2, np.float32),
+        }
+        inputs |= {'self_heads': heads, 'cross_heads': heads} | switches
+        inputs |= {'source': np.array([[4, 5, 6, 7, 1]]), 'tokens': np.array([5]), 'parents': np.array([0])}
+        inputs |= dict.fromkeys(('keys', 'values'), np.ones((2, 1, 2, 3, 4), np.float32))
+        for graph in (onnx_graph.encoder, onnx_graph.step):
+            options = onnx_translate.onnxruntime.SessionOptions()
+            content = weights.content()
+            options.add_external_initializers_from_files_in_memory(['weights.bin'], [content], [len(content)])
+            model = graph(config, weights, has_switches=has_switches)
+            inputs |= onnx_translate.run(onnx_translate.onnxruntime.InferenceSession(model, options), inputs)
+        return inputs['logits']
+
+    def times(name: str, factor: float, at: object = ...) -> dict[str, np.ndarray]:
+        changed = {key: x.copy() for key, x in params.items() if name in key}
+        assert changed
+        for x in changed.values():
+            x[at] *= factor
+        return changed
+
+    plain = computed({}, has_switches=False)
+    np.testing.assert_array_equal(computed({}, has_switches=True), plain)
+    off = np.ones((2, 2, 1, 1), np.float32)
+    off[1, 0] = 0
+    layers = np.array([1, 0], np.float32)
+    outputs = [f'{stack}/layers_1/{kind}_attention/output/kernel' for stack, kind in HEADS]
+    cases = [
+        (times('positions/table', 0), {'positions': np.zeros((), np.float32)}),
+        (times('attention/query', 2), {'scale': np.array(2, np.float32)}),
+        (times(outputs[0], 0, np.s_[:4]) | times(outputs[1], 0, np.s_[:4]), {'self_heads': off}),
+        (times(outputs[2], 0, np.s_[:4]), {'cross_heads': off}),
+    ]
+    for changes, switches in cases:
+        found = computed({}, has_switches=True, **switches)
+        np.testing.assert_allclose(found, computed(changes, has_switches=False), atol=1e-5)
+        assert np.abs(found - plain).max() > 1e-3, switches
+    assert np.abs(computed({}, has_switches=True, residuals=layers) - plain).max() > 1e-3
 
 
 @pytest.mark.parametrize('width', [1, 4])

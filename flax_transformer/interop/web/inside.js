@@ -1,8 +1,8 @@
 // Pictures of one sentence on its way: attention, the next piece, the beam.
 
 import { logSoftmax } from './search.js';
+import { part, text } from './texts.js';
 
-const part = (name) => document.getElementById(name);
 const SVG = 'http://www.w3.org/2000/svg';
 const BARS = 10;
 const MEAN = 'mean';
@@ -11,9 +11,19 @@ const COLUMN = 150, ROW = 26, LETTER = 7; // pixels of the tree
 let pieces = []; // names, by id
 let seen = null; // what the worker found in the sentence
 let chosen = 0; // the piece that reads
+let isGame = false;
+let pick = null;
+
+export function play(value) {
+  isGame = value;
+  document.body.classList.toggle('playing', value);
+  if (value) part('kind').value = 'cross';
+  chosen = 0;
+  drawAttention();
+}
 
 export function makeInside(content) {
-  pieces = content.pieces;
+  ({ pieces, pick } = content);
   part('width').value = content.decoding.beam_width;
   part('alpha').value = content.decoding.alpha;
   showValues();
@@ -41,16 +51,15 @@ function showValues() {
 }
 
 export function draw(content) {
-  const isOther = seen?.sentence !== content.sentence || seen?.text !== content.text;
+  if (seen?.sentence !== content.sentence) chosen = 0;
   seen = content;
-  if (isOther) chosen = 0;
   drawAttention();
   drawTree();
   drawRanked();
 }
 
 // Pieces as people read them: the sign of a space becomes a small one.
-const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
+export const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
 
 const start = '‹start›';
 const queries = () => ({ encoder: seen.source, cross: seen.target, self: seen.target })[part('kind').value];
@@ -85,7 +94,7 @@ function drawAttention() {
   const numbers = (count) => Array.from({ length: count }, (_, i) => [i + 1, i]);
   // Of decoders, the last layer but one aligns best.
   fill(part('layer'), numbers(layers), Math.max(layers - 2, 0));
-  fill(part('head'), [['mean of all', MEAN], ...numbers(seen.heads)], MEAN);
+  fill(part('head'), [[text('mean'), MEAN], ...numbers(seen.heads)], MEAN);
   chosen = Math.min(chosen, queries().length - 1);
   const buttons = queries().map((piece, i) => {
     const button = document.createElement('button');
@@ -105,7 +114,7 @@ function drawAttention() {
   choose(chosen);
 }
 
-function choose(query) {
+export function choose(query) {
   chosen = query;
   const row = weights()[query];
   const keys = keysOf(part('kind').value);
@@ -120,8 +129,8 @@ function choose(query) {
   });
   const best = row.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
   const read = best.map(([weight, i]) => `${shown(keys[i])} (${Math.round(100 * weight)} %)`).join(', ');
-  const verb = part('kind').value === 'encoder' ? 'reads' : 'is written while reading';
-  part('reading').textContent = `${shown(queries()[query])} ${verb} ${read}`;
+  const verb = part('kind').value === 'encoder' ? 'reads' : 'writes';
+  part('reading').textContent = text(verb, shown(queries()[query]), read);
   drawLinks();
   drawNext();
 }
@@ -174,19 +183,22 @@ function drawNext() {
   const step = part('kind').value === 'encoder' ? 0 : chosen;
   const { gains } = seen.path[step];
   const before = seen.target.slice(0, step).join('').replaceAll('\u2581', ' ').trim();
-  part('so-far').textContent = before ? `“${before}”` : 'nothing yet';
+  part('so-far').textContent = before ? `“${before}”` : text('nothing');
   const probabilities = logSoftmax(gains.map((gain) => gain / Number(part('temperature').value))).map(Math.exp);
   const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]).slice(0, BARS);
+  if (isGame) order.sort((a, b) => ((pieces[a] ?? '') < (pieces[b] ?? '') ? -1 : 1));
   part('next').replaceChildren(...order.map((id) => {
-    const item = document.createElement('li');
+    const [item, button] = [document.createElement('li'), document.createElement('button')];
     const percent = 100 * probabilities[id];
     const name = pieces[id] || '</s>';
-    item.style.setProperty('--share', `${percent}%`);
-    item.classList.toggle('best', name === seen.target[step]);
+    button.style.setProperty('--share', `${isGame ? 0 : percent}%`);
+    button.onclick = () => pick(step, id, probabilities);
+    item.classList.toggle('best', !isGame && name === seen.target[step]);
     const [piece, value] = [document.createElement('span'), document.createElement('span')];
     piece.textContent = shown(name);
-    value.textContent = `${percent < 0.1 ? '< 0.1' : percent.toFixed(1)} %`;
-    item.append(piece, value);
+    value.textContent = isGame ? '?' : `${percent < 0.1 ? '< 0.1' : percent.toFixed(1)} %`;
+    button.append(piece, value);
+    item.append(button);
     return item;
   }));
 }

@@ -1,11 +1,11 @@
 // The page: text in, translation out, and what there is to see of it.
 
+import { changes as broken, makeBreak, pick, showBroken } from './break.js';
 import { draw, makeInside } from './inside.js';
+import { part, speak, text as message } from './texts.js';
 
-const part = (name) => document.getElementById(name);
 const EXAMPLE = { en: 'Do you want some tea?', de: 'Möchtest du etwas Tee?' };
 const WAIT = 120; // ms without a key before a text is translated
-const names = new Intl.DisplayNames(['en'], { type: 'language' });
 
 // A small module that is valid only where WebAssembly has SIMD.
 const SIMD = new Uint8Array([
@@ -26,7 +26,7 @@ function say(text, isFault = false) {
 function start() {
   if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD) || typeof DecompressionStream !== 'function') {
     part('progress').hidden = true;
-    say('This browser lacks WebAssembly with SIMD, or decompression; any of the last three years has both: update it.', true);
+    say(message('old'), true);
     return;
   }
   worker = new Worker('worker.js', { type: 'module' });
@@ -41,15 +41,16 @@ function start() {
 const heard = {
   progress(value) {
     part('progress').value = value;
-    say(value < 1 ? `Loading the model: ${Math.round(100 * value)} %` : 'Starting the model …');
+    say(value < 1 ? message('loading', Math.round(100 * value)) : message('starting'));
   },
   ready(content) {
     isReady = true;
     part('progress').hidden = true;
     pairs = content.pairs;
     fillDirections();
-    makeInside({ ask: inspect, ...content });
-    say('Ready.');
+    makeInside({ ask: inspect, pick, ...content });
+    makeBreak({ ask: inspect, ...content });
+    say(message('ready'));
     if (!part('source').value) part('source').value = EXAMPLE[part('from').value] ?? '';
     translate();
   },
@@ -57,14 +58,17 @@ const heard = {
     if (content.number !== number) return;
     part('target').textContent = content.text;
     if (!content.isLast) {
-      if (content.count > 1) say(`Translating: ${content.count} sentences so far …`);
+      if (content.count > 1) say(message('translating', content.count));
       return;
     }
     part('target').classList.remove('waiting');
-    say(content.text.trim() ? `Translated in ${(content.ms / 1000).toFixed(2)} s.` : 'Ready.');
+    say(content.text.trim() ? message('took', (content.ms / 1000).toFixed(2)) : message('ready'));
     showSentences(content.sentences);
   },
-  inspected: draw,
+  inspected(content) {
+    draw(content);
+    showBroken(content);
+  },
   failed(message) {
     part('progress').hidden = true;
     say(message, true);
@@ -72,6 +76,7 @@ const heard = {
 };
 
 function fillDirections() {
+  const names = new Intl.DisplayNames([document.documentElement.lang], { type: 'language' });
   const fill = (select, codes) => {
     select.replaceChildren(...codes.map((code) => new Option(names.of(code) ?? code, code)));
   };
@@ -127,7 +132,8 @@ part('sentence').onchange = () => inspect();
 let asked = 0;
 function inspect() {
   const changes = { beam_width: Number(part('width').value), alpha: Number(part('alpha').value) };
-  worker.postMessage({ inspect: { number: ++asked, sentence: part('sentence').value, target: part('to').value, changes } });
+  const sentence = part('sentence').value;
+  worker.postMessage({ inspect: { number: ++asked, sentence, target: part('to').value, changes, ...broken(sentence) } });
 }
 
 async function keepOffline() {
@@ -135,10 +141,22 @@ async function keepOffline() {
   try {
     await navigator.serviceWorker.register('service.js');
     await navigator.serviceWorker.ready;
-    part('offline').textContent = 'From now on it works without a connection.';
+    part('offline').textContent = message('offline');
   } catch {
-    part('offline').textContent = 'This browser keeps nothing for use without a connection.';
+    part('offline').textContent = message('online');
   }
 }
 
+part('language').onchange = () => {
+  const [from, to] = [part('from').value, part('to').value];
+  speak(part('language').value);
+  if (!isReady) return;
+  fillDirections();
+  part('from').value = from;
+  part('from').onchange();
+  part('to').value = to;
+  translate();
+};
+part('language').value = navigator.language.startsWith('de') ? 'de' : 'en';
+speak(part('language').value);
 start();

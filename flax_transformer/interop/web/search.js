@@ -18,13 +18,37 @@ export class Model {
     return new this.ort.Tensor('int64', BigInt64Array.from(values, BigInt), shape);
   }
 
+  // The inputs that multiply parts of a graph: ones, but for what is broken: {positions: true, scale: true,
+  // encoder and decoder: {residuals: [layer], self_heads: [[layer, head]], cross_heads: [[layer, head]]}}.
+  switches(graph, name, broken) {
+    const { layers, encoder_layers, heads, head_dim } = this.info;
+    const depth = name === 'encoder' ? encoder_layers : layers;
+    const own = broken[name] ?? {};
+    const inputs = {};
+    const add = (key, shape, zeros, value = 0) => {
+      if (!graph.inputNames.includes(key)) return;
+      const data = new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(1);
+      for (const at of zeros) data[at] = value;
+      inputs[key] = new this.ort.Tensor('float32', data, shape);
+    };
+    add('positions', [], broken.positions ? [0] : []);
+    add('scale', [], broken.scale ? [0] : [], Math.sqrt(head_dim));
+    add('residuals', [depth], own.residuals ?? []);
+    for (const key of ['self_heads', 'cross_heads']) {
+      add(key, [depth, heads, 1, 1], (own[key] ?? []).map(([layer, head]) => layer * heads + head));
+    }
+    return inputs;
+  }
+
   // What every step reads, an empty cache, and the encoder's attention [layers, 1, heads, S, S].
-  async start(ids) {
+  async start(ids, broken) {
     const { layers, heads, head_dim } = this.info;
     const source = this.ids(ids, [1, ids.length]);
-    const { memory_keys, memory_values, attention } = await this.encoder.run({ source });
+    const inputs = { source, ...this.switches(this.encoder, 'encoder', broken) };
+    const { memory_keys, memory_values, attention } = await this.encoder.run(inputs);
     const empty = () => new this.ort.Tensor('float32', new Float32Array(0), [layers, 1, heads, 0, head_dim]);
-    return { attention, inputs: { source, memory_keys, memory_values, keys: empty(), values: empty() } };
+    const cache = { source, memory_keys, memory_values, keys: empty(), values: empty() };
+    return { attention, inputs: { ...cache, ...this.switches(this.step, 'decoder', broken) } };
   }
 
   async next(state, tokens, parents) {
@@ -85,14 +109,16 @@ export function hasLoop(ids) {
 // Greedy or beam search. A hypothesis has tokens, gains (each one's log-probability), logProb and score, and for each
 // token the row of its step in `trace`; the best come first, and what is cut at the limit last.
 //
-// decoding: fields of the export's, some changed by the page. isStale() ends the search, which then gives null.
+// decoding: fields of the export's, some changed by the page. broken: see Model.switches; forced: ids that the
+// translation begins with, whose gains are the model's own. isStale() ends the search, which then gives null.
 // watch(step): what each step found, for pictures.
-export async function search(model, ids, decoding, { isStale = () => false, watch = () => {} } = {}) {
+export async function search(model, ids, decoding, options = {}) {
+  const { isStale = () => false, watch = () => {}, broken = {}, forced = [] } = options;
   const { info } = model;
   const width = decoding.beam_width;
   let limit = decoding.max_tokens ?? ids.length + decoding.max_extra_tokens;
   if (info.max_positions) limit = Math.min(limit, info.max_positions);
-  const state = await model.start(ids);
+  const state = await model.start(ids, broken);
   watch({ encoder: state.attention });
   let live = [{ tokens: [], gains: [], logProb: 0, path: [] }];
   let parents = [0];
@@ -106,7 +132,10 @@ export async function search(model, ids, decoding, { isStale = () => false, watc
       const plain = logSoftmax(found.logits.data.subarray(row * size, (row + 1) * size));
       return transformed(plain, info, decoding, length === limit);
     });
-    const best = largest(gains, live.map((one) => one.logProb), width === 1 ? 1 : 2 * width);
+    const must = forced[length - 1];
+    const best = must === undefined
+      ? largest(gains, live.map((one) => one.logProb), width === 1 ? 1 : 2 * width)
+      : [{ row: 0, index: must, value: live[0].logProb + gains[0][must] }];
     const grown = best.map(({ row, index, value }) => {
       const parent = live[row];
       const one = {

@@ -1,5 +1,5 @@
 // Loads the model and translates, apart from the page, which so never waits.
-// In: {load}, {translate: {number, text, source, target}}, {inspect: {number, sentence, target, changes}}.
+// In: {load}, {translate: {number, text, source, target}}, {inspect: {number, sentence, target, changes, broken, forced}}.
 // Out: {progress}, {ready}, {translated}, {inspected}, {failed}.
 
 import * as ort from './ort.wasm.bundle.min.mjs';
@@ -45,7 +45,7 @@ async function load() {
   const graphs = { encoder: files['encoder.onnx'], step: files['step.onnx'], weights: files['weights.bin.gz'] };
   model = await Model.load(ort, info, graphs);
   await search(model, tokenizer.encode('a'), info.decoding); // the first run is slow
-  postMessage({ ready: { pairs: info.pairs, decoding: info.decoding, pieces: tokenizer.pieces } });
+  postMessage({ ready: { pairs: info.pairs, decoding: info.decoding, pieces: tokenizer.pieces, canScale: model.step.inputNames.includes('scale') } });
 }
 
 // The bytes of a file, if they are those that were exported; without the compression.
@@ -95,14 +95,14 @@ async function translateSentence(sentence, target, isStale) {
 }
 
 // All that the pictures show of one sentence.
-async function inspect({ number, sentence, target, changes }) {
+async function inspect({ number, sentence, target, changes, broken, forced }) {
   const isStale = () => number !== newest.inspect;
   const ids = tokenizer.encode(sentence, target).slice(-info.max_source_tokens);
   const steps = [];
   let encoder = null;
   const decoding = { ...info.decoding, ...changes };
   const watch = (seen) => (seen.encoder ? (encoder = seen.encoder) : steps.push(seen));
-  const found = await search(model, ids, decoding, { isStale, watch });
+  const found = await search(model, ids, decoding, { isStale, watch, broken, forced });
   if (found === null) return;
   const [best] = found;
   const name = (id) => tokenizer.pieces[id] || (id === info.eos_id ? '</s>' : '');
@@ -119,6 +119,8 @@ async function inspect({ number, sentence, target, changes }) {
       sentence,
       source: ids.map(nameOfSource),
       target: best.tokens.map(name),
+      tokens: best.tokens,
+      plain: known.get(`${target}\n${sentence}`)?.text ?? '',
       text: tokenizer.decode(best.tokens),
       encoder: layersOf(encoder),
       path,
