@@ -31,6 +31,7 @@ SMALLEST = {
         '--pairs 1000 --vocab-size 500 --workers 0 --seconds 0.1 --warm-up 0', result=('plain_same_batches',)
     ),
     'check': Smallest('--pairs 500', result=('pairs_per_second', 'found')),
+    'clients': Smallest('{golden}', result=('clients', 'translations')),
     'data': Smallest('--pairs 500 --vocab-size 500 --rounds 1', result=('first_batch_seconds',)),
     'decode_cost': Smallest('--lengths 8 --rows 1 --beam 1', result=('milliseconds_per_token',)),
     'decode_peers': Smallest('tiny --cells 1x1 --rounds 1', result=('cells', 'skipped')),
