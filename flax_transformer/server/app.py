@@ -74,9 +74,6 @@ def make_app(
         text = prometheus_client.generate_latest(service.metrics.registry)
         return Response(text, media_type='text/plain; version=0.0.4')
 
-    async def spec(request: Request) -> Response:
-        return FileResponse(_PAGE / 'openapi.json')
-
     routes = [
         Route(path, _endpoint(service, handler), methods=[method])
         for api in (libretranslate, deepl, glossaries, files, memories, native)
@@ -94,7 +91,7 @@ def make_app(
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     gzip = Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)
     app = Starlette(
-        routes=[Route('/health', health), Route('/metrics', metrics), Route('/spec', spec), *routes, page],
+        routes=[Route('/health', health), Route('/metrics', metrics), Route('/spec', FileResponse(_PAGE / 'openapi.json')), *routes, page],
         lifespan=lifespan,
         middleware=[*[cors] * bool(cors_origins), gzip],
         exception_handlers={HTTPException: _not_found, Exception: _failed},

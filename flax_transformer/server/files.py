@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import secrets
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ _SECONDS_KEPT = 1800
 _MOST = 100  # files that are kept
 _MOST_OF_ONE = 10  # of a client
 _PATIENCE = 10  # times max_wait, in which a file is translated
-_LINES = 1_000_000
 
 
 class File(NamedTuple):
@@ -53,12 +53,12 @@ async def upload(service: Service, request: Request) -> Any:
 
 
 async def status(service: Service, request: Request) -> Any:
-    file = await _document(service, request)
+    task = (await _document(service, request)).task
     named = {'document_id': request.path_params['document_id'], 'status': 'translating'}
-    if not file.task.done():
+    if not task.done():
         return named
     try:
-        _, count = await file.task
+        _, count = await task
     except (Refused, UserError) as error:
         return named | {'status': 'error', 'error_message': str(error)}
     return named | {'status': 'done', 'billed_characters': count}
@@ -110,7 +110,7 @@ async def _translate(
     service: Service, request: Request, name: str, content: bytes, source: str, target: str, glossary: Any = None
 ) -> tuple[bytes, int]:
     patient = copy.copy(service)
-    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait, max_lines=_LINES)
+    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait, max_lines=sys.maxsize)
     document = await patient.run(request, lambda errand: read_document(content, format_of(Path(name), content), name))
     text = '\n'.join(line.text for line in document.lines)
     (reply,) = await patient.translate(

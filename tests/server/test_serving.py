@@ -159,7 +159,10 @@ def test_libretranslates_api(client: Client) -> None:
     assert client.get('/languages').body[0] == {'code': 'en', 'name': 'English', 'targets': ['de']}
     assert client('/detect', {'q': 'Das ist ein gutes Haus.'}).body[0]['language'] == 'de'
     assert client('/detect', {'q': '12'}).body[0]['confidence'] == 0
-    assert client.get('/frontend/settings').body['charLimit'] == 2_000
+    settings = client.get('/frontend/settings').body
+    assert (settings['charLimit'], settings['supportedFilesFormat'][:2]) == (2_000, ['.txt', '.html'])
+    for _ in range(2):
+        assert '/translate_file' in client.get('/spec').body['paths']
 
 
 @pytest.mark.parametrize('language', ['en', 'de'])
