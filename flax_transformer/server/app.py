@@ -91,7 +91,13 @@ def make_app(
     cors = Middleware(CORSMiddleware, allow_origins=list(cors_origins), allow_methods=['*'], allow_headers=['*'])
     gzip = Middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=1)
     app = Starlette(
-        routes=[Route('/health', health), Route('/metrics', metrics), Route('/spec', FileResponse(_PAGE / 'openapi.json')), *routes, page],
+        routes=[
+            Route('/health', health),
+            Route('/metrics', metrics),
+            Route('/spec', FileResponse(_PAGE / 'openapi.json')),
+            *routes,
+            page,
+        ],
         lifespan=lifespan,
         middleware=[*[cors] * bool(cors_origins), gzip],
         exception_handlers={HTTPException: _not_found, Exception: _failed},

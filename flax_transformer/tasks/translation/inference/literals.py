@@ -28,7 +28,7 @@ _LITERAL = re.compile(
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
-    | `[^`]+`    # code
+    | `[^`]+` | \[X\d+X\]    # code; Weblate's placeholders
     | \$\$[^$]+\$\$    # formulas
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths

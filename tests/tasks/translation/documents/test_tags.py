@@ -206,6 +206,7 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
         ('Open ~/a/b.txt and C:\\x\\y, or report_1.pdf, and/or he/she.', '~/a/b.txt, C:\\x\\y, report_1.pdf'),
         ('Pay 3,250.50 EUR by 14:30 on 2026-11-27, -5 to 10–12.', '3,250.50 EUR, 14:30, 2026-11-27, -5, 10–12'),
         ('Use v2.3.1 or ABC-1234 of DE89 3704 0044 0532 0130 00.', 'v2.3.1, ABC-1234, DE89 3704 0044 0532 0130 00'),
+        ('Hello [X6X], see [X12X] and [XX].', '[X6X], [X12X]'),
         ('Call +49 30 1234567, @tom or #go; the 3rd 5-year-old in 1999.', '+49 30 1234567, @tom, #go, 3, 5, 1999'),
         ('1. Say Привет мир → now 😀😀!', '1., Привет мир, →, 😀😀'),
         (
