@@ -5,6 +5,7 @@ import re
 import shlex
 import stat
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,17 @@ def test_each_recipe_is_linked_in_the_docs() -> None:
     for file in EXAMPLES.iterdir():
         if file.name not in ('__pycache__', 'ray_translate.py'):
             assert f'(../../examples/{file.name})' in text, file
+
+
+def test_the_workflow_for_pages_publishes_what_the_page_on_exports_makes() -> None:
+    workflow = yaml.safe_load((EXAMPLES / 'pages.yaml').read_text())
+    steps = workflow['jobs']['site']['steps']
+    install, *commands = [step['run'] for step in steps if 'run' in step]
+    (extra,) = re.findall(r"pip install '\.\[(\w+)\]'", install)
+    assert extra in tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['optional-dependencies']
+    assert '\n'.join(commands) in (ROOT / 'docs' / 'how-to' / 'export.md').read_text()
+    published = [step['with']['path'] for step in steps if 'upload-pages-artifact' in step.get('uses', '')]
+    assert published == [shlex.split(commands[-1])[3]]
 
 
 @pytest.mark.parametrize(('code', 'is_requeued'), [(0, False), (2, False), (EXIT_CODE, True)])
