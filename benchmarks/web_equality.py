@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from flax_transformer import Translator
@@ -23,18 +24,25 @@ from flax_transformer.interop.onnx_export import RUNTIME, export_onnx
 from flax_transformer.ops.int8 import from_int8
 
 PAGE = b"""<!doctype html><script type="module">
-const { lines, source, target } = await (await fetch('lines.json')).json();
+const { lines, inspections, source, target } = await (await fetch('lines.json')).json();
 const worker = new Worker('worker.js', { type: 'module' });
-const texts = [], ms = [];
+const texts = [], ms = [], inspected = [];
 const send = (result) => fetch('results', { method: 'POST', body: JSON.stringify(result) });
 const next = () => {
-  if (texts.length === lines.length) send({ texts, ms });
-  else worker.postMessage({ translate: { number: texts.length, text: lines[texts.length], source, target } });
+  const number = texts.length;
+  const inspection = inspections[inspected.length];
+  if (number < lines.length) worker.postMessage({ translate: { number, text: lines[number], source, target } });
+  else if (inspection) worker.postMessage({ inspect: { number, target, changes: {}, ...inspection } });
+  else send({ texts, ms, inspected });
 };
 worker.onerror = (event) => send({ failed: event.message });
 worker.onmessage = ({ data }) => {
   if (data.failed) send(data);
   if (data.ready) next();
+  if (data.inspected) {
+    inspected.push(data.inspected.text);
+    next();
+  }
   if (data.translated?.isLast) {
     texts.push(data.translated.text);
     ms.push(data.translated.ms);
@@ -45,9 +53,15 @@ worker.postMessage({ load: true });
 </script>"""
 
 
-def translate_in_chromium(site: Path, lines: list[str], source: str, target: str, seconds: float = 3600) -> dict:
-    """The lines' translations, `texts`, and the time of each, `ms`; or what `failed`."""
-    asked = json.dumps({'lines': lines, 'source': source, 'target': target}).encode()
+def translate_in_chromium(
+    site: Path, lines: list[str], source: str, target: str, seconds: float = 3600, inspections: Sequence[dict] = ()
+) -> dict:
+    """The lines' translations, `texts`, and the time of each, `ms`; or what `failed`.
+
+    Inspections are {sentence, broken, forced}, of which worker.js knows more; their translations are `inspected`.
+    """
+    asked = {'lines': lines, 'inspections': inspections, 'source': source, 'target': target}
+    asked = json.dumps(asked).encode()
     found: list[dict] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):

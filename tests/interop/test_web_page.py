@@ -19,6 +19,13 @@ MODULES = Path(os.environ.get('FLAX_TRANSFORMER_NODE_MODULES', TESTS.parent / 'n
 LINES = ['seven', 'nine hundred and ninety-nine', '', 'five hundred and eighty-six\n\n  forty-two ', 'x' * 90]
 TEXTS = ["I'll be staying in a motel.", "I don't feel safe here.", 'ﬁne ½ ①  x', '日本 y']
 
+HEADS = [[0, head] for head in range(4)]
+BROKEN = [
+    {'broken': {'positions': True}},
+    {'broken': {'decoder': {'cross_heads': HEADS}}},
+    {'broken': {'encoder': {'residuals': [0]}}},
+]
+
 
 def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     pytest.importorskip('onnx')
@@ -35,7 +42,15 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
     site = tmp_path / 'site'
     monkeypatch.chdir(MODULES.parent)
     assert main(['export', str(RUN), str(site), '--format', 'web']) == 0
-    found = translate_in_chromium(site, LINES, 'en', 'de', seconds=200)
+    five, expected = Translator.from_run(RUN)(['five', 'forty-two'])
+    forced = list(five.token_ids[:-1])
+    inspections = [{'sentence': 'forty-two', **change} for change in ({}, *BROKEN, {'forced': forced})]
+    found = translate_in_chromium(site, LINES, 'en', 'de', seconds=200, inspections=inspections)
+    whole, *broken, continued = found.get('inspected', [found])
+    assert whole == expected.text
+    assert whole not in broken
+    assert continued.startswith(five.text)
+
     rounded = Translator.from_run(RUN, weights='int8').weights
     translator = Translator.from_run(RUN, literals='translated').with_params(from_int8(rounded))
     expected = ['\n'.join(line.text for line in translator(text.split('\n'))) for text in LINES]
