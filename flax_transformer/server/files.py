@@ -3,8 +3,9 @@
 import asyncio
 import copy
 import secrets
-import sys
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from starlette.responses import Response
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
+from flax_transformer.tasks.translation.documents.markup import Part
 from flax_transformer.text.languages import two_letters
 
 from .deepl import wishes
@@ -22,7 +24,9 @@ from .service import Service
 _SECONDS_KEPT = 1800
 _MOST = 100  # files that are kept
 _MOST_OF_ONE = 10  # of a client
-_PATIENCE = 10  # times max_wait, in which a file is translated
+_PATIENCE = 10  # times max_wait, in which a part of a file is translated
+_AT_ONCE = 2000  # characters of a part
+_LINE = 60  # of them, for each line
 
 
 class File(NamedTuple):
@@ -110,16 +114,26 @@ async def _translate(
     service: Service, request: Request, name: str, content: bytes, source: str, target: str, glossary: Any = None
 ) -> tuple[bytes, int]:
     patient = copy.copy(service)
-    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait, max_lines=sys.maxsize)
+    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait)
     document = await patient.run(request, lambda errand: read_document(content, format_of(Path(name), content), name))
-    text = '\n'.join(line.text for line in document.lines)
-    (reply,) = await patient.translate(
-        request, [text], source, target, split=lambda text: document.lines, glossary=glossary
-    )
-    language = two_letters(reply.direction.target)
-    texts = [line.text for line in reply.lines]
+    lines = document.lines
+    ends = accumulate(len(line.text) + _LINE for line in lines)
+    texts: list[str] = []
+    # In parts, between which other requests come.
+    for _, group in groupby(zip(lines, ends, strict=True), lambda pair: pair[1] // _AT_ONCE):
+        part = [line for line, _ in group]
+        text = '\n'.join(line.text for line in part)
+        split = partial(_given, part)
+        (reply,) = await patient.translate(request, [text], source, target, split=split, glossary=glossary)
+        source = reply.direction.source
+        texts += [line.text for line in reply.lines]
+    language = two_letters(target)
     translated = await patient.run(request, lambda errand: document.with_texts(texts, language).encode())
-    return translated, len(text)
+    return translated, sum(len(line.text) for line in lines)
+
+
+def _given(parts: list[Part], text: str) -> list[Part]:
+    return parts
 
 
 ROUTES = {
