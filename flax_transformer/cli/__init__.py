@@ -37,6 +37,7 @@ COMMANDS = {
     'card': 'card RUN --scores FILE: print a model card: data, scores with signatures, size, speed, limits',
     'average': 'average RUN OUT: make a run from the mean of several checkpoints',
     'trim': 'trim RUN --text FILE --output OUT: make a smaller run for your texts',
+    'add-language': 'add-language RUN fr --text FILE --output OUT: make a run with one language more, to be trained',
     'warmup': 'warmup RUN: compile what `translate` needs, so that it starts faster',
     'export': 'export RUN FOLDER: write a trained model as a program that JAX alone can run',
     'import-huggingface': "import-huggingface FOLDER RUN: make a run from a model in Hugging Face's format",
@@ -54,6 +55,7 @@ _SHARED = {
     'quality': 'score calibrate analyze compare',
     'recordings': 'transcribe detect',
     'translate': 'warmup',
+    'trim': 'add-language',
     'exchange': 'export import-huggingface export-huggingface',
 }
 _FILES = {command: file for file, commands in _SHARED.items() for command in commands.split()}

@@ -24,7 +24,7 @@ from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
-from flax_transformer.text.vocabulary_change import used_pieces, with_pieces
+from flax_transformer.text.vocabulary_change import learn_pieces, used_pieces, with_pieces
 
 from .settings import read_object, unexpected
 from .tokenizer_json import LARGEST, read_sentencepiece
@@ -333,13 +333,22 @@ class FairseqTokenizer(Tokenizer):
     source_piece = piece
 
     def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
-        model, pieces = with_pieces(self._model, used_pieces(self._model, lines))
+        changed = with_pieces(self._model, used_pieces(self._model, lines))
+        return self._with(*changed, [code for code in self.languages if code in languages])
+
+    def more(self, language: str, lines: Sequence[str], count: int) -> tuple[Self, dict[str, Any]]:
+        new = {piece.piece: piece for piece in learn_pieces(self._model, lines, count)}
+        changed = with_pieces(self._model, range(len(self._ids)), new.values())
+        codes = [*self.languages, language]
+        return self._with(*changed, codes, new), {piece: parts for piece, _, parts in new.values()}
+
+    def _with(self, model: bytes, pieces: list[str], codes: list[str], new: Iterable[str] = ()) -> Self:
+        """With another SentencePiece model and these languages."""
         pieces = [*_FIRST, *pieces[3:]]
         vocabulary = None
         if self._vocabulary is not None:
-            pieces = [*_FIRST, *(piece for piece in pieces[4:] if piece in self._vocabulary)]
+            pieces = [*_FIRST, *(piece for piece in pieces[4:] if piece in self._vocabulary or piece in new)]
             vocabulary = {piece: i for i, piece in enumerate(pieces)}
-        codes = [code for code in self.languages if code in languages]
         tokens = enumerate(codes, start=len(pieces))
         settings = {name: value for name, value in self.settings.items() if not name.endswith('_special_tokens')}
         settings['added_tokens_decoder'] = {str(id_): {'content': text, 'special': True} for id_, text in tokens}

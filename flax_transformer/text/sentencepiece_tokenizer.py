@@ -23,7 +23,7 @@ from .languages import known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
 from .subword_sampling import Segmenter
 from .tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
-from .vocabulary_change import used_pieces, with_pieces
+from .vocabulary_change import learn_pieces, used_pieces, with_pieces
 
 MODEL_FILE = 'sentencepiece.model'
 KIND = 'sentencepiece'
@@ -135,6 +135,13 @@ class SentencePieceTokenizer(Tokenizer):
 
     def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
         return type(self)(with_pieces(self.model, used_pieces(self.model, lines))[0])
+
+    def more(self, language: str, lines: Sequence[str], count: int) -> tuple[Self, dict[str, Any]]:
+        if not self.languages:
+            return super().more(language, lines, count)
+        new = learn_pieces(self.model, lines, count)
+        model, _ = with_pieces(self.model, range(self.vocab_size), new, [f'<2{language}>'])
+        return type(self)(model), {piece.piece: piece.parts for piece in new}
 
     def has_piece_for(self, character: str) -> bool:
         """True if a character becomes neither bytes nor unk; one that normalization removes does not."""

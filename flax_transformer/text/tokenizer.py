@@ -104,6 +104,10 @@ class Tokenizer(Protocol):
         """With the pieces of `used_pieces` alone, and the tags of languages."""
         raise UserError('trim: not for the two vocabularies of a Marian model')
 
+    def more(self, language: str, lines: Sequence[str], count: int) -> tuple[Self, dict[str, Any]]:
+        """With a tag and pieces of `learn_pieces` more; and the parts of these."""
+        raise UserError('add-language: expected a model with tags of languages, which another could join')
+
     def save(self, folder: Path) -> None:
         """Writes the tokenizer into a folder, the description last, so that it is complete once that is there."""
 

@@ -1,4 +1,4 @@
-"""Runs with a vocabulary cut to what some texts and languages use."""
+"""Runs with a vocabulary cut to what some texts and languages use, or with a language more."""
 
 import shutil
 from collections.abc import Sequence
@@ -41,36 +41,71 @@ def trim_run(
     languages = [known_language('--languages', name, tokenizer.languages) for name in languages or tokenizer.languages]
     if names_source and not {data.source_language, data.target_language} <= {*languages}:
         data = replace(data, source_language=languages[0], target_language=languages[-1])
-    new = tokenizer.fewer(lines, languages)
-    rows = rows_of(tokenizer, new)
+    config = replace(config, data=data)
+    return run, _write(reference, out, run._replace(config=config), tokenizer.fewer(lines, languages), {})
+
+
+def add_language(
+    reference: Path | str,
+    out: Path | str,
+    language: str,
+    lines: Sequence[str],
+    count: int = 2000,
+    *,
+    step: int | None = None,
+) -> tuple[LoadedRun, LoadedRun]:
+    """Makes `out` a run with a tag, the mean of all, and pieces of `learn_pieces`, means of their parts; both runs."""
+    run = load_run(reference, step=step)
+    old = run.tokenizer
+    if language in old.languages:
+        raise UserError(f'add-language: {language!r} is there already')
+    new, parts = old.more(language, lines, count)
+    return run, _write(reference, out, run, new, parts)
+
+
+def _write(reference: Path | str, out: Path | str, run: LoadedRun, new: Tokenizer, parts: dict[str, Any]) -> LoadedRun:
+    config, old = run.config, run.tokenizer
+    rows = rows_of(old, new)
+    ids = {old.piece(i): i for i in reversed(range(old.vocab_size))}
+    means = {
+        i: [ids.get(part, old.unk_id) for part in parts[piece]]
+        for i in range(new.vocab_size)
+        if (piece := new.piece(i)) in parts
+    }
+    for code, i in new.languages.items():  # a piece may be spelled so, too
+        means[i] = [old.languages[code]] if code in old.languages else [*old.languages.values()]
     sizes = {'vocab_size': len(rows), 'pad_id': new.pad_id, 'eos_id': new.eos_id}
     if getattr(config.model, 'start_id', None) is not None:
         sizes['start_id'] = rows.index(config.model.start_id)
     banned = tuple(rows.index(i) for i in config.decoding.banned_ids if i in rows)
     config = replace(
         config,
-        data=data,
         model=replace(config.model, **sizes),
         tokenizer=replace(config.tokenizer, unk_id=new.unk_id),
         decoding=replace(config.decoding, banned_ids=banned),
+        training=replace(config.training, average_last=1),
     )
-    changed = LoadedRun(config, with_rows(run.params, rows), new)
+    changed = LoadedRun(config, with_rows(run.params, rows, means), new)
     made = write_copy(Run(split_reference(reference)[0]), out, config, changed.params)
     shutil.rmtree(made.path / 'tokenizer')  # has files that fit no more
     made.write_tokenizer(new)
-    return run, changed
+    return changed
 
 
 def rows_of(old: Tokenizer, new: Tokenizer) -> list[int]:
-    """The old id of each new one."""
+    """The old id of each new one, unk of what is new."""
     ids = {old.piece(i): i for i in reversed(range(old.vocab_size))}
-    return [ids[new.piece(i)] for i in range(new.vocab_size)]
+    return [ids.get(new.piece(i), old.unk_id) for i in range(new.vocab_size)]
 
 
-def with_rows(params: Any, rows: list[int]) -> Any:
-    """Parameters with these rows of a vocabulary alone."""
+def with_rows(params: Any, rows: list[int], means: dict[int, list[int]]) -> Any:
+    """Parameters with these rows of a vocabulary alone; `means` gives the old rows whose mean a new row is."""
     flat = flatten_dict(params, sep='/')
     for name, array in flat.items():
         if name.endswith('embedding/table') or name in ('projection', 'logits_bias'):
-            flat[name] = np.take(array, rows, axis=1 if name == 'projection' else 0)
+            array = np.moveaxis(np.asarray(array), 1 if name == 'projection' else 0, 0)
+            changed = np.take(array, rows, axis=0)
+            for i, old in means.items():
+                changed[i] = array[old].mean(axis=0)
+            flat[name] = changed.T if name == 'projection' else changed
     return unflatten_dict(flat, sep='/')

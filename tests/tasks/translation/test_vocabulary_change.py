@@ -1,4 +1,4 @@
-"""A trimmed run is equal where no dropped piece would be used, for each kind of tokenizer."""
+"""A trimmed run is equal where no dropped piece would be used; a language more leaves old text mostly alone."""
 
 import dataclasses
 from pathlib import Path
@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from conftest import TESTS
 from flax.traverse_util import flatten_dict, unflatten_dict
+from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.vocabulary_change import rows_of, trim_run, with_rows
+from flax_transformer.tasks.translation.vocabulary_change import add_language, rows_of, trim_run, with_rows
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.text.vocabulary_change import used_pieces, with_pieces
+from flax_transformer.text.vocabulary_change import learn_pieces, used_pieces, with_pieces
 
 GOLDEN = TESTS / 'golden' / 'number_words'
 FEW_NUMBERS = ['twenty-one', 'five']
@@ -82,13 +83,13 @@ def test_a_trimmed_run_goes_to_huggingfaces_format_and_back(family: str, tmp_pat
     assert back.config.model == dataclasses.replace(new.config.model, max_length=back.config.model.max_length)
 
 
-def test_every_array_of_a_vocabulary_is_cut() -> None:
+def test_every_array_of_a_vocabulary_is_changed() -> None:
     shapes = {'source_embedding/table': (5, 2), 'projection': (2, 5), 'logits_bias': (5,), 'other': (5,)}
     params = {name: np.arange(np.prod(shape)).reshape(shape) for name, shape in shapes.items()}
-    changed = flatten_dict(with_rows(unflatten_dict(params, sep='/'), [0, 3]), sep='/')
-    assert changed['source_embedding/table'].tolist() == [[0, 1], [6, 7]]
-    assert changed['projection'].tolist() == [[0, 3], [5, 8]]
-    assert changed['logits_bias'].tolist() == [0, 3]
+    changed = flatten_dict(with_rows(unflatten_dict(params, sep='/'), [0, 3, 0], {2: [1, 3]}), sep='/')
+    assert changed['source_embedding/table'].tolist() == [[0, 1], [6, 7], [4, 5]]
+    assert changed['projection'].tolist() == [[0, 3, 2], [5, 8, 7]]
+    assert changed['logits_bias'].tolist() == [0, 3, 2]
     assert len(changed['other']) == 5
 
 
@@ -106,17 +107,65 @@ def test_what_bpe_merges_on_its_way_is_kept() -> None:
         assert small.decode(small.encode([lines[30]])[0]) == lines[30], 'what was not seen is spelled'
 
 
+@pytest.mark.parametrize('algorithm', ['bpe', 'unigram'])
+@pytest.mark.parametrize('byte_fallback', [True, False])
+def test_new_pieces_stand_for_what_they_were_split_into(algorithm: str, byte_fallback: bool) -> None:
+    numbers = [num2words(n, lang=language) for language in ('en', 'de') for n in range(0, 1000, 90)]
+    lines = [num2words(n, lang='fr').replace('vingt', 'vîngt') for n in range(0, 3000, 7)]
+    size = 60 + 256 * byte_fallback
+    old = SentencePieceTokenizer.train(numbers * 20, vocab_size=size, algorithm=algorithm, byte_fallback=byte_fallback)
+    learned = learn_pieces(old.model, lines, 60)
+    new = SentencePieceTokenizer(with_pieces(old.model, range(old.vocab_size), learned)[0])
+    assert len(learned) == 60
+    assert 'î' in [piece.piece for piece in learned]
+    encoded = new.encode(lines)
+    assert [new.decode(ids) for ids in encoded][1:] == lines[1:], 'é is seen once'
+    assert sum(map(len, encoded)) < 0.6 * sum(map(len, old.encode(lines)))
+    if byte_fallback:
+        ids = {old.piece(i): i for i in range(old.vocab_size)}
+        parts = {old.vocab_size + i: [ids[part] for part in piece.parts] for i, piece in enumerate(learned)}
+        split = [[part for i in line for part in parts.get(i, (i,))] for line in encoded]
+        same = sum(a == b for a, b in zip(split, old.encode(lines), strict=True))
+        assert same > 0.9 * len(lines)
+    changed = sum(a != b for a, b in zip(new.encode(numbers), old.encode(numbers), strict=True))
+    assert changed < 0.5 * len(numbers)
+
+
+@pytest.mark.parametrize(('family', 'language'), [('NllbTokenizer', 'gsw_Latn'), ('M2M100Tokenizer', 'gsw')])
+def test_a_language_is_added_to_an_imported_run(family: str, language: str, tmp_path: Path) -> None:
+    run, _ = run_of(family, tmp_path)
+    lines = ['die füchse schpringed über de hund'] * 12
+    old, new = add_language(run, tmp_path / 'more', language, lines, 9)
+    new = load_run(tmp_path / 'more')
+    assert new.tokenizer.languages.keys() - old.tokenizer.languages.keys() == {language}
+    tags = [*old.tokenizer.languages.values()]
+    assert new.tokenizer.vocab_size == min(tags) + len(tags) + 10
+    table, before = (np.asarray(run.params['embedding']['table']) for run in (new, old))
+    np.testing.assert_allclose(table[new.tokenizer.languages[language]], before[tags].mean(axis=0), atol=1e-6)
+    np.testing.assert_array_equal(
+        table[[new.tokenizer.languages[code] for code in old.tokenizer.languages]], before[tags]
+    )
+    (ids,) = new.tokenizer.encode_target(lines[:1])
+    assert len(ids) < len(old.tokenizer.encode_target(lines[:1])[0])
+    assert new.tokenizer.decode(ids) == lines[0]
+    before, after = ([*map(run.tokenizer.piece, run.tokenizer.encode(FAIRSEQ[:1])[0])] for run in (old, new))
+    assert after == before
+
+
 @pytest.mark.parametrize(
     ('argv', 'expected'),
     [
         (['--output', 'out'], '--text FILE'),
         (['--text', 'text', '--output', 'text'], 'exists already'),
         (['--text', 'text', '--output', 'out', '--languages', 'fr'], 'keeps all of its tags'),
+        (['add-language', 'fr', '--text', 'text', '--output', 'out'], 'with tags of languages'),
+        (['add-language', '--text', 'text', '--output', 'out'], 'expected RUN LANGUAGE'),
     ],
 )
-def test_what_cannot_be_trimmed_is_refused(argv, expected, tmp_path, monkeypatch, capsys) -> None:
+def test_what_cannot_be_is_refused(argv, expected, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     Path('text').write_text('two\n')
-    assert main(['trim', str(GOLDEN), *argv]) == 2
+    command, *rest = argv if argv[0] == 'add-language' else ['trim', *argv]
+    assert main([command, str(GOLDEN), *rest]) == 2
     assert expected in capsys.readouterr().err
     assert not Path('out').exists()
