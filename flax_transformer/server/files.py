@@ -114,7 +114,7 @@ async def _translate(
     service: Service, request: Request, name: str, content: bytes, source: str, target: str, glossary: Any = None
 ) -> tuple[bytes, int]:
     patient = copy.copy(service)
-    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait)
+    patient.limits = replace(service.limits, max_wait=_PATIENCE * service.limits.max_wait, max_lines=_AT_ONCE)
     document = await patient.run(request, lambda errand: read_document(content, format_of(Path(name), content), name))
     lines = document.lines
     ends = accumulate(len(line.text) + _LINE for line in lines)
