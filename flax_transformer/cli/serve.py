@@ -4,9 +4,12 @@ import contextlib
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 from flax_transformer.common.config_json import changed_fields
 from flax_transformer.common.errors import UserError
@@ -33,6 +36,7 @@ from flax_transformer.server.service import Limits, Service
 from flax_transformer.server.store import Store
 from flax_transformer.server.teaching import Teaching
 from flax_transformer.tasks.api import read_run_config
+from flax_transformer.tasks.translation.inference.translator import Translator
 
 DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
@@ -59,12 +63,19 @@ class ServeOptions(ToTranslate):
     cors_origins: tuple[str, ...] = ()  # web sites whose pages may call this server; *: all
     learn: Path | None = None  # a folder: what users correct (POST /suggest) is kept there, and learned; None: nothing
     root_path: str = ''  # the path below which this server is reached, if a proxy does not take it off
+    backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search where nothing but text is asked for
+    compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
     workers: int = 1  # processes: one, with threads on all cores
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
         remedy = 'for more, start servers, each with its --port and --store, behind a proxy with sticky sessions'
+        is_jax = self.backend == 'jax'
+        check(
+            not is_jax or self.compute_type == 'float32', f'compute_type={self.compute_type}: needs backend=ctranslate2'
+        )
+        check(is_jax or self.learn is None, 'learn: needs backend=jax; CTranslate2 does not follow what is learned')
         check(self.workers == 1, f'workers={self.workers}: expected 1, whose batches fill all cores; {remedy}')
 
 
@@ -92,8 +103,10 @@ def main(argv: list[str]) -> int:
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens, 'buckets': _DECODING.buckets} | changes
 
+        by = _by(options)
+
         def load() -> Served:
-            return Served([Directions.load(reference, options.parallel, **changes) for reference in references])
+            return Served([Directions.load(reference, options.parallel, by, **changes) for reference in references])
 
         served = load()
         teaching = Teaching(options.learn, served.models[0]) if options.learn else None
@@ -147,6 +160,14 @@ def main(argv: list[str]) -> int:
     if not is_over:
         end_process(0)  # a thread still compiles, and Python's end would crash it
     return 0
+
+
+def _by(options: ServeOptions) -> Callable[[Translator], Translator]:
+    if options.backend == 'jax':
+        return lambda translator: translator
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+
+    return partial(CTranslate2Translator.of, compute_type=options.compute_type)
 
 
 def _read_keys(file: Path | None) -> Keys:

@@ -7,6 +7,7 @@ numbers.
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.huggingface.settings import even_heads, unexpected
+from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
 from flax_transformer.tasks.translation.inference.translator import Asked, Translator
 from flax_transformer.transformer.config import TransformerConfig
@@ -30,6 +32,8 @@ from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer
 
 ComputeType = Literal['float32', 'int8']
+_MOST_LINES = 64  # of a batch in which several callers' lines are
+_MOST_PLACES = 1 << 16  # times their slots squared
 
 _package = partial(imported, 'ctranslate2', 'ctranslate2', 'the back end ctranslate2')
 # Fields of DecodingConfig that must have their defaults.
@@ -175,7 +179,12 @@ class CTranslate2Translator(Translator):
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
         same = {name: getattr(translator, name) for name in names}
-        return cls(translator.models, translator.params, compute_type=compute_type, **same)
+        made = cls(translator.models, translator._params, compute_type=compute_type, **same)
+        made._read = translator._read
+        made.origin = translator.origin
+        made.version = translator.version
+        made.weights = translator.weights
+        return made
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> 'CTranslate2Translator':
         other = super()._like(params, decoding, compute_type=self.compute_type, **options)
@@ -189,29 +198,42 @@ class CTranslate2Translator(Translator):
         folder = converted(self.model.config, self.params, max(most, output_slots(self.decoding, most)) + 1)
         return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
 
-    can_align = False
+    def engine_of(self, asked: Asked) -> str:
+        is_plain = asked.prefixes is None and not asked.demands and not any(asked.alignment)
+        return 'ctranslate2' if is_plain and self.decoding.n_best == 1 else 'jax'
+
+    def sizes(self, slots: int, engine: str = 'jax') -> Sequence[int]:
+        if engine == 'jax':
+            return super().sizes(slots)
+        return range(1, max(min(_MOST_PLACES // slots**2, _MOST_LINES), 1) + 1)  # it compiles nothing
+
+    def programs_for(self, *shape: Any, engine: str = 'jax', **options: Any) -> list[Program]:
+        return [] if engine == 'ctranslate2' else super().programs_for(*shape, **options)
 
     def translate_parts(self, asked: Asked) -> list[Translation]:
-        needed = {
-            'prefixes': asked.prefixes,
-            'required phrases': asked.demands,
-            'alignments': any(asked.alignment) or None,
-        }
-        if faults := [name for name, value in needed.items() if value is not None]:
-            raise UserError(f'CTranslate2 cannot do this: {", ".join(faults)}')
+        if self.engine_of(asked) == 'jax':
+            return super().translate_parts(asked)
 
         sources = asked.sources
         translations: list[Any] = [None] * len(sources)
         positions = self.programs.max_positions
         limits = [output_slots(self.decoding, len(ids), max_positions=positions) for ids in sources]
-        for limit in sorted(set(limits), reverse=True):  # a call of CTranslate2 has one limit on the output
-            chosen = [i for i, own in enumerate(limits) if own == limit]
-            pieces = [list(map(str, sources[i])) for i in chosen]
+        # A call of CTranslate2 has one limit on the output. Up to there the search is that with a lower one.
+        left = list(range(len(sources)))
+        limit = max(limits, default=0)
+        while left:
+            pieces = [list(map(str, sources[i])) for i in left]
             results = self.engine.translate_batch(pieces, max_decoding_length=limit, **self._options)
-            for i, result in zip(chosen, results, strict=True):
-                translations[i] = self._translation(result)
+            too_long = []
+            for i, result in zip(left, results, strict=True):
+                if limit > limits[i] and max(map(len, result.hypotheses)) >= limits[i]:
+                    too_long.append(i)
+                else:
+                    translations[i] = self._translation(result)
             if asked.progress:
-                asked.progress(len(chosen))
+                asked.progress(len(left) - len(too_long))
+            limit = max((limits[i] for i in too_long), default=0)
+            left = too_long
         return translations
 
     @cached_property

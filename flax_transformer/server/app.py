@@ -148,6 +148,7 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
                 response = JSONResponse(response)
             if timing := getattr(request.state, 'timing', ''):
                 response.headers['Server-Timing'] = timing
+                response.headers['X-Engine'] = ', '.join(request.state.engines)
             if ignored := getattr(request.state, 'fields', Fields()).ignored:
                 response.headers['X-Ignored'] = ignored
         except (Refused, UserError) as error:

@@ -37,6 +37,7 @@ class Job:
     cost: float = 0.0  # seconds, about
     key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
     needs: Callable[[int], Sequence[Any]] = lambda size: ()  # the programs that a batch of a size runs
+    engine: str = ''  # whose search translates it
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
 

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -52,9 +52,16 @@ class Directions:
         self._made: dict[tuple[str, str], Direction] = {}  # NLLB-200 has 40,602 pairs
 
     @classmethod
-    def load(cls, reference: str, parallel: ParallelConfig, **decoding: Any) -> Self:
+    def load(
+        cls,
+        reference: str,
+        parallel: ParallelConfig,
+        by: Callable[[Translator], Translator] = lambda translator: translator,
+        **decoding: Any,
+    ) -> Self:
         """The directions of a run, or of a folder in Hugging Face's format, with other settings of the search.
 
+        `by` gives the translator the engine that it searches with.
         Raises UserError if it cannot be read, or if nothing names its languages.
         """
         if not is_folder(reference):
@@ -65,7 +72,7 @@ class Directions:
             # Every direction names its languages; a model that knows many is loaded with any one of them.
             any_one = {} if (Path(reference) / _MARIAN).is_file() else {'target_language': 'en'}
             translator = Translator.from_huggingface(reference, parallel=parallel, **any_one | decoding)
-        return cls(reference, translator, _pairs(reference, translator))
+        return cls(reference, by(translator), _pairs(reference, translator))
 
     def direction(self, source: str, target: str) -> Direction:
         made = self._made.get((source, target)) or self._make(source, target)

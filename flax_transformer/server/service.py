@@ -239,6 +239,7 @@ class Service:
             queue = began - admitted
             work = time.monotonic() - began
             self.metrics.queue.observe(queue)
+            request.state.engines = sorted({job.engine for job in errand.jobs} - {''})
             request.state.timing = f'queue;dur={1000 * queue:.1f}, translate;dur={1000 * work:.1f}'
         return result
 
@@ -289,16 +290,20 @@ class Service:
         for part in asked.parts():
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.shape if part.demands else None
-            kind = translator, slots, part.alignment, shape
+            engine = translator.engine_of(part)
+            kind = translator, slots, part.alignment, shape, engine
             cost = len(part.sources[0]) * self._seconds.get(translator.programs, 0.0)
-            needs = partial(translator.programs_for, slots, demands=shape or (), alignment=any(part.alignment))
+            wanted = {'demands': shape or (), 'alignment': any(part.alignment), 'engine': engine}
+            needs = partial(translator.programs_for, slots, **wanted)
             needs(1)  # refuses what cannot be compiled
+            sizes = translator.sizes(slots, engine)
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
-                wanted = repr(part.demands and part.demands.wanted)
+                phrases = repr(part.demands and part.demands.wanted)
                 model = translator.origin, translator.programs, translator.version
-                key = errand.client, *model, translator.decoding, part.texts[0], wanted, part.alignment
-            jobs.append(Job(errand.client, part, together, kind, runner.sizes(slots), slots, cost, key, needs))
+                own = part.texts[0], phrases, part.alignment, engine
+                key = errand.client, *model, translator.decoding, *own
+            jobs.append(Job(errand.client, part, together, kind, sizes, slots, cost, key, needs, engine))
         return errand.results(jobs)
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
@@ -367,7 +372,7 @@ def _seconds_per_token(translator: Translator) -> float:
     """What a full batch takes for each token of its sources."""
     runner = translator.runner
     slots = runner.slots(1)
-    rows = runner.sizes(slots)[-1]
+    rows = translator.sizes(slots, translator.engine_of(Asked([''], [[0]], None, None, (), None)))[-1]
     pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=(rows, slots - 1)).tolist()
     sources = [[*row, translator.tokenizer.eos_id] for row in pieces]
     began = time.monotonic()

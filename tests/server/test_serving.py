@@ -1001,3 +1001,16 @@ def test_several_workers_are_refused(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(['serve', str(RUN), '--workers', '4'])
     assert 'workers=4: expected 1' in capsys.readouterr().err
+
+
+def test_plain_texts_go_to_ctranslate2_and_what_it_cannot_do_to_our_search(model: Directions) -> None:
+    pytest.importorskip('ctranslate2')
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+
+    fast = Directions.load(str(RUN), ParallelConfig(), CTranslate2Translator.of, **SMALL, force_eos=False)
+    with running(Service(Served([fast]), Limits(cache=0))) as client:
+        for fields, engine in (({}, 'ctranslate2'), ({'alignment': True}, 'jax'), ({'alternatives': 1}, 'jax')):
+            reply = client('/v1/translate', {'text': LINES, **PAIR, **fields})
+            assert reply.headers['X-Engine'] == engine
+            texts = [each['text'] for each in reply.body['translations']]
+            assert texts == [each.text for each in model.translator(LINES)]

@@ -1,5 +1,7 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
+import contextlib
+import ctypes
 import os
 import threading
 from collections import OrderedDict
@@ -53,6 +55,12 @@ class Program(NamedTuple):
 
     def compile(self) -> None:
         self.runner.compile(self.function, self.params, self.shapes)
+
+
+def trim_memory() -> None:
+    """Gives memory back that glibc keeps, freed in small pieces."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Runner:
@@ -203,6 +211,7 @@ class Runner:
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
             program.lower(params, *arrays).compile()
+        trim_memory()  # the compiler's
         with self._lock:
             self._compiled[function, shapes] = program
             while len(self._compiled) > self.most_programs:

@@ -1,8 +1,6 @@
 """Lines of text in, translations out: one for each line, in order, independent of the other lines."""
 
-import contextlib
 import copy
-import ctypes
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +27,7 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .aside import translate_aside
-from .batch_runner import Program, Runner
+from .batch_runner import Program, Runner, trim_memory
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
@@ -210,8 +208,7 @@ class Translator(Streams):
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
             self._params = None
-            with contextlib.suppress(OSError, AttributeError):  # glibc keeps what is freed in small pieces
-                ctypes.CDLL(None).malloc_trim(0)
+            trim_memory()
         return self
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
@@ -501,8 +498,16 @@ class Translator(Streams):
         rows = np.asarray(tokens).tolist()
         return [text_of(self.tokenizer, row[: [*row, eos_id].index(eos_id)]) for row in rows]
 
+    def engine_of(self, asked: Asked) -> str:
+        """Whose search translates parts."""
+        return 'jax'
+
+    def sizes(self, slots: int, engine: str = 'jax') -> Sequence[int]:
+        """For how many parts in so many slots a batch is made, ascending."""
+        return self.runner.sizes(slots)
+
     def programs_for(
-        self, slots: int, rows: int, demands: Sequence[int] = (), *, alignment: bool = False
+        self, slots: int, rows: int, demands: Sequence[int] = (), *, alignment: bool = False, engine: str = 'jax'
     ) -> list[Program]:
         """What translates `rows` parts of lines in so many slots, with demands of this shape, and aligns them."""
         function = self.translate_ids
