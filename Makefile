@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 LOCKED := 3.11
 INSTALL = $(BIN)/python -m pip install -q $$(test ! -e $(BIN)/python$(LOCKED) || echo -c requirements.lock)
 
-.PHONY: quickstart reproduce test test-slow test-lowest smoke installed lint format notebooks docs links lock clean
+.PHONY: quickstart reproduce bench test test-slow test-lowest smoke installed lint format notebooks docs links lock clean
 
 # Training on CPUs is faster with huge pages.
 quickstart reproduce: export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
@@ -34,6 +34,11 @@ SEEDS ?= 1 2 3
 reproduce: $(VENV)/installed
 	$(if $(CONFIG),,$(error CONFIG is missing, such as: make reproduce CONFIG=multi30k_en_de))
 	$(BIN)/python -m benchmarks.reproduce $(CONFIG) --seeds $(SEEDS) $(ARGS)
+
+# What is faster on this machine, in some ten minutes; PEERS is an interpreter with torch and transformers.
+PEERS ?= $(BIN)/python
+bench: $(VENV)/installed
+	$(BIN)/python benchmarks/bench.py --peers $(PEERS) $(ARGS)
 
 test: $(VENV)/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile

@@ -25,6 +25,7 @@ from measuring import Worker, missing
 WORKER = Path(__file__).with_name('decode_worker.py')
 PACKAGES = {
     'ours': (),
+    'ours_bfloat16': (),
     'ours_int8': (),
     'ctranslate2': ('ctranslate2',),
     'ctranslate2_int8': ('ctranslate2',),
@@ -43,7 +44,8 @@ def main() -> None:
     parser.add_argument('size', choices=['tiny', 'base'])
     parser.add_argument('--cells', nargs='+', default=['1x1', '1x4', '32x1', '32x4'])
     parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--systems', nargs='+', default=[*PACKAGES][:-1], choices=PACKAGES)
+    systems = [name for name in PACKAGES if name not in ('ours_bfloat16', 'huggingface_static')]
+    parser.add_argument('--systems', nargs='+', default=systems, choices=PACKAGES)
     parser.add_argument('--torch', metavar='PYTHON', default=sys.executable)
     options = parser.parse_args()
     cells = [cell.replace('x', ' ') for cell in options.cells]
@@ -70,7 +72,11 @@ def main() -> None:
     for name, cell in zip(options.cells, cells, strict=True):
         rates = {worker: [answer['tokens_per_second'] for answer in found[worker, cell]] for worker in workers}
         medians = {worker: round(statistics.median(each)) for worker, each in rates.items()}
-        record['cells'][name] = {'tokens_per_second': medians, 'ratios': ratios(rates)}
+        record['cells'][name] = {
+            'tokens_per_second': medians,
+            'ratios': ratios(rates),
+            'best_to_best_peer': best_to_best(rates),
+        }
     last = {name: found[name, cells[-1]][-1] for name in workers}
     record['first_seconds'] = {name: round(one['first_seconds'], 2) for name, one in last.items()}
     record['mib'] = {name: one['mib'] for name, one in last.items()}
@@ -87,6 +93,17 @@ def ratios(rates: dict[str, list[float]]) -> dict[str, list[float]]:
             pairs = [a / b for a, b in zip(rates[ours], rates[peer], strict=True)]
             found[f'{ours} to {peer}'] = [round(x, 2) for x in (min(pairs), statistics.median(pairs), max(pairs))]
     return found
+
+
+def best_to_best(rates: dict[str, list[float]]) -> list[float] | None:
+    """Returns the ratios of the fastest of ours in each round to the fastest peer, as above; None without peers."""
+    own = {name: each for name, each in rates.items() if name.startswith('ours')}
+    peers = {name: each for name, each in rates.items() if name not in own}
+    if not own or not peers:
+        return None
+    fastest = {'ours': [max(each) for each in zip(*own.values(), strict=True)]}
+    fastest['peer'] = [max(each) for each in zip(*peers.values(), strict=True)]
+    return ratios(fastest)['ours to peer']
 
 
 if __name__ == '__main__':

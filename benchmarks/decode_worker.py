@@ -23,7 +23,7 @@ SPECIAL = tuple(range(FIRST))
 Translate = Callable[[Batch, int], list[list[int]]]
 
 
-def _model(size: Size):
+def _model(size: Size, dtype: str = 'auto'):
     """Our config and random parameters."""
     import jax
 
@@ -31,12 +31,12 @@ def _model(size: Size):
     from flax_transformer.transformer.model import Transformer, resolve_dtype
 
     use_compilation_cache()
-    config = resolve_dtype(our_config(size))
+    config = resolve_dtype(our_config(size, dtype=dtype))
     one = np.ones((1, 4), np.int32)
     return config, jax.jit(Transformer(config).init)(jax.random.key(0), one, one)['params']
 
 
-def ours(size: Size, weights: str = '') -> Translate:
+def ours(size: Size, weights: str = '', dtype: str = 'auto') -> Translate:
     import jax
 
     from flax_transformer.config import DecodingConfig
@@ -44,7 +44,7 @@ def ours(size: Size, weights: str = '') -> Translate:
     from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
     from flax_transformer.transformer.model import Transformer
 
-    config, params = _model(size)
+    config, params = _model(size, dtype)
     how = {'models': (Transformer(config),), 'special_ids': SpecialIds(PAD, EOS)}
     # A Translator rounds matrices once, too.
     params = to_int8(params) if weights == 'int8' else to_dtype(params, jax.numpy.dtype(config.dtype))
@@ -59,6 +59,10 @@ def ours(size: Size, weights: str = '') -> Translate:
         return np.asarray(found.tokens)[:, 0].tolist()
 
     return translate
+
+
+def ours_bfloat16(size: Size) -> Translate:
+    return ours(size, dtype='bfloat16')
 
 
 def ours_int8(size: Size) -> Translate:
@@ -123,7 +127,7 @@ def huggingface_static(size: Size) -> Translate:
     return huggingface(size, cache_implementation='static')
 
 
-SYSTEMS = (ours, ours_int8, ctranslate2, ctranslate2_int8, huggingface, huggingface_static)
+SYSTEMS = (ours, ours_bfloat16, ours_int8, ctranslate2, ctranslate2_int8, huggingface, huggingface_static)
 TRANSLATORS = {each.__name__: each for each in SYSTEMS}
 
 

@@ -12,13 +12,17 @@ from .files import user_cache
 
 def cache_folder() -> Path:
     """This kind of processor's cache: machines may share a home folder, but not compiled programs."""
+    digest = hashlib.sha256(processor_features().encode()).hexdigest()[:8]
+    return user_cache() / f'{platform.machine()}-{digest}'
+
+
+def processor_features() -> str:
+    """What Linux says that this processor can do, separated by spaces; elsewhere only its name."""
     try:
         lines = Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines()
     except OSError:
         lines = [platform.processor()]
-    kind = next((line for line in lines if line.startswith(('flags', 'Features'))), lines[0] if lines else '')
-    digest = hashlib.sha256(kind.encode()).hexdigest()[:8]
-    return user_cache() / f'{platform.machine()}-{digest}'
+    return next((line for line in lines if line.startswith(('flags', 'Features'))), lines[0] if lines else '')
 
 
 def use_compilation_cache() -> None:

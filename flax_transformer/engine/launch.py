@@ -54,9 +54,10 @@ def launch(
     """
     run = recipe.run(workdir)
     config, needs_fit = fit.as_begun(config, run)
+    training = recipe.training()
+    config = training.begin(config, run)
     run.check(config)
     check_installed(config.training.report_to)
-    training = recipe.training()
     with _training_in(run, exit_at_second=exit_at_second) as stop:
         trainer = recipe.trainer(config)
         before = run.read_config() if run.exists() else config

@@ -35,10 +35,16 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
+def _unchanged(config: Any, _: Any) -> Any:
+    return config
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """How a task is trained, in the order of `engine.launch`."""
 
+    # The config with what its run has begun with, or now begins with, for fields that leave a choice to the machine.
+    begin: 'Callable[[Any, RunDirectory], Any]' = _unchanged
     make_task: 'Callable[[Any, Devices], Task]'  # takes a config, and devices that need not be present
     # Reads all data. `start` is a `LoadedRun` or None; `processes` may check a large corpus.
     prepare: Callable[..., Any] = _nothing  # (config, run, *, start, processes)

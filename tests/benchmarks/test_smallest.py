@@ -30,6 +30,7 @@ SMALLEST = {
     'batches': Smallest(
         '--pairs 1000 --vocab-size 500 --workers 0 --seconds 0.1 --warm-up 0', result=('plain_same_batches',)
     ),
+    'bench': Smallest('--only tiny --rounds 1 --cells 1x1', result=('processor', 'rows')),
     'check': Smallest('--pairs 500', result=('pairs_per_second', 'found')),
     'clients': Smallest('{golden}', result=('clients', 'translations')),
     'data': Smallest('--pairs 500 --vocab-size 500 --rounds 1', result=('first_batch_seconds',)),

@@ -23,6 +23,8 @@ class TrainingConfig(LoopConfig):
     # Section 5.4; spread over the other vocab_size - 1 pieces.
     label_smoothing: float = field(default=0.1, kw_only=False)
     r_drop_alpha: float = 0.0  # weight of R-Drop (Liang et al. 2021), agreement of two passes; 0: off
+    # What steps on CPUs compute in if model.dtype is auto; auto: bfloat16 where faster (d_model of 256 or more).
+    cpu_dtype: Literal['auto', 'float32', 'bfloat16'] = 'float32'
     best_by: Literal['loss', 'bleu'] = setting('loss', 'resumable')  # validation score that decides what is best
     # Validation sentences translated at each evaluation, for BLEU; None: all; 0: none.
     evaluate_bleu: int | None = setting(0, 'resumable')

@@ -19,12 +19,14 @@ from flax_transformer.data.bitext.workers import default_workers
 from flax_transformer.data.order import Order, shares
 from flax_transformer.data.vector_files import with_pretrained
 from flax_transformer.engine.devices.devices import Devices
-from flax_transformer.engine.devices.multihost import is_first, say
+from flax_transformer.engine.devices.multihost import broadcast, is_first, say
 from flax_transformer.engine.monitor.reporter import Reporter
 from flax_transformer.engine.task import Params
 from flax_transformer.engine.task_value import Training
 from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
+from flax_transformer.ops.fastest_dtype import is_bfloat16_faster
+from flax_transformer.transformer.config import TransformerConfig
 
 from .calibration import calibrate
 from .config import Config
@@ -184,8 +186,31 @@ class TranslationValidation(Validation):
         return {**scores, 'bleu_sentences': len(self._scored), 'bleu_signature': signature}
 
 
+def _begin(config: Config, run: Run) -> Config:
+    """The config with the dtype of steps that its run began with; a new run's is chosen for this machine."""
+    training = config.training
+    if training.cpu_dtype != 'auto':
+        return config
+    if run.exists():
+        dtype = run.read_config().training.cpu_dtype  # auto: it began in the dtype of the platform
+    else:
+        dtype = broadcast('training.cpu_dtype', _fastest_dtype(config) if is_first() else None)
+    return replace(config, training=replace(training, cpu_dtype=dtype))
+
+
+def _fastest_dtype(config: Config) -> str:
+    model = config.model
+    can_gain = isinstance(model, TransformerConfig) and model.dtype == 'auto' and model.d_model >= 256
+    if can_gain and jax.default_backend() == 'cpu' and is_bfloat16_faster():
+        say('training in bfloat16, which this CPU multiplies faster')
+        return 'bfloat16'
+    return 'auto'
+
+
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
     platform = devices.devices[0].platform
+    if platform == 'cpu' and config.model.dtype == 'auto' and config.training.cpu_dtype != 'auto':
+        config = replace(config, model=replace(config.model, dtype=config.training.cpu_dtype))
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
 
 
@@ -250,6 +275,7 @@ def _fingerprint_of(config: Config, prepared: Prepared) -> str:
 
 def training() -> Training:
     return Training(
+        begin=_begin,
         make_task=_make_task,
         prepare=prepare_run,
         keep=keep,
