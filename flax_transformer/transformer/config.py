@@ -56,7 +56,7 @@ class TransformerConfig:
     # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
     # other devices.
     attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
-    # Computation's type; auto: bfloat16 on TPU and GPU (training on CPUs: training.cpu_dtype).
+    # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

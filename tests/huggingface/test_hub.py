@@ -64,7 +64,9 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().err
 
 
-@pytest.mark.parametrize('name', ['some/marian', *NAMES.values()])
+@pytest.mark.parametrize(
+    'name', ['some/marian', *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES.values())]
+)
 def test_a_model_is_imported_once_and_known_by_its_name(name: str, hub: local_hub.Hub, capsys) -> None:
     assert 'MB on http://127.0.0.1' in error_of(capsys, 'card', name)
     assert not any('resolve' in request for request in hub.requests)

@@ -22,6 +22,7 @@ def config_of(folder: Path, steps: int, **model: int | str) -> Config:
     )
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_dtype_that_it_began_in(
     copy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,11 @@ FEW = {
     'M2M100Tokenizer': ['de', 'en'],
     'MBart50Tokenizer': ['en_XX', 'de_DE'],
 }
+FAMILIES = [
+    'ours',
+    'M2M100Tokenizer',
+    *(pytest.param(name, marks=pytest.mark.slow) for name in FEW if name != 'M2M100Tokenizer'),
+]
 SEARCHED = ('ours', 'NllbTokenizer')  # each compiles two searches
 
 
@@ -44,7 +49,7 @@ def run_of(family: str, folder: Path) -> tuple[Path, list[str]]:
     return folder / 'run', FAIRSEQ
 
 
-@pytest.mark.parametrize('family', ['ours', *FEW])
+@pytest.mark.parametrize('family', FAMILIES)
 def test_a_trimmed_run_is_equal_where_no_dropped_piece_is_used(family: str, tmp_path: Path) -> None:
     run, lines = run_of(family, tmp_path)
     old, new = trim_run(run, tmp_path / 'small', lines, FEW.get(family, ()))

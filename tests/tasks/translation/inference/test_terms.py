@@ -36,6 +36,7 @@ def test_a_translation_contains_what_its_line_requires_and_others_are_as_without
     assert translator('a b c', required=[]) == plain[0]
 
 
+@pytest.mark.slow
 def test_a_term_stands_in_place_of_what_the_model_says_for_its_words(copy_run: Path) -> None:
     """The model copies letters, so a term's place is known: in the middle, twice at both ends, beside other lines."""
     translator = Translator.from_run(copy_run, beam_width=4)
