@@ -17,6 +17,7 @@ from flax_transformer.tasks.translation.inference.terms import Demand
 LINES = ['a b c', 'd e', '', 'f g h a']
 
 
+@pytest.mark.slow
 def test_a_translation_contains_what_its_line_requires_and_others_are_as_without(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=4)
     plain = translator(LINES)
