@@ -35,7 +35,7 @@ reproduce: $(VENV)/installed
 	$(if $(CONFIG),,$(error CONFIG is missing, such as: make reproduce CONFIG=multi30k_en_de))
 	$(BIN)/python -m benchmarks.reproduce $(CONFIG) --seeds $(SEEDS) $(ARGS)
 
-# What is faster on this machine, in some ten minutes; PEERS is an interpreter with torch and transformers.
+# What is faster on this machine; PEERS is an interpreter with torch and transformers.
 PEERS ?= $(BIN)/python
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench.py --peers $(PEERS) $(ARGS)

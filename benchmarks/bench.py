@@ -3,7 +3,7 @@
 Prints the kind of processor and a table in Markdown, one row a measure: training (real target tokens a second, as
 `train.py` measures) and decoding (target tokens a second by sentences x beam, as `decode_peers.py`). Medians of rounds
 in which all take turns; the last column is our best to the peers' best, as [least, median, largest] over the rounds.
-Some ten minutes on two quiet cores; `--only tiny` is done in a third of it. The last line is JSON.
+`--only tiny` is shorter. The last line is JSON.
 
 Peers are what an interpreter has: torch and transformers in PYTHON, CTranslate2 here.
 """
