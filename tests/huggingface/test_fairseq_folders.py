@@ -146,6 +146,7 @@ def test_what_config_json_leaves_out_has_the_defaults_of_its_family() -> None:
     assert {(model.pad_id, model.eos_id, model.max_length) for model in models.values()} == {(1, 2, 1024)}
 
 
+@pytest.mark.slow
 def test_a_translation_begins_with_its_language_at_no_cost(translator: Translator) -> None:
     found = translator(LINES)
     assert [one.tokens[0] for one in found] == ['deu_Latn'] * 2

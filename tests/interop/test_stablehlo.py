@@ -105,6 +105,7 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translat
     assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
 
 
+@pytest.mark.slow
 def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple[Path, Path]) -> None:
     translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated'), TEXTS[0]
     required = [['no', ['x', 'house']], [], None, None]

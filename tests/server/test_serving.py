@@ -808,6 +808,7 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     gate.set()
 
 
+@pytest.mark.slow
 def test_the_command_says_why_its_thread_failed_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -845,6 +846,7 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
     assert 'RuntimeError: no such device' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sighup_reads_keys_and_models_again_or_leaves_them_as_they_are(
     model: Directions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_the_command_takes_phrases_from_records_and_terms_from_a_file(
     assert 'input line 1 is no record: "required" is no list of phrases' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_next_chunk_does_not_require_what_the_last_one_did(
     copy_run: Path, call_command: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
