@@ -61,7 +61,10 @@ def test_the_newest_of_what_most_users_want_is_the_answer(tmp_path: Path) -> Non
     ]
     with pytest.raises(UserError, match='taken back already'):
         memory.take_back(4)
+    learned = memory.file.with_suffix('.learned.npz')
+    learned.write_text('zwei Dutzend')
     memory.forget([2])
+    assert not learned.exists()
     assert 'Dutzend' not in memory.file.read_text()
     assert [entry.target for entry in memory.pairs()] == ['zwei']
 

@@ -17,7 +17,7 @@ from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.tasks.translation.run import Run
 
 from .learner import Learned, Learner
-from .memory import Memory, Pair, memory_file
+from .memory import Memory, Pair, learned_file, memory_file
 
 
 class Lessons:
@@ -59,7 +59,7 @@ class Lessons:
         """Writes what was learned, for servers and the next process that learns."""
         pairs = [pair[:-1] for pair in learned.pairs]
         head = {'model': self.learner.digest, 'version': version, 'pairs': pairs, 'left_out': learned.left_out}
-        with written_whole(_kept_file(memory_file(self.folder, project))) as opened:
+        with written_whole(learned_file(memory_file(self.folder, project))) as opened:
             np.savez(opened, json.dumps(head), **{name: np.asarray(leaf) for name, leaf in learned.changed.items()})
 
     def _kept(self, memory: Memory) -> Learned:
@@ -73,17 +73,13 @@ class Lessons:
 
 def read_kept(memory: Path, digest: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What `keep` wrote: the head, such as `version`, and the changed parameters; both empty for another model."""
-    file = _kept_file(memory)
+    file = learned_file(memory)
     if not file.exists():
         return {}, {}
     with naming_damage(file, 'remove it: it is made again'), open_regular(file) as opened:
         arrays = dict(np.load(opened, allow_pickle=False))
         head = parse_json(str(arrays.pop('arr_0')))
         return (head, arrays) if head['model'] == digest else ({}, {})
-
-
-def _kept_file(memory: Path) -> Path:
-    return memory.with_suffix('.learned.npz')
 
 
 def _begins(pairs: Sequence[Pair], first: Sequence[Pair]) -> bool:

@@ -33,6 +33,11 @@ def memory_file(folder: Path, project: str) -> Path:
     return folder / f'{quote(project, safe=" ")}.jsonl'
 
 
+def learned_file(memory: Path) -> Path:
+    """Where what was learned from a memory is kept, with its pairs."""
+    return memory.with_suffix('.learned.npz')
+
+
 class Pair(NamedTuple):
     """A source and the translation that a user wants."""
 
@@ -156,6 +161,7 @@ class Memory:
         gone = {self.pair(number).number for number in numbers}
         kept = [pair for pair in self.pairs() if pair.number not in gone]
         lines = [json.dumps(_record(pair)) + '\n' for pair in kept]
+        learned_file(self.file).unlink(missing_ok=True)  # it has their texts, too
         write_whole(self.file, ''.join(lines))
         self.read()
 
