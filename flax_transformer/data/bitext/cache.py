@@ -32,6 +32,7 @@ from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .corpus import Corpus, Pairs
+from .robust import with_changed_copies
 from .tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 
 META_FILE = 'meta.json'
@@ -57,6 +58,7 @@ class Settings:
     target_slots: int
     target_language: str | None = None  # its tag begins each source
     keep_text: bool = False
+    robust: float = 0.0  # share of changed copies
 
 
 def find_cached(
@@ -117,7 +119,8 @@ def cached_pairs(
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
-    parts = [_FORMAT, corpus.name, corpus.settings, vars(settings), tokenizer.digest]
+    known = {name: value for name, value in vars(settings).items() if value or name != 'robust'}  # as it was without
+    parts = [_FORMAT, corpus.name, corpus.settings, known, tokenizer.digest]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
@@ -132,13 +135,16 @@ def _write(
         digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         arrays = _Arrays(folder)
         for pairs in corpus.pairs():
+            numbers = np.arange(counts['read'], counts['read'] + len(pairs))
+            counts['read'] += len(pairs)
+            progress(len(pairs))
+            if settings.robust:
+                pairs, numbers = with_changed_copies(pairs, numbers, settings.robust)
             chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tags=tags)
-            _append(arrays, pairs, chosen, first=counts['read'], settings=settings, vocab_size=vocab_size)
+            _append(arrays, pairs, chosen, numbers=numbers, settings=settings, vocab_size=vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]
             counts['too_long'] += chosen.left_out[1]
-            counts['read'] += len(pairs)
-            progress(len(pairs))
         digests = digests.result()
 
     if not counts['pairs']:
@@ -164,10 +170,10 @@ def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
 
 
 def _append(
-    arrays: '_Arrays', pairs: Pairs, chosen: Chosen, *, first: int, settings: Settings, vocab_size: int
+    arrays: '_Arrays', pairs: Pairs, chosen: Chosen, *, numbers: np.ndarray, settings: Settings, vocab_size: int
 ) -> None:
     kept = np.flatnonzero(chosen.kept)
-    arrays.append('numbers', (kept + first).astype(np.uint32))
+    arrays.append('numbers', numbers[kept].astype(np.uint32))
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
     for side, (ids, lengths), lines in zip(_SIDES, chosen.sides, (pairs.sources, pairs.targets), strict=True):
         arrays.append(f'{side}.ids', ids.astype(dtype))

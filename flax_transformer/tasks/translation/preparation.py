@@ -182,14 +182,15 @@ def _tokenized(
 ) -> data_cache.PreparedPairs:
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     tokenizer = tokenizer.reading(settings.source_language)
-    how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text)
+    how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text, data.robust)
     with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not is_terminal(), leave=False, delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 
 
 def _report_filtered_pairs(name: str, pairs: TokenizedPairs, data: DataConfig, say: Say) -> None:
     total = len(pairs) + pairs.num_blank + pairs.num_too_long
-    say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {pairs.target.offsets[-1]:,} target tokens')
+    copies = ', changed copies included' if data.robust else ''
+    say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {pairs.target.offsets[-1]:,} target tokens{copies}')
     if pairs.num_blank:
         say(f'  left out: {pairs.num_blank:,} pairs with a blank side')
     if pairs.num_too_long:
