@@ -81,6 +81,7 @@ export class SentencePiece {
     this.kinds = new Map(); // of pieces
     this.scores = new Map(); // of pieces that text may become
     this.longest = 1; // of them, in UTF-16 units
+    this.spansWords = false;
     this.addsPrefix = true;
     this.trims = true;
     this.escapes = true;
@@ -126,6 +127,7 @@ export class SentencePiece {
     if (kind === NORMAL || kind === USER_DEFINED || kind === UNUSED) {
       this.scores.set(piece, score);
       this.longest = Math.max(this.longest, piece.length);
+      this.spansWords ||= piece.lastIndexOf(SPACE) > 0;
     }
     if (kind === NORMAL) {
       this.least = Math.min(this.least, score);
@@ -232,43 +234,41 @@ export class SentencePiece {
     return pieces.reverse();
   }
 
-  // BPE: neighbors are joined, the best piece first, then the leftmost.
+  // BPE. Words are apart, which is far faster for long texts, unless a piece holds parts of two.
   merged(text) {
+    const words = this.spansWords ? [text] : text.split(/(?=\u2581)/);
+    return words.flatMap((word) => this.mergedWord(word));
+  }
+
+  // Neighbors are joined, the best piece first, then the leftmost.
+  mergedWord(text) {
     const parts = [];
-    for (let at = 0; at < text.length; ) {
+    const frozen = []; // whether a part stays as it is
+    for (let at = 0; at < text.length; at += parts.at(-1).length) {
       const own = this.userDefined.find((piece) => text.startsWith(piece, at));
-      const piece = own ?? String.fromCodePoint(text.codePointAt(at));
-      parts.push({ piece, frozen: own !== undefined, before: parts.length - 1, after: parts.length + 1 });
-      at += piece.length;
+      parts.push(own ?? String.fromCodePoint(text.codePointAt(at)));
+      frozen.push(own !== undefined);
     }
-    if (!parts.length) return [];
-    parts[parts.length - 1].after = -1;
     const halves = new Map(); // of pieces that are only steps on the way to others
-    const heap = new Heap((a, b) => a.score > b.score || (a.score === b.score && a.left < b.left));
-    const offer = (left, right) => {
-      if (left === -1 || right === -1 || parts[left].frozen || parts[right].frozen) return;
-      const piece = parts[left].piece + parts[right].piece;
-      const score = this.scores.get(piece);
-      if (score === undefined) return;
-      heap.push({ left, right, score, length: piece.length });
-      if (this.kinds.get(piece) === UNUSED) halves.set(piece, [parts[left].piece, parts[right].piece]);
+    const scoreOfPair = (left) => {
+      const pair = parts.slice(left, left + 2);
+      const piece = pair.join('');
+      if (frozen[left] || frozen[left + 1] || !this.scores.has(piece)) return -Infinity;
+      if (this.kinds.get(piece) === UNUSED) halves.set(piece, pair);
+      return this.scores.get(piece);
     };
-    for (let i = 1; i < parts.length; i++) offer(i - 1, i);
-    for (let pair = heap.pop(); pair; pair = heap.pop()) {
-      const left = parts[pair.left];
-      const right = parts[pair.right];
-      if (!left.piece || !right.piece || left.piece.length + right.piece.length !== pair.length) continue;
-      left.piece += right.piece;
-      right.piece = '';
-      left.after = right.after;
-      if (right.after !== -1) parts[right.after].before = pair.left;
-      offer(left.before, pair.left);
-      offer(pair.left, left.after);
+    const scores = parts.slice(1).map((_, left) => scoreOfPair(left));
+    for (;;) {
+      let best = 0;
+      for (let i = 1; i < scores.length; i++) if (scores[i] > scores[best]) best = i;
+      if (!(scores[best] > -Infinity)) break;
+      parts.splice(best, 2, parts[best] + parts[best + 1]);
+      frozen.splice(best, 1);
+      scores.splice(best, 1);
+      for (const left of [best - 1, best]) if (left in scores) scores[left] = scoreOfPair(left);
     }
-    const pieces = [];
-    const add = (piece) => (halves.has(piece) ? halves.get(piece).forEach(add) : pieces.push(piece));
-    for (let at = 0; at !== -1; at = parts[at].after) add(parts[at].piece);
-    return pieces;
+    const whole = (piece) => (halves.has(piece) ? halves.get(piece).flatMap(whole) : [piece]);
+    return parts.flatMap(whole);
   }
 
   decode(pieces) {
@@ -317,42 +317,6 @@ function textOf(bytes) {
     }
   }
   return text;
-}
-
-// A binary heap, the first of `isBefore` on top.
-class Heap {
-  constructor(isBefore) {
-    this.isBefore = isBefore;
-    this.items = [];
-  }
-
-  push(item) {
-    const { items } = this;
-    let at = items.push(item) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!this.isBefore(items[at], items[parent])) break;
-      [items[at], items[parent]] = [items[parent], items[at]];
-      at = parent;
-    }
-  }
-
-  pop() {
-    const { items } = this;
-    const top = items[0];
-    const last = items.pop();
-    if (!items.length) return top;
-    items[0] = last;
-    for (let at = 0; ; ) {
-      let first = at;
-      for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < items.length && this.isBefore(items[child], items[first])) first = child;
-      }
-      if (first === at) return top;
-      [items[at], items[first]] = [items[first], items[at]];
-      at = first;
-    }
-  }
 }
 
 // Text to a model's ids and back, as an export describes them.
