@@ -65,18 +65,15 @@ class ServeOptions(ToTranslate):
     root_path: str = ''  # the path below which this server is reached, if a proxy does not take it off
     backend: Literal['jax', 'ctranslate2'] = 'jax'  # ctranslate2: its search where nothing but text is asked for
     compute_type: Literal['float32', 'int8'] = 'float32'  # ctranslate2's; int8: faster, not quite the same
-    workers: int = 1  # processes: one, with threads on all cores
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         check(0 <= self.port < 1 << 16, f'port={self.port}: expected 0 to 65535')
-        remedy = 'for more, start servers, each with its --port and --store, behind a proxy with sticky sessions'
         is_jax = self.backend == 'jax'
         check(
             not is_jax or self.compute_type == 'float32', f'compute_type={self.compute_type}: needs backend=ctranslate2'
         )
         check(is_jax or self.learn is None, 'learn: needs backend=jax; CTranslate2 does not follow what is learned')
-        check(self.workers == 1, f'workers={self.workers}: expected 1, whose batches fill all cores; {remedy}')
 
 
 def main(argv: list[str]) -> int:

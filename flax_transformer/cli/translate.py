@@ -74,7 +74,6 @@ class TranslateOptions(OfCheckpoint, ToTranslate):
     format: Literal['text', 'jsonl'] = 'text'  # jsonl: an object per line, with scores, tokens and flags
     # jsonl: {"text": ...} per line; optional: "prefix", "required", "protect". auto: by its name and how it begins
     input_format: InputFormat = 'auto'
-    protect: bool = False  # no effect: literals are kept (--decoding.literals)
     glossary: Path | None = None  # terms: on each line one, a tab and its translation; `a|b` allows two
     n_best: int | None = None  # translations of each line; in text as `line ||| translation ||| score`
     show_attention: bool = False  # typing: draw under each answer what it attended to, in characters
@@ -168,7 +167,7 @@ def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]
     with stop_on_signals():
         work = ShardOfFiles(options.shard, options.input, options.output)
         translator = _load(runs, options)
-        names = ('format', 'input_format', 'protect', 'glossary', 'backend', 'compute_type')
+        names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
         work.agree({name: getattr(options, name) for name in names}, options.decoding, translator.params)
 
         def translate(piece: list[bytes], write: Callable[[list[str]], None], done: int, place: str) -> Counter[str]:

@@ -1002,12 +1002,6 @@ def test_the_command_says_what_is_wrong_with_its_options(
     assert message in capsys.readouterr().err
 
 
-def test_several_workers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(['serve', str(RUN), '--workers', '4'])
-    assert 'workers=4: expected 1' in capsys.readouterr().err
-
-
 def test_plain_texts_go_to_ctranslate2_and_what_it_cannot_do_to_our_search(model: Directions) -> None:
     pytest.importorskip('ctranslate2')
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator
