@@ -55,6 +55,7 @@ SMALLEST = {
     'read_while_training': Smallest('--reads 6 --readers 1', result=('reads', 'found')),
     'real_text': Smallest('everyday --every 40', result=('lines', 'once')),
     'reproduce': Smallest('model --only-print'),
+    'robust': Smallest('everyday --lines 2', corpus='tatoeba_en_de', result=('right',)),
     'rt_polarity': Smallest(
         '{out} rt_polarity --folds 1 --linear --training.steps 2', ('sklearn',), 'rt_polarity', ('accuracy',)
     ),
