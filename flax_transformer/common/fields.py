@@ -125,8 +125,9 @@ check_positive = functools.partial(check_range, least=1)
 def check_vocabularies(config: Any) -> None:
     """Raises UserError unless the special ids of a translation model are in both of its vocabularies."""
     check(
-        config.target_vocab_size is None or config.tie_embeddings != 'all',
-        f"target_vocab_size={config.target_vocab_size}: tie_embeddings='all' shares one table; set target or none",
+        config.target_vocab_size is None or config.tie_embeddings in ('target', 'none'),
+        f'target_vocab_size={config.target_vocab_size}: tie_embeddings={config.tie_embeddings!r} shares one table; set '
+        'target or none',
     )
     for name in ('pad_id', 'eos_id'):
         value = getattr(config, name)

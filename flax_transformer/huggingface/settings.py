@@ -23,6 +23,14 @@ class Family(NamedTuple):
     table_offset: int = 0  # unread rows at the head of a learned table of positions
 
 
+# What Marian's, M2M-100's and mBART's models have, as have those of CTranslate2 and of our ONNX.
+PLAIN: dict[str, list[Any]] = {
+    'positions': ['interleaved', 'concatenated', 'tensor2tensor', 'learned'],
+    'activation': ['relu', 'gelu', 'swish'],
+    'gated': [False],
+    'feed_forward_bias': [True],
+    'tie_embeddings': ['all', 'target', 'none'],
+}
 _COMMON = {'norm': 'layer', 'norm_epsilon': 1e-5, 'attention_score': 'scaled_dot', 'attention_bias': True}
 _PRE_NORM = _COMMON | {'norm_first': True, 'tie_embeddings': 'all'}
 _UNSAID = {
@@ -205,7 +213,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
     family = family_of_model(model)
     # A missing bias is written as zeros.
     always = {name: [value] for name, value in family.always.items() if not (name.endswith('bias') and value)}
-    faults = unexpected(vars(model), always | {'head_dim': even_heads(model)}, 'model.')
+    faults = unexpected(vars(model), PLAIN | always | {'head_dim': even_heads(model)}, 'model.')
     if family is MARIAN and model.pad_row == 'output' and model.tie_embeddings != 'none':
         faults.append("model.pad_row='output': expected 'neither': Marian's decoder starts from that row, a zero one")
     return faults

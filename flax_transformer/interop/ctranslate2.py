@@ -23,7 +23,7 @@ from flax_transformer.common.trees import named_leaves
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
-from flax_transformer.huggingface.settings import even_heads, unexpected
+from flax_transformer.huggingface.settings import PLAIN, even_heads, unexpected
 from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
 from flax_transformer.tasks.translation.inference.translator import Asked, Translator
@@ -41,7 +41,7 @@ WITHOUT_COUNTERPART = ('search', 'force_eos', 'word_reward', 'coverage_penalty',
 
 
 def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
-    expected = {
+    expected = PLAIN | {
         'head_dim': even_heads(config),
         'attention_score': ['scaled_dot'],
         'norm': ['layer'],

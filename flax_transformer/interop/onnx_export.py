@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import refuse_non_finite
-from flax_transformer.huggingface.settings import unexpected
+from flax_transformer.huggingface.settings import PLAIN, unexpected
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 from .onnx_graph import WEIGHTS, Weights, encoder, step
@@ -16,7 +16,7 @@ from .stablehlo import describe_ids, flat_params, refuse_existing, tokenizer_fil
 RUNTIME = Path('node_modules/onnxruntime-web')  # where npm puts it
 _PROGRAM = 'ort-wasm-simd-threaded.wasm'
 _COMPRESSED = (WEIGHTS, 'pieces.json', _PROGRAM)  # on a site: not every server does
-_MODELS = {'norm': ['layer'], 'activation': ['relu', 'swish'], 'attention_score': ['scaled_dot', 'dot']}
+_MODELS = PLAIN | {'norm': ['layer'], 'activation': ['relu', 'swish'], 'attention_score': ['scaled_dot', 'dot']}
 _MODELS |= {'embedding_norm': [False]}
 # What the readers of an export do not search with.
 _SEARCHES = {'groups': [1], 'coverage_penalty': [0], 'no_repeat_ngram': [0], 'banned_texts': [()]}

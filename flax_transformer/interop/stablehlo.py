@@ -122,7 +122,7 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     model = translator.model.config
     params = translator.weights if decoding.weights == 'int8' else translator.params
     if isinstance(model, TransformerConfig):
-        if model.positions != 'learned':
+        if model.positions not in ('learned', 'relative'):
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))
             first = model.position_offset
             table = {'table': sinusoids(first + length, model.d_model, model.positions)[first:]}

@@ -57,14 +57,14 @@ class Embeddings(nn.Module):
     def setup(self) -> None:
         config = self.config
         target_size = config.vocab_size_of_target
-        if config.tie_embeddings == 'all':
+        if config.tie_embeddings in ('all', 'sides'):
             self.embedding = self._table(config.vocab_size)
             self.source_embedding = self.target_embedding = self.embedding
         else:
             self.source_embedding = self._table(config.vocab_size)
             self.target_embedding = self._table(target_size)
 
-        if config.tie_embeddings == 'none':
+        if config.tie_embeddings in ('sides', 'none'):
             shape = (config.d_model, target_size)
             self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
 
@@ -82,7 +82,7 @@ class Embeddings(nn.Module):
 
     def logits(self, x: jax.Array) -> jax.Array:
         """Logits [..., V], float32, of hidden states [..., D], by the parameters in `output_names`."""
-        if self.config.tie_embeddings == 'none':
+        if self.config.tie_embeddings in ('sides', 'none'):
             logits = product(x, self.projection, dtype=jnp.float32)
         else:
             logits = self.target_embedding.logits(x)
@@ -93,5 +93,5 @@ class Embeddings(nn.Module):
 
 def output_names(config: Any) -> tuple[str, ...]:
     """Top-level names of the parameters that turn hidden states into logits."""
-    table = {'all': 'embedding', 'target': 'target_embedding', 'none': 'projection'}[config.tie_embeddings]
+    table = {'all': 'embedding', 'target': 'target_embedding'}.get(config.tie_embeddings, 'projection')
     return (table, 'logits_bias') if config.logits_bias else (table,)

@@ -1,7 +1,7 @@
 """Attention: equation 1, its masks, and the multi-head layer (Vaswani et al. 2017, section 3.2).
 
 Shapes: B batch, T queries, S keys, H heads, K head_dim, D d_model, W hypotheses.
-Masks are boolean, True = may attend, and broadcast to [B, H, T, S].
+Masks broadcast to [B, H, T, S]. They are boolean, True = may attend, or float32 and added to the scores.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,10 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
 
     Gradients read the weights as returned, in `dtype`, so that no others are kept for them.
     """
-    if mask is not None:
+    if mask is not None and mask.dtype == bool:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
+    elif mask is not None:
+        scores = scores + mask
     if dtype == jnp.float32:
         return jax.nn.softmax(scores, axis=-1)
     return rounded_softmax(scores, dtype)

@@ -32,12 +32,16 @@ class TransformerConfig:
     norm: Literal['layer', 'rms', 'group'] = 'layer'
     norm_first: bool = False  # False: norm(x + sublayer(x)), the paper; True: x + sublayer(norm(x))
     norm_epsilon: float = 1e-6  # added to the variance in norms
-    activation: Literal['relu', 'gelu', 'swish'] = 'relu'  # the feed-forward network's
-    positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned'] = 'interleaved'  # section 3.5
+    activation: Literal['relu', 'gelu', 'gelu_tanh', 'swish'] = 'relu'  # the feed-forward network's
+    gated: bool = False  # multiply its activations by a second product of its input (Shazeer 2020)
+    feed_forward_bias: bool = True
+    # Sinusoids, in three orders (section 3.5); a learned table; or a bias on scores by distance (Raffel et al. 2020).
+    positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned', 'relative'] = 'interleaved'
     position_offset: int = 0  # the first token's position in a table of sinusoids; 2 in fairseq
     embedding_norm: bool = False  # normalize the sum of embedding and position, as BART does
     scale_embedding: bool = True  # multiply embeddings by sqrt(d_model), section 3.4
-    tie_embeddings: Literal['all', 'target', 'none'] = 'all'  # all: source = target = softmax; target: target = softmax
+    # all: source = target = softmax; sides: source = target; target: target = softmax
+    tie_embeddings: Literal['all', 'sides', 'target', 'none'] = 'all'
     # A file of word vectors that the embeddings of the source start from, relative to data.root; empty: random numbers.
     # To keep them as they are, set --optimizer.freeze embedding/table, or source_embedding/table if they are not tied.
     embedding_from: str = setting('', 'transferable')
@@ -93,6 +97,7 @@ class TransformerConfig:
             self.attention_score == 'scaled_dot',
             f"attention='cudnn': attention_score={self.attention_score!r}, expected 'scaled_dot', or attention='plain'",
         )
+        check(self.positions != 'relative', "attention='cudnn': positions='relative', expected attention='plain'")
         check(
             self.attention_dropout_rate == 0,
             f"attention='cudnn': attention_dropout_rate={self.attention_dropout_rate}, expected 0 or attention='plain'",

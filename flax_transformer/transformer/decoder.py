@@ -1,5 +1,6 @@
 """The decoder, on whole sentences and one token at a time (Vaswani et al. 2017, section 3.1, figure 1 right)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -139,13 +140,17 @@ class Decoder(nn.Module):
         memories = tuple(layer.project_memory(memory) for layer in self.layers)
         return DecodeState((), Shared(memories, memory_mask), jnp.int32(0), slots=(slots,) * len(self.layers))
 
-    def decode(self, x: jax.Array, state: DecodeState) -> tuple[jax.Array, jax.Array, DecodeState]:
+    def decode(
+        self, x: jax.Array, state: DecodeState, biased: Callable[..., jax.Array]
+    ) -> tuple[jax.Array, jax.Array, DecodeState]:
         """The hidden state of one embedded token x [B, W, D] per hypothesis, its attention, and the next state.
 
-        The attention over the source, [B * W, S], is averaged over heads and layers.
+        The attention over the source, [B * W, S], is averaged over heads and layers. `biased` is that of positions.
         """
         width = x.shape[1]
-        visible = visible_slots(state.slots[0].num_slots // width, state.position, state.ancestry, width)
+        num_slots = state.slots[0].num_slots
+        visible = visible_slots(num_slots // width, state.position, state.ancestry, width)
+        visible = biased(visible, state.position[None, None], jnp.arange(num_slots)[None] // width)
 
         caches, weights = [], []
         for layer, cache, memory in zip(self.layers, state.slots, state.shared.memories, strict=True):

@@ -15,7 +15,7 @@ def forward_flops(model: TransformerConfig, source: int, target: int) -> Flops:
     """FLOPs of the forward pass over one row with `source` and `target` slots."""
     width = model.num_heads * model.width_of_head
     projection = 2 * model.d_model * width  # one slot's query, key, value or output
-    feed_forward = 4 * model.d_model * model.d_ff
+    feed_forward = (6 if model.gated else 4) * model.d_model * model.d_ff
     products = 1 if model.attention_score == 'additive' else 2  # each attention has two; additive scores need none
     pairs = model.num_encoder_layers * source * source  # a query and a key each, in all attentions
     pairs += model.num_decoder_layers * target * (target + source)

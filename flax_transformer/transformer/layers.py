@@ -20,7 +20,14 @@ from .norms import make_norm
 
 Sublayer = Callable[[jax.Array], jax.Array]  # [B, T, D] -> [B, T, D]
 
-ACTIVATIONS = {'relu': nn.relu, 'gelu': partial(nn.gelu, approximate=False), 'swish': nn.swish}
+ACTIVATIONS = {
+    'relu': nn.relu,
+    'gelu': partial(nn.gelu, approximate=False),
+    'gelu_tanh': nn.gelu,
+    'swish': nn.swish,
+}
+BUCKETS = 32  # of distances, each with a bias for each head
+FARTHEST = 128  # positions: from there on, distances have one bucket
 
 
 def sinusoids(length: int, d_model: int, layout: str = 'interleaved') -> np.ndarray:
@@ -70,6 +77,48 @@ class Positions(nn.Module):
             table = jnp.asarray(rows[self.offset :])
         return add_to_rows(x, look_up(table, positions, jnp.float32))
 
+    def biased(self, mask: jax.Array, queries: jax.Array, keys: jax.Array) -> jax.Array:
+        """The mask of self-attention, as it is."""
+        return mask
+
+
+def bucket_of(distance: jax.Array, *, is_causal: bool) -> jax.Array:
+    """The bucket of how far a key comes before its query (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are for keys that come after, unless `is_causal`. Half of a direction's are for one distance
+    each, the others for ranges that grow exponentially, up to FARTHEST.
+
+    >>> bucket_of(jnp.array([0, 1, 16, 31, 32, 500, -1]), is_causal=False).tolist()
+    [0, 1, 10, 11, 12, 15, 17]
+    """
+    buckets = BUCKETS if is_causal else BUCKETS // 2
+    exact = buckets // 2
+    distances = np.arange(FARTHEST)
+    share = np.log2(np.maximum(distances, exact) / exact) / np.log2(FARTHEST / exact)
+    table = np.minimum(distances, exact) + (share * (buckets - exact)).astype(int)
+    if is_causal:
+        return jnp.asarray(table)[jnp.clip(distance, 0, FARTHEST - 1)]
+    bucket = jnp.asarray(table)[jnp.minimum(jnp.abs(distance), FARTHEST - 1)]
+    return jnp.where(distance < 0, bucket + buckets, bucket)
+
+
+class RelativePositions(nn.Module):
+    """A bias on the scores of all layers, by head and `bucket_of` the distance (Raffel et al. 2020, section 2.1)."""
+
+    num_heads: int
+    is_causal: bool
+
+    def __call__(self, x: jax.Array, positions: jax.Array, length: int) -> jax.Array:
+        return x
+
+    @nn.compact
+    def biased(self, mask: jax.Array, queries: jax.Array, keys: jax.Array) -> jax.Array:
+        """A boolean mask as what is added to scores, float32 [B, H, T, S]; positions are [B, T] and [B, S]."""
+        table = self.param('table', nn.initializers.normal(0.02), (BUCKETS, self.num_heads), jnp.float32)
+        distance = queries[:, :, None] - keys[:, None, :]
+        bias = look_up(table, bucket_of(distance, is_causal=self.is_causal), jnp.float32)
+        return jnp.where(mask, jnp.moveaxis(bias, 3, 1), jnp.finfo(jnp.float32).min)
+
 
 class FeedForward(nn.Module):
     """activation(x W1 + b1) W2 + b2, the same at each position (section 3.3, eq. 2)."""
@@ -79,9 +128,11 @@ class FeedForward(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, *, deterministic: bool = True) -> jax.Array:
         config = self.config
-        dense = partial(Dense, dtype=jnp.dtype(config.dtype))
+        dense = partial(Dense, dtype=jnp.dtype(config.dtype), use_bias=config.feed_forward_bias)
         hidden = dense(config.d_model, config.d_ff, name='inner')(x)
         hidden = ACTIVATIONS[config.activation](hidden)
+        if config.gated:
+            hidden = hidden * dense(config.d_model, config.d_ff, name='gate')(x)
         hidden = Dropout(config.activation_dropout_rate)(hidden, deterministic=deterministic)
         return dense(config.d_ff, config.d_model, name='outer')(hidden)
 

@@ -20,7 +20,7 @@ from .attention import causal_mask, padding_mask, segment_mask
 from .config import TransformerConfig
 from .decoder import Decoder
 from .encoder import Encoder
-from .layers import Positions
+from .layers import Positions, RelativePositions
 from .norms import make_norm
 
 
@@ -58,7 +58,12 @@ class Transformer(nn.Module):
         config = resolve_dtype(self.config)  # the layers get the resolved config
         self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))
         nn.share_scope(self, self.embeddings)
-        self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
+        if config.positions == 'relative':
+            self.source_positions, self.target_positions = (
+                RelativePositions(config.num_heads, is_causal) for is_causal in (False, True)
+            )
+        else:
+            self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
         self.source_norm = self.target_norm = None
         if config.embedding_norm:
             self.source_norm, self.target_norm = make_norm(config), make_norm(config)
@@ -90,6 +95,7 @@ class Transformer(nn.Module):
             mask = padding_mask(source, self.config.pad_id)
         else:
             mask = segment_mask(segments, segments)
+        mask = self._biased(self.source_positions, mask, source, positions)
         x = self._embed('source', source, positions, deterministic=deterministic)
         return self.encoder(x, mask, deterministic=deterministic)
 
@@ -109,7 +115,7 @@ class Transformer(nn.Module):
         Takes source ids [B, S] and decoder inputs [B, T] (see `shift_right`); without segments, a row is one sentence.
         """
         memory = self.encode(source, segments=source_segments, positions=source_positions, deterministic=deterministic)
-        masks = self._target_masks(source, target_in, source_segments, target_segments)
+        masks = self._target_masks(source, target_in, source_segments, target_segments, target_positions)
         x = self._embed('target', target_in, target_positions, deterministic=deterministic)
         return self.decoder(x, memory, *masks, deterministic=deterministic)
 
@@ -134,7 +140,7 @@ class Transformer(nn.Module):
         tokens = tokens.reshape(state.shared.mask.shape[0], -1)  # [B, W]
         length = state.slots[0].num_slots // tokens.shape[1]
         x = self._embed('target', tokens, state.position[None, None], length)
-        x, weights, state = self.decoder.decode(x, state)
+        x, weights, state = self.decoder.decode(x, state, self.target_positions.biased)
         return self.project(x.reshape(-1, x.shape[-1])), weights, state
 
     def _embed(
@@ -165,13 +171,23 @@ class Transformer(nn.Module):
         target_in: jax.Array,
         source_segments: jax.Array | None = None,
         target_segments: jax.Array | None = None,
+        positions: jax.Array | None = None,
     ) -> tuple[jax.Array, jax.Array]:
         """The target's masks over itself and over the source."""
-        causal = causal_mask(target_in.shape[1])
+        own = causal_mask(target_in.shape[1])
         if target_segments is None:
             # Padding comes after the sentence, so causality already hides it.
-            return causal, padding_mask(source, self.config.pad_id)
-        return causal & segment_mask(target_segments, target_segments), segment_mask(target_segments, source_segments)
+            over_source = padding_mask(source, self.config.pad_id)
+        else:
+            own &= segment_mask(target_segments, target_segments)
+            over_source = segment_mask(target_segments, source_segments)
+        return self._biased(self.target_positions, own, target_in, positions), over_source
+
+    @staticmethod
+    def _biased(side: nn.Module, mask: jax.Array, tokens: jax.Array, positions: jax.Array | None) -> jax.Array:
+        if positions is None:
+            positions = jnp.arange(tokens.shape[1])[None]
+        return side.biased(mask, positions, positions)
 
 
 def init_params(config: TransformerConfig, key: jax.Array) -> Any:

@@ -19,8 +19,8 @@ SHARDING_RULES: tuple[tuple[str, P], ...] = (
     (r'attention/score_weight', P('tensor', None)),
     (r'attention/output/kernel', P('tensor', 'fsdp')),
     # Feed-forward: [d_model, d_ff] by inner units, then back.
-    (r'feed_forward/inner/kernel', P('fsdp', 'tensor')),
-    (r'feed_forward/inner/bias', P('tensor')),
+    (r'feed_forward/(inner|gate)/kernel', P('fsdp', 'tensor')),
+    (r'feed_forward/(inner|gate)/bias', P('tensor')),
     (r'feed_forward/outer/kernel', P('tensor', 'fsdp')),
     # Vectors of d_model values: too small to split.
     (r'(output|outer)/bias', P()),

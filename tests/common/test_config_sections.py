@@ -287,7 +287,8 @@ def test_whole_number_is_taken_for_a_real_one():
 
 def test_fused_attention_is_for_bfloat16_and_some_widths_and_drops_no_weights():
     TransformerConfig(attention='cudnn', head_dim=128)
-    for changes in ({'dtype': 'float32'}, {'attention_dropout_rate': 0.1}, {'head_dim': 20}, {'head_dim': 264}):
+    refused = [{'dtype': 'float32'}, {'attention_dropout_rate': 0.1}, {'head_dim': 20}, {'head_dim': 264}]
+    for changes in (*refused, {'positions': 'relative'}):
         with pytest.raises(ValueError, match="attention='cudnn'"):
             TransformerConfig(attention='cudnn', **changes)
     for score in ('dot', 'additive'):

@@ -25,9 +25,9 @@ def traced(config: TransformerConfig, source: int, target: int):
     return params, lambda params: model.apply(params, *ids)
 
 
-@pytest.mark.parametrize('score', ['scaled_dot', 'additive'])
-def test_forward_flops_are_those_of_the_traced_products(score: str) -> None:
-    config = replace(SMALL, attention_score=score)
+@pytest.mark.parametrize('changes', [{}, {'attention_score': 'additive'}, {'gated': True, 'positions': 'relative'}])
+def test_forward_flops_are_those_of_the_traced_products(changes: dict) -> None:
+    config = replace(SMALL, **changes)
     params, forward = traced(config, SOURCE, TARGET)
     assert forward_flops(config, SOURCE, TARGET).total == products(jax.make_jaxpr(forward)(params).jaxpr)
 

@@ -72,7 +72,7 @@ def family_of(config: ModelConfig) -> Family:
 
 def source_table(config: ModelConfig) -> str:
     """The name of the parameters that embed the source."""
-    return 'embedding' if config.tie_embeddings == 'all' else 'source_embedding'
+    return 'embedding' if config.tie_embeddings in ('all', 'sides') else 'source_embedding'
 
 
 def make_model(model: ModelConfig | TranslationModel) -> TranslationModel:
