@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
-from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
+from flax_transformer.tasks.sections import ExamplesConfig, check_heads
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,7 @@ class ClassifierConfig:
             bool(self.widths) and min(self.widths) >= 1 and len(set(self.widths)) == len(self.widths),
             f'widths={self.widths}: expected one or more, of at least 1, each once',
         )
-        check(
-            self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
-            f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
-        )
+        check_heads(self)
         check_range(self, 'dropout_rate', 'encoder_dropout_rate', 'word_dropout_rate', least=0, below=1)
 
 
@@ -79,7 +76,7 @@ class VocabularyConfig:
 
 
 @dataclass(frozen=True)
-class ClassificationDataConfig:
+class ClassificationDataConfig(ExamplesConfig):
     """Labeled texts. They are named in one of these forms:
 
     `folder/train.tsv`  label<TAB>text on each line; `train.tsv#3,1` names the columns of label and text
@@ -94,16 +91,11 @@ class ClassificationDataConfig:
 
     train: str = 'train.tsv'  # a file, a folder with a folder for each label, tfds:NAME:SPLIT or opinions:SPLIT
     validation: str = ''  # what the best checkpoint is chosen by; empty: none
-    held_out: int = 0  # training texts taken out for validation, instead of a set of its own; equal ones together
     test: str = ''  # what `evaluate` reads; empty: none
-    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
-    root: str | None = setting(None, 'resumable', 'cosmetic')
     max_length: int = 64  # tokens; of a longer text the rest is cut, and reported
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_held_out(self.held_out, self.validation)
-        check(bool(self.train), 'train is empty: expected a file of labeled texts')
+        super().__post_init__()
         check_positive(self, 'max_length')
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
-from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
+from flax_transformer.tasks.sections import ExamplesConfig
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class WordsConfig:
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(ExamplesConfig):
     """Plain text, a sentence, paragraph or article on each line: words are neighbors only within a line.
 
     Files may be compressed (.gz, .xz, .bz2, .zst); `*` in a path matches several files, read in order of their names.
@@ -66,17 +66,12 @@ class TextConfig:
 
     train: str = 'train.txt'  # the text to learn from
     validation: str = ''  # what the best checkpoint is chosen by; empty: none
-    held_out: int = 0  # training lines taken out for validation, instead of a set of its own; equal ones together
-    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
-    root: str | None = setting(None, 'resumable', 'cosmetic')
     # A word with more than this share of all occurrences is left out at random, the more often the more frequent it
     # is; 0: never.
     sample: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_held_out(self.held_out, self.validation)
-        check(bool(self.train), 'train is empty: expected a text file')
+        super().__post_init__()
         check_range(self, 'sample', least=0, below=1)
 
 

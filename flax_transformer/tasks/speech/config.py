@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig, num_frames
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
-from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
+from flax_transformer.tasks.sections import ExamplesConfig, check_heads
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,7 @@ class SpeechModelConfig:
             0 < len(self.strides) == len(self.channels) and min(self.strides + self.channels) >= 1,
             f'strides={self.strides}, channels={self.channels}: expected as many of each, of at least 1',
         )
-        check(
-            self.encoder != 'transformer' or (self.d_model % 2 == 0 and self.d_model % self.num_heads == 0),
-            f'd_model={self.d_model}: a transformer needs an even multiple of num_heads={self.num_heads}',
-        )
+        check_heads(self)
         check_range(self, 'dropout_rate', least=0, below=1)
 
     @property
@@ -65,7 +62,7 @@ class UnitConfig:
 
 
 @dataclass(frozen=True)
-class SpeechDataConfig:
+class SpeechDataConfig(ExamplesConfig):
     """Recordings with transcripts. They are named in one of these forms:
 
     `folder/train.tsv`, `folder/train.jsonl`  a manifest: a table with paths and transcripts
@@ -76,18 +73,13 @@ class SpeechDataConfig:
 
     train: str = 'train.tsv'  # a manifest, a folder in LibriSpeech's layout, or tones:train
     validation: str = ''  # what the best checkpoint is chosen by; empty: none
-    held_out: int = 0  # training recordings taken out for validation, instead of a set of its own; equal ones together
     test: str = ''  # what `evaluate` reads; empty: none
-    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
-    root: str | None = setting(None, 'resumable', 'cosmetic')
     # Longer recordings are left out of training, and reported; the transcriber reads them in windows of this length.
     max_seconds: float = 16.0
     num_lengths: int = 4  # batch lengths: more waste less padding on short recordings; each is compiled
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_held_out(self.held_out, self.validation)
-        check(bool(self.train), 'train is empty: expected recordings with transcripts')
+        super().__post_init__()
         check_positive(self, 'num_lengths')
         check_range(self, 'max_seconds', above=0)
 

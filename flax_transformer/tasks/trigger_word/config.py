@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from flax_transformer.audio.mel import FeatureConfig
 from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
-from flax_transformer.data.held_out import check_held_out
 from flax_transformer.engine.config import LoopConfig, TaskConfig
+from flax_transformer.tasks.sections import ExamplesConfig
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SceneConfig:
 
 
 @dataclass(frozen=True)
-class TriggerWordDataConfig:
+class TriggerWordDataConfig(ExamplesConfig):
     """Short recordings, each of the trigger word or of something else, and background.
 
     Each field takes any number of manifests (docs/how-to/trigger_word.md), such as `clips/index.tsv?split=train#label`,
@@ -81,18 +81,13 @@ class TriggerWordDataConfig:
     train: tuple[str, ...] = ('melodies:train',)  # manifests of recordings, each of one word
     train_background: tuple[str, ...] = ()  # what clips are mixed with; noise is also generated
     validation: tuple[str, ...] = ()  # what the best checkpoint is chosen by; empty: none
-    held_out: int = 0  # training recordings taken out for validation, instead of a set of its own; equal ones together
     validation_background: tuple[str, ...] = ()  # what validation scenes are mixed with
     test: tuple[str, ...] = ()  # what `evaluate` reads; empty: none
     test_background: tuple[str, ...] = ()  # further sounds without the word
-    # Folder where relative paths start; None: $FLAX_TRANSFORMER_DATA, else data/.
-    root: str | None = setting(None, 'resumable', 'cosmetic')
 
     def __post_init__(self) -> None:
-        check_types(self)
+        super().__post_init__()
         check(bool(self.trigger), 'trigger is empty: expected the text of the recordings to find')
-        check(bool(self.train), 'train is empty: expected at least one manifest')
-        check_held_out(self.held_out, self.validation)
         has_validation = bool(self.validation or self.held_out)
         check(
             has_validation or not self.validation_background, 'validation_background has no effect without validation'
