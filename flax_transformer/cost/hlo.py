@@ -5,6 +5,7 @@ What a loop does, or calls, counts once per iteration.
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -47,6 +48,36 @@ class _Instruction(NamedTuple):
     opcode: str
     rest: str  # operands and attributes
 
+    @property
+    def kind(self) -> str:
+        return self.opcode.removesuffix('-start')
+
+    @property
+    def operands(self) -> list[str]:
+        return re.findall(r'%([\w.\-]+)', self.rest.split('), ')[0])
+
+    @property
+    def fused(self) -> list[str]:
+        """The computations that a fusion stands for."""
+        return _CALLED.findall(self.rest) if self.opcode == 'fusion' else []
+
+
+class _Computation:
+    def __init__(self) -> None:
+        self.named: dict[str, _Instruction] = {}
+        self.readers: dict[str, list[_Instruction]] = defaultdict(list)  # by the name of what they read
+
+    def add(self, instruction: _Instruction) -> None:
+        self.named[instruction.name] = instruction
+        for name in instruction.operands:
+            self.readers[name].append(instruction)
+
+    def __iter__(self) -> Iterator[_Instruction]:
+        return iter(self.named.values())
+
+
+_Computations = dict[str, _Computation]
+
 
 def read_program(text: str) -> Program:
     """Reads `compiled.as_text()`. Memory traffic is an estimate: the inputs and outputs of each fusion."""
@@ -55,11 +86,9 @@ def read_program(text: str) -> Program:
     traffic = dict.fromkeys(KINDS, 0.0)
     seen = set()
     for name, times, is_fused in _executed(computations, entry):
-        instructions = computations[name]
-        shapes = {instruction.name: instruction.shape for instruction in instructions}
-        kind_of = _Kinds(instructions, computations)
-        for instruction in instructions:
-            kind = instruction.opcode.removesuffix('-start')
+        own = computations[name]
+        for instruction in own:
+            kind = instruction.kind
             # An asynchronous exchange appears in several fusions that share a channel.
             key = kind, *re.findall(r'channel_id=(\d+)', instruction.rest)
             if kind in _COLLECTIVES and not (is_fused and key in seen):
@@ -70,7 +99,7 @@ def read_program(text: str) -> Program:
                     sums = [old + times * new for old, new in zip(before, (1, size, sent), strict=True)]
                     exchanges[kind] = Collective(kind, *sums)
             if not is_fused and instruction.opcode not in _FREE and not instruction.opcode.endswith('-done'):
-                traffic[kind_of(instruction)] += times * _traffic(instruction, shapes, computations)
+                traffic[_purpose(instruction, own, computations)] += times * _traffic(instruction, own, computations)
     return Program(sorted(exchanges.values()), {kind: size for kind, size in traffic.items() if size})
 
 
@@ -84,60 +113,50 @@ _LOSS = re.compile(r'op_name="[^"]*\bloss\b')
 _PASSING = {'copy-start', 'copy-done', 'slice-start', 'slice-done', 'bitcast', 'get-tuple-element', 'custom-call'}
 
 
-class _Kinds:
-    """What the traffic of a computation's instructions is for.
+def _purpose(instruction: _Instruction, own: _Computation, computations: _Computations) -> str:
+    """What the traffic of an instruction is for: one of KINDS.
 
     TPUs copy much to memory on the chip and back: such a copy counts as what reads or wrote it there.
     """
-
-    def __init__(self, instructions: list[_Instruction], computations: dict[str, list[_Instruction]]) -> None:
-        self._computations = computations
-        self._named = {instruction.name: instruction for instruction in instructions}
-        self._readers: dict[str, _Instruction] = {}  # the first, by the name of what it reads
-        for instruction in reversed(instructions):
-            self._readers |= dict.fromkeys(_operands(instruction), instruction)
-
-    def __call__(self, instruction: _Instruction) -> str:
-        if instruction.opcode in ('copy-start', 'slice-start'):
-            to = instruction.shape
-            if instruction.opcode == 'slice-start':
-                to = to.partition('), ')[2]  # `_traffic` does so
-            is_to_chip = 'S(' in to.partition('}, ')[0]
-            while instruction is not None and instruction.opcode in _PASSING:
-                if is_to_chip:
-                    instruction = self._readers.get(instruction.name)
-                else:
-                    instruction = self._named.get(_operands(instruction)[0])
-        if instruction is None:
-            return 'copies'
-        if instruction.opcode.removesuffix('-start') in _COLLECTIVES:
-            return 'collectives'
-        if _ATTENTION.search(instruction.rest):
-            return 'attention'
-        if _LOSS.search(instruction.rest):
-            return 'loss'
-        called = _CALLED.findall(instruction.rest) if instruction.opcode == 'fusion' else []
-        inside = [instruction, *(inner for name in called for inner in self._computations[name])]
-        if any(inner.opcode in ('dot', 'convolution') or 'gemm' in inner.rest for inner in inside):
-            return 'products'
-        return 'copies' if {inner.opcode for inner in inside} <= _MOVING else 'other'
+    if instruction.opcode in ('copy-start', 'slice-start'):
+        to = instruction.shape
+        if instruction.opcode == 'slice-start':
+            to = to.partition('), ')[2]  # `_traffic` does so
+        is_to_chip = 'S(' in to.partition('}, ')[0]
+        while instruction is not None and instruction.opcode in _PASSING:
+            if is_to_chip:
+                instruction = next(iter(own.readers[instruction.name]), None)
+            else:
+                instruction = own.named.get(instruction.operands[0])
+    if instruction is None:
+        return 'copies'
+    if instruction.kind in _COLLECTIVES:
+        return 'collectives'
+    if _ATTENTION.search(instruction.rest):
+        return 'attention'
+    if _LOSS.search(instruction.rest):
+        return 'loss'
+    inside = [instruction, *(inner for name in instruction.fused for inner in computations[name])]
+    if any(inner.opcode in ('dot', 'convolution') or 'gemm' in inner.rest for inner in inside):
+        return 'products'
+    return 'copies' if {inner.opcode for inner in inside} <= _MOVING else 'other'
 
 
-def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
-    computations: dict[str, list[_Instruction]] = {}
+def _parse(text: str) -> tuple[_Computations, str]:
+    computations: _Computations = {}
     entry = ''
-    current = []
+    current = _Computation()
     for line in text.splitlines():
         if match := _COMPUTATION.match(line):
-            computations[match[2]] = current = []
+            computations[match[2]] = current = _Computation()
             entry = match[2] if match[1] else entry
         elif match := _INSTRUCTION.match(line):
-            current.append(_Instruction(*match.groups()))
+            current.add(_Instruction(*match.groups()))
     return computations, entry
 
 
 def _executed(
-    computations: dict[str, list[_Instruction]], name: str, times: int = 1, is_fused: bool = False
+    computations: _Computations, name: str, times: int = 1, is_fused: bool = False
 ) -> Iterator[tuple[str, int, bool]]:
     yield name, times, is_fused
     for instruction in computations[name]:
@@ -150,7 +169,7 @@ def _executed(
             yield from _executed(computations, called, runs, inside)
 
 
-def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
+def _iterations(computations: _Computations, rest: str) -> int:
     """The iterations of a loop: what the compiler says, else the constant that the counter is compared with."""
     if known := re.search(r'known_trip_count\W+n\W+(\d+)', rest):
         return int(known[1])
@@ -162,7 +181,7 @@ def _iterations(computations: dict[str, list[_Instruction]], rest: str) -> int:
 
 def _exchange(instruction: _Instruction, computation: str) -> tuple[str, float, float]:
     """The kind of a collective, the bytes of its whole arrays, and the bytes each device sends."""
-    kind = instruction.opcode.removesuffix('-start')
+    kind = instruction.kind
     size = _size(instruction.shape)
     group = _group(instruction.rest)
     if instruction.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
@@ -196,11 +215,7 @@ def _group(rest: str) -> int:
     return 2 if 'source_target_pairs' in rest else 1
 
 
-def _operands(instruction: _Instruction) -> list[str]:
-    return re.findall(r'%([\w.\-]+)', instruction.rest.split('), ')[0])
-
-
-def _traffic(instruction: _Instruction, shapes: dict[str, str], computations: dict[str, list[_Instruction]]) -> float:
+def _traffic(instruction: _Instruction, own: _Computation, computations: _Computations) -> float:
     if instruction.opcode in ('dynamic-slice', 'slice', 'gather'):
         return 2 * _size(instruction.shape, main_only=True)
     if instruction.opcode == 'copy-start':  # (to, from, ...): between memories
@@ -209,64 +224,45 @@ def _traffic(instruction: _Instruction, shapes: dict[str, str], computations: di
         return _size(instruction.shape.partition('), ')[2])
     if 'AllocateBuffer' in instruction.rest:
         return 0
-    read = [_size(shapes.get(name, ''), main_only=True) for name in _operands(instruction)]
+    operands = [own.named.get(name) for name in instruction.operands]
+    read = [_size(operand.shape, main_only=True) if operand else 0 for operand in operands]
     if instruction.opcode in ('dynamic-update-slice', 'scatter'):
         return 2 * sum(read[1:])
     written = _size(instruction.shape, main_only=True)
-    called = _CALLED.findall(instruction.rest) if instruction.opcode == 'fusion' else []
-    if called:
-        inside = _Fusion(computations[called[0]])
-        read = [min(size, inside.read(number)) for number, size in enumerate(read)]
-        written = min(written, inside.written())
+    if instruction.fused:
+        inside = computations[instruction.fused[0]]
+        parameters = {int(i.rest.partition(')')[0]): i.name for i in inside if i.opcode == 'parameter'}
+        read = [min(size, _read(inside, parameters[number])) for number, size in enumerate(read)]
+        *_, root = inside
+        written = min(written, _written(inside, root))
     return sum(read) + written
 
 
-class _Fusion:
-    """What a fusion touches of its operands and its result: of what it cuts, or writes a part of, the part alone."""
+def _read(fusion: _Computation, name: str) -> float:
+    """Bytes that a fusion reads of an array: of one that it cuts, the parts alone; infinite: all."""
+    size = 0.0
+    for reader in fusion.readers[name]:
+        is_first = reader.operands[0] == name
+        if reader.opcode == 'bitcast' or (reader.opcode == 'dynamic-update-slice' and is_first):
+            size += _read(fusion, reader.name)
+        elif reader.opcode in ('slice', 'dynamic-slice', 'gather') and is_first:
+            size += _size(reader.shape)
+        elif reader.opcode != 'tuple':  # the results of the fusion: what is updated stays where it is
+            return math.inf
+    return size
 
-    def __init__(self, instructions: list[_Instruction]) -> None:
-        self._named = {instruction.name: instruction for instruction in instructions}
-        self._parameters = {
-            int(instruction.rest.partition(')')[0]): instruction.name
-            for instruction in instructions
-            if instruction.opcode == 'parameter'
-        }
-        self._root = instructions[-1].name
-        self._readers: dict[str, list[_Instruction]] = {}
-        for instruction in instructions:
-            for name in _operands(instruction):
-                self._readers.setdefault(name, []).append(instruction)
 
-    def read(self, number: int) -> float:
-        """Bytes of an operand that are read; infinite: all."""
-        return self._read(self._parameters[number])
-
-    def _read(self, name: str) -> float:
-        size = 0.0
-        for reader in self._readers.get(name, ()):
-            is_first = _operands(reader)[0] == name
-            if reader.opcode == 'bitcast' or (reader.opcode == 'dynamic-update-slice' and is_first):
-                size += self._read(reader.name)
-            elif reader.opcode in ('slice', 'dynamic-slice', 'gather') and is_first:
-                size += _size(reader.shape)
-            elif reader.opcode != 'tuple':  # the results of the fusion: what is updated stays where it is
-                return math.inf
-        return size
-
-    def written(self) -> float:
-        """Bytes of the result that are written; infinite: all."""
-        return self._written(self._named[self._root])
-
-    def _written(self, instruction: _Instruction) -> float:
-        operands = [self._named[name] for name in _operands(instruction) if name in self._named]
-        if instruction.opcode == 'tuple':
-            # An array that is written whole has its own size.
-            return sum(min(_size(operand.shape, main_only=True), self._written(operand)) for operand in operands)
-        if instruction.opcode == 'bitcast':
-            return self._written(operands[0])
-        if instruction.opcode == 'dynamic-update-slice':
-            return _size(operands[1].shape)
-        return math.inf
+def _written(fusion: _Computation, result: _Instruction) -> float:
+    """Bytes of a result that a fusion writes: of an update, its part alone; infinite: all."""
+    operands = [fusion.named[name] for name in result.operands if name in fusion.named]
+    if result.opcode == 'tuple':
+        # An array that is written whole has its own size.
+        return sum(min(_size(operand.shape, main_only=True), _written(fusion, operand)) for operand in operands)
+    if result.opcode == 'bitcast':
+        return _written(fusion, operands[0])
+    if result.opcode == 'dynamic-update-slice':
+        return _size(operands[1].shape)
+    return math.inf
 
 
 def _size(shape: str, *, main_only: bool = False) -> float:
