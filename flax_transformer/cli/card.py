@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import read_limited
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
 from flax_transformer.huggingface.settings import read_object
+from flax_transformer.tasks.evaluation import printed_scores
 from flax_transformer.tasks.recipes import recipe_of
 
 from .options import OfCheckpoint, parse, read_run_config
@@ -79,11 +79,8 @@ def card_of(reference: str, options: CardOptions) -> str:
 
 def _rows(file: Path) -> Iterator[str]:
     """A row of the table for each score: those that have a signature, if any has."""
-    try:
-        scores = parse_json(read_limited(file))
+    with printed_scores(str(file), 'a run') as scores:
         of_set = ', '.join(filter(None, [Path(scores['set']).name, scores.get('direction')]))
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        raise UserError(f'--scores {file}: {error}; expected what `evaluate RUN --json` prints') from None
     signatures = {name.removesuffix('_signature'): text for name, text in scores.items() if '_signature' in name}
     for name, value in scores.items():
         if isinstance(value, float) and name in (signatures or scores):

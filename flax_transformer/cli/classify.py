@@ -29,8 +29,7 @@ FLAGS = {
 class ClassifyOptions(OfCheckpoint):
     """Label standard input line by line: N lines in, N lines out, `label<TAB>probability`, in order.
 
-    Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
-    RUN@average.
+    Only a line feed ends a line.
     """
 
     input: Path | None = None  # a file to read instead of standard input

@@ -31,15 +31,13 @@ C = typing.TypeVar('C')  # a task's config; options generic in it serve any task
 
 @dataclasses.dataclass(frozen=True)
 class OfCheckpoint:
-    """The option of commands that read a checkpoint."""
-
-    step: int | None = None  # the checkpoint; None: the best, or training.average_last's mean
+    # The checkpoint, which RUN@12000, RUN@last, RUN@best and RUN@average name too; None: the best, or
+    # training.average_last's mean.
+    step: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class ToTranslate:
-    """The options of commands that translate."""
-
     decoding: DecodingConfig = dataclasses.field(default_factory=DecodingConfig)
     parallel: ParallelConfig = dataclasses.field(default_factory=ParallelConfig)
 

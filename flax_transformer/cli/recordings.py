@@ -26,9 +26,8 @@ _NAMED = 3  # files with a remark; --format jsonl gives each one its own
 class TranscribeOptions(OfCheckpoint):
     """Write down what is said in recordings: N files in, N lines out, in order.
 
-    WAV of any rate and channels; FLAC, OGG and MP3 by the package soundfile. RUN is a run directory or one of its
-    checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average. Options come last. A file that cannot be read gives an
-    empty line, a message, and in the end the exit code 2.
+    WAV of any rate and channels; FLAC, OGG and MP3 by the package soundfile. Options come last. A file that cannot
+    be read gives an empty line, a message, and in the end the exit code 2.
     """
 
     output: Path | None = None  # a file to write instead of standard output
@@ -92,7 +91,7 @@ class DetectOptions(OfCheckpoint):
     """Find a trigger word in recordings, or listen for it in a stream.
 
     One line for each hit, as soon as it is heard: `seconds<TAB>confidence`, with the file's name before if there are
-    several. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best, RUN@average.
+    several.
 
     The file - is standard input: raw samples, mono, 16 bits (s16le), at the run's features.sample_rate, such as
       arecord -q -t raw -f S16_LE -c 1 -r 8000 | flax-transformer detect RUN -

@@ -63,8 +63,7 @@ InputFormat = Literal['auto', 'text', 'jsonl', *FORMATS]
 class TranslateOptions(OfCheckpoint, ToTranslate):
     """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
 
-    Only a line feed ends a line. RUN is a run directory or one of its checkpoints: RUN@12000, RUN@last, RUN@best,
-    RUN@average. Several of them vote as an ensemble.
+    Only a line feed ends a line. Several RUNs vote as an ensemble.
     """
 
     input: Path | None = None  # a file to read instead of standard input; for --shard a pattern: 'part-*.zst'

@@ -24,7 +24,7 @@ class OfVectors(OfCheckpoint):
 class NeighborsOptions(OfVectors):
     """The words nearest to each word by the cosine of their vectors: `cosine<TAB>word`, nearest first.
 
-    RUN is a run of word vectors, one of its checkpoints (RUN@12000, RUN@best), or a file: word2vec's binary format if
+    RUN is a run of word vectors, or a file: word2vec's binary format if
     it is named .bin, else its text format or GloVe's.
     """
 

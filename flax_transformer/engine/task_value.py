@@ -109,7 +109,7 @@ class Recipe:
         return load_run(self.run, reference, step=step)
 
     def trainer(self, config: TaskConfig, devices: 'Sequence[jax.Device] | None' = None) -> 'Trainer':
-        """The compiled steps of a config, for `devices`, which need not be present; None: those that it asks for."""
+        """As `tasks.api.make_trainer`."""
         from .devices.devices import Devices
         from .trainer import Trainer
 

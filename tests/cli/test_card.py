@@ -32,4 +32,4 @@ def test_scores_of_another_form_are_refused(tmp_path: Path, capsys: pytest.Captu
     for text in ('BLEU 12', '[1, 2]', '{"bleu": 1.5}'):
         (tmp_path / 'scores').write_text(text)
         assert main(['card', GOLDEN, '--scores', str(tmp_path / 'scores')]) == 2
-        assert 'expected what `evaluate RUN --json` prints' in capsys.readouterr().err
+        assert 'evaluate RUN --json` prints for a run' in capsys.readouterr().err
