@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import nearest
-from flax_transformer.data.audit.kinds import MEMORIZED, SHARED, table
+from flax_transformer.data.audit.kinds import MEMORIZED, SHARED, read_kinds
 from flax_transformer.data.audit.lines import LINE_CHECKS, quoted_rows, rows_where
 from flax_transformer.data.audit.report import Finding, Report, Rows, findings_of, sorted_report
 from flax_transformer.data.held_out import held_out_rows
@@ -22,58 +22,7 @@ IMBALANCE = 10  # examples of the most frequent label for each of the rarest
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Examples]  # train, and perhaps the others
 
-_LABELS = table(
-    (
-        'one_label',
-        'error',
-        'training texts that all have the same label',
-        'stops: there is nothing to tell apart',
-        'name a file with the other labels too; in a folder, each label has a folder of its own',
-    ),
-    (
-        'swapped_columns',
-        'error',
-        'a table with the text in the first column and the label in the second',
-        'would take each text for a label',
-        "name the columns, label first: --data.train 'FILE.tsv#2,1'",
-    ),
-    (
-        'unknown_label',
-        'error',
-        'validation texts with a label that no training text has',
-        'stops: the model cannot give such a label',
-        'correct the label, or add training texts that have it',
-    ),
-    (
-        'unknown_test_label',
-        'warning',
-        'test texts with a label that no training text has',
-        'does not read them; `evaluate` counts them as wrong',
-        'correct the label, or add training texts that have it',
-    ),
-    (
-        'few_examples',
-        'warning',
-        f'labels with fewer than {FEW_EXAMPLES} training texts; the first line of a table may be its header',
-        'learns little about them',
-        'add texts; merge, remove or correct the labels',
-    ),
-    (
-        'imbalance',
-        'warning',
-        f'a label with {IMBALANCE} times as many training texts as another',
-        'is drawn to the frequent label',
-        'set training.class_weights balanced, or choose by training.best_by macro_f1',
-    ),
-    (
-        'too_long',
-        'warning',
-        'texts with more tokens (without a run: words) than data.max_length',
-        'cuts them there',
-        'raise data.max_length, or shorten the texts',
-        0.1,
-    ),
-)
+_LABELS = read_kinds(Path(__file__).with_name('kinds.json'), few=FEW_EXAMPLES, imbalance=IMBALANCE)
 KINDS = {**_LABELS, **SHARED, 'test_is_training': SHARED['test_is_training']._replace(severity='warning')}
 
 

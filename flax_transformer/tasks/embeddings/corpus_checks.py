@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.data.audit.kinds import table
+from flax_transformer.data.audit.kinds import read_kinds
 from flax_transformer.data.audit.report import Finding, Report, Rows, findings_of, sorted_report
 from flax_transformer.data.repeats import keys_of, repeated
 
@@ -12,50 +12,9 @@ from .config import EmbeddingsConfig
 from .corpus import Vocabulary, lines_of_words, texts_of
 from .run import Run
 
-_WARNED = 0.1  # share from which on a kind is a warning
 _MARKS = '.,;:!?)"'
 
-KINDS = table(
-    (
-        'no_words',
-        'error',
-        'fewer than two different words that are frequent enough',
-        'stops: there is nothing to learn',
-        'name the right file, or lower tokenizer.min_count',
-    ),
-    (
-        'alone',
-        'warning',
-        'lines with a single word, which has no neighbor',
-        'leaves them out',
-        'put a sentence, paragraph or article on each line',
-        _WARNED,
-    ),
-    (
-        'repeated',
-        'warning',
-        'lines that occur before, word for word',
-        'learns from each of them',
-        'remove them: repeated headings and notices distort what is learned',
-        _WARNED,
-    ),
-    (
-        'punctuation',
-        'warning',
-        'different words that end in a punctuation mark',
-        'takes `end.` and `end` for two words',
-        "say what a word is, as in --tokenizer.pattern '[a-z]+'",
-        _WARNED,
-    ),
-    (
-        'rare',
-        'warning',
-        'words of the text that are rarer than tokenizer.min_count or beyond model.vocab_size',
-        'leaves them out',
-        'raise model.vocab_size, or lower tokenizer.min_count',
-        _WARNED,
-    ),
-)
+KINDS = read_kinds(Path(__file__).with_name('kinds.json'))
 
 
 def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Report:

@@ -8,7 +8,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import Say
 from flax_transformer.data.audio.corpus import Corpus, Recording, read_corpus
-from flax_transformer.data.audit.kinds import SHARED, table
+from flax_transformer.data.audit.kinds import SHARED, read_kinds
 from flax_transformer.data.audit.lines import is_blank, quoted_rows, rows_where
 from flax_transformer.data.audit.report import Report, Rows, sorted_report
 
@@ -21,46 +21,7 @@ from .units import Units
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]
 
-KINDS = table(
-    (
-        'unknown_unit',
-        'warning',
-        'transcripts with a word or character that no training transcript has',
-        'leaves it out; the model cannot write it',
-        'spell the transcripts alike, or add training recordings that have it',
-    ),
-    (
-        'too_long',
-        'warning',
-        'recordings of more than data.max_seconds',
-        'leaves them out',
-        'cut them at pauses, or set data.max_seconds higher',
-        0.01,
-    ),
-    (
-        'too_short',
-        'warning',
-        'recordings with fewer frames than their transcript needs',
-        'leaves them out: CTC gives each label a frame of its own',
-        'see whether the transcripts belong to the recordings, or set smaller model.strides',
-        0.01,
-    ),
-    (
-        'no_transcript',
-        'warning',
-        'recordings with an empty transcript',
-        'takes them for recordings in which nothing is said',
-        'name the column of the transcript, as in FILE.tsv#text; delete what was not transcribed',
-        0.01,
-    ),
-    (
-        'known_speaker',
-        'note',
-        'recordings of speakers that the training data has, too',
-        'reports scores for known voices; unknown ones are recognized less well',
-        'to know how well, choose by speaker: FILE.tsv?speaker!=NAME for training',
-    ),
-) | {'quoted': SHARED['quoted']}
+KINDS = read_kinds(Path(__file__).with_name('kinds.json')) | {'quoted': SHARED['quoted']}
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flax_transformer.data.audio.reading import SILENCE
-from flax_transformer.data.audit.kinds import SHARED, table
+from flax_transformer.data.audit.kinds import SHARED, read_kinds
 from flax_transformer.data.audit.report import Report, Rows, findings_of, sorted_report
 from flax_transformer.data.repeats import hashes, overlaps
 
@@ -15,36 +15,9 @@ from .scenes import Clips, read_parts
 
 FEW_TRIGGERS = 50
 
-KINDS = table(
-    (
-        'no_others',
-        'warning',
-        'training recordings that are all of the trigger word',
-        'has nothing but parts of the word and noise to tell it from',
-        'add recordings of other words, above all of similar ones, with another text',
-    ),
-    (
-        'few_triggers',
-        'warning',
-        f'fewer than {FEW_TRIGGERS} recordings of the trigger word in the training data',
-        'learns to know them, but hardly other voices',
-        'add recordings, by several people and microphones',
-    ),
-    (
-        'silent',
-        'warning',
-        'recordings without any sound',
-        'learns that silence is the word, or not',
-        'remove them, or record them again',
-    ),
-    (
-        'too_long',
-        'warning',
-        'recordings that do not fit into a scene',
-        'never mixes them in whole',
-        'raise scenes.seconds, cut them, or name them as background',
-    ),
-) | {name: SHARED[name] for name in ('leaked', 'validation_is_test')}
+KINDS = read_kinds(Path(__file__).with_name('kinds.json'), few=FEW_TRIGGERS) | {
+    name: SHARED[name] for name in ('leaked', 'validation_is_test')
+}
 
 
 def report_of(config: TriggerWordConfig, workdir: Path | None, **_: Any) -> Report:
