@@ -1,7 +1,6 @@
 """Phrases that translations must contain, from text to ids, and whether they do."""
 
 import itertools
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.problem import NONE
 from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
+from flax_transformer.text.term_marks import positions_of
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .batch_runner import bucket
@@ -107,21 +107,6 @@ def _within(demand: Demand, start: int, end: int) -> Demand | None:
         return demand
     first, last = demand.span
     return demand._replace(span=(first - start, last - start)) if start <= first and last <= end else None
-
-
-def positions_of(span: tuple[int, int], text: str, ids: Sequence[int], tokenizer: Tokenizer) -> tuple[int, int]:
-    """The first source position of the characters of a text with these ids, and the one after the last."""
-    tags = set(tokenizer.languages.values())
-
-    def ends_of(ids: Sequence[int]) -> list[int]:
-        """After how many characters, spaces not counted, each piece ends."""
-        pieces = ['' if i in tags else tokenizer.source_piece(i).replace('▁', '') for i in ids[:-1]]
-        return list(itertools.accumulate(map(len, pieces)))
-
-    # What stands before is encoded, too: pieces may have other characters than the text.
-    begin, end = (ends_of(before)[-1:] or [0] for before in tokenizer.encode([text[:at] for at in span]))
-    ends = ends_of(ids)
-    return bisect_right(ends, begin[0]), bisect_left(ends, end[0]) + 1
 
 
 def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -> np.ndarray:
