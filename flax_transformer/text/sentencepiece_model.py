@@ -46,8 +46,9 @@ def train_sentencepiece(
     eos_id: int = 1,
     unk_id: int = 2,
     languages: Iterable[str] = (),
+    marks: Iterable[str] = (),
 ) -> bytes:
-    """A SentencePiece model of `vocab_size` pieces, special, byte ones and tags of `languages` included.
+    """A SentencePiece model of `vocab_size` pieces, special, byte ones, tags of `languages` and marks included.
 
     Raises UserError, with the limit, if the lines have too little text for the vocabulary, or the vocabulary too few
     pieces for their characters.
@@ -70,7 +71,7 @@ def train_sentencepiece(
             eos_id=eos_id,
             unk_id=unk_id,
             bos_id=-1,
-            control_symbols=[f'<2{language}>' for language in languages],
+            control_symbols=[*(f'<2{language}>' for language in languages), *marks],
             max_sentence_length=1_000_000,  # bytes; a longer line would be skipped silently
             num_threads=os.cpu_count() or 1,  # changes nothing in BPE
             minloglevel=2,

@@ -22,7 +22,7 @@ from flax_transformer.common.json_text import parse_json
 from .languages import known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
 from .subword_sampling import Segmenter
-from .tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, flat, write_files
+from .tokenizer import DESCRIPTION_FILE, MARKS, Portable, Tokenizer, flat, write_files
 from .vocabulary_change import learn_pieces, used_pieces, with_pieces
 
 MODEL_FILE = 'sentencepiece.model'
@@ -108,7 +108,12 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def tags_to_ban(self) -> tuple[int, ...]:
-        return tuple(self.languages.values())  # tags belong to the source alone
+        return *self.languages.values(), *self.marks  # they belong to the source alone
+
+    @cached_property
+    def marks(self) -> tuple[int, ...]:
+        ids = tuple(map(self._processor.piece_to_id, MARKS))
+        return ids if all(map(self._processor.is_control, ids)) else ()
 
     def piece(self, token_id: int) -> str:
         return self._processor.id_to_piece(int(token_id))

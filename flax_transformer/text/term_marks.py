@@ -1,10 +1,45 @@
-"""Where the words of a term are among the ids of a line."""
+"""Terms with translations in a line of ids: `a <term> house <is> Gebäude </term>` (Dinu et al. 2019, P19-1294).
+
+The marks are control pieces, which no text produces.
+"""
 
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from .tokenizer import Tokenizer
+
+Place = tuple[int, int]  # the first position, and the one after the last
+
+
+def marked(
+    ids: list[int], places: Sequence[Place], translations: Sequence[list[int]], marks: Sequence[int]
+) -> tuple[list[int], list[Place]]:
+    """Ids with the translations of places, which are in order, and the places with these.
+
+    >>> marked([5, 6, 1], [(1, 2)], [[9]], (30, 31, 32))
+    ([5, 30, 6, 31, 9, 32, 1], [(1, 6)])
+    """
+    out, moved, end = [], [], 0
+    for (first, last), translation in zip(places, translations, strict=True):
+        begin = len(out) + first - end
+        out += [*ids[end:first], marks[0], *ids[first:last], marks[1], *translation, marks[2]]
+        moved.append((begin, len(out)))
+        end = last
+    return out + ids[end:], moved
+
+
+def unmarked(ids: Sequence[int], marks: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The ids without marks and translations, and for each of `ids` which of these it belongs to."""
+    plain, owners = [], []
+    is_translation = False
+    for i in ids:
+        if i in marks:
+            is_translation = i == marks[1]
+        elif not is_translation:
+            plain.append(i)
+        owners.append(max(len(plain) - 1, 0))
+    return plain, owners
 
 
 def positions_of(span: tuple[int, int], text: str, ids: Sequence[int], tokenizer: Tokenizer) -> tuple[int, int]:

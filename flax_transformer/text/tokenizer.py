@@ -15,6 +15,7 @@ from flax_transformer.common.fields import check_positive, check_range, check_ty
 from flax_transformer.common.files import naming_damage, read_limited, write_whole
 from flax_transformer.common.json_text import parse_json
 
+MARKS = '<term>', '<is>', '</term>'  # control pieces of a vocabulary with terms
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
 # Thai, Lao and Tibetan; Myanmar; Khmer; kana; Han, with compatibility forms and the planes of rare characters.
 UNSPACED = '[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]'
@@ -44,6 +45,7 @@ class Tokenizer(Protocol):
     digest: str  # a hash of everything that decides the ids
     languages: Mapping[str, int]  # the target languages that have a tag, each with its id
     tags_to_ban: tuple[int, ...]  # they must not appear in a translation
+    marks: tuple[int, ...] = ()  # around the words of a term, and after its translation, as in `term_marks`
 
     def tag_id(self, language: str | None) -> int | None:
         """The tag of a target language that begins sources, if any.

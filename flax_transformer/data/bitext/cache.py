@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ from flax_transformer.text.tokenizer import Tokenizer
 
 from .corpus import Corpus, Pairs
 from .robust import with_changed_copies
+from .terms import Terms
 from .tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 
 META_FILE = 'meta.json'
 _FORMAT = 1  # another format gets another folder
 _SIDES = ('source', 'target')
+_NEWER = 'robust', 'terms'  # settings that are named if they are on: older caches stay good
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
@@ -59,6 +62,7 @@ class Settings:
     target_language: str | None = None  # its tag begins each source
     keep_text: bool = False
     robust: float = 0.0  # share of changed copies
+    terms: float = 0.0  # share of sources with terms
 
 
 def find_cached(
@@ -119,7 +123,7 @@ def cached_pairs(
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
-    known = {name: value for name, value in vars(settings).items() if value or name != 'robust'}  # as it was without
+    known = {name: value for name, value in vars(settings).items() if value or name not in _NEWER}
     parts = [_FORMAT, corpus.name, corpus.settings, known, tokenizer.digest]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
@@ -131,6 +135,7 @@ def _write(
     counts = dict.fromkeys(('pairs', 'blank', 'too_long', 'read'), 0)
     tags = tags_of(tokenizer, settings.target_language)
     vocab_size = max(tokenizer.vocab_size, tokenizer.target_vocab_size)
+    terms = Terms(corpus.pairs(), tokenizer, settings.terms) if settings.terms else None
     with ThreadPoolExecutor(1) as background:
         digests = background.submit(lambda: [sha256_of(file) for file in corpus.files])
         arrays = _Arrays(folder)
@@ -140,7 +145,9 @@ def _write(
             progress(len(pairs))
             if settings.robust:
                 pairs, numbers = with_changed_copies(pairs, numbers, settings.robust)
-            chosen = choose(pairs, tokenizer, settings.source_slots, settings.target_slots, tags=tags)
+            slots = settings.source_slots, settings.target_slots
+            marked = partial(terms.marked, pairs, numbers) if terms else None
+            chosen = choose(pairs, tokenizer, *slots, tags=tags, terms=marked)
             _append(arrays, pairs, chosen, numbers=numbers, settings=settings, vocab_size=vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]

@@ -93,6 +93,8 @@ class DataConfig:
     unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram
     # Changed copies of so many of the pairs, 0.2: a fifth, teach names, codes, capitals and odd punctuation.
     robust: float = 0.0
+    # Of so many sources, up to three words are marked, with a translation: the model learns to read a glossary.
+    terms: float = 0.0
     numbers_below: int = 1_000_000  # number_words: exclusive upper bound
     numbers_train: int = 60_000  # number_words: training pairs
     numbers_held_out: int = 1_000  # number_words: pairs in validation, and in test
@@ -101,7 +103,9 @@ class DataConfig:
         check_types(self)
         check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
         check_range(self, 'bpe_dropout', least=0, below=1)
-        check_range(self, 'robust', least=0, most=1)
+        check_range(self, 'robust', 'terms', least=0, most=1)
+        drawn = self.bpe_dropout or self.unigram_alpha
+        check(not (self.terms and drawn), f'terms={self.terms}: expected 0 with bpe_dropout or unigram_alpha')
         check_range(self, 'workers', 'unigram_alpha', least=0)
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')

@@ -21,7 +21,7 @@ from flax_transformer.engine.devices.multihost import say
 from flax_transformer.engine.monitor.progress_bar import is_terminal
 from flax_transformer.engine.runs.finished import steps_of
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.tokenizer import MARKS, Tokenizer
 
 from .config import Config
 from .corpus_checks import check_corpora, files_of, refuse_changed_files
@@ -141,6 +141,7 @@ def train_tokenizer(config: Config, corpora: Sequence[Corpus]) -> Tokenizer:
         pad_id=config.model.pad_id,
         eos_id=config.model.eos_id,
         languages=config.data.target_languages if config.data.language_tags else (),
+        marks=MARKS if config.data.terms else (),
         **settings,
     )
 
@@ -152,6 +153,11 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
     if tokenizer is None:
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
+    if config.data.terms and not tokenizer.marks:
+        raise UserError(
+            f'data.terms={config.data.terms}: the vocabulary has no marks of terms; start from a run that '
+            'vocabulary_change.add_marks has made'
+        )
 
     # First, so that an error in a validation set does not wait for a large corpus.
     validation = []
@@ -182,7 +188,9 @@ def _tokenized(
 ) -> data_cache.PreparedPairs:
     keep_text = bool(data.bpe_dropout or data.unigram_alpha)
     tokenizer = tokenizer.reading(settings.source_language)
-    how = data_cache.Settings(data.source_length, data.target_length, data.tag_of(settings), keep_text, data.robust)
+    how = data_cache.Settings(
+        data.source_length, data.target_length, data.tag_of(settings), keep_text, data.robust, data.terms
+    )
     with tqdm(desc=f'tokenizing {corpus.name}', unit=' pairs', disable=not is_terminal(), leave=False, delay=1) as bar:
         return data_cache.cached_pairs(corpus, tokenizer, how, cache, say=say, progress=bar.update)
 

@@ -13,7 +13,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.runs.averaging import write_copy
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.text.languages import known_language
-from flax_transformer.text.tokenizer import Tokenizer
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.tokenizer import MARKS, Tokenizer
+from flax_transformer.text.vocabulary_change import with_pieces
 
 from .loading import load_run
 from .run import LoadedRun, Run
@@ -61,6 +63,18 @@ def add_language(
         raise UserError(f'add-language: {language!r} is there already')
     new, parts = old.more(language, lines, count)
     return run, _write(reference, out, run, new, parts)
+
+
+def add_marks(reference: Path | str, out: Path | str) -> tuple[LoadedRun, LoadedRun]:
+    """Makes `out` a run with the marks of terms, to be trained with `data.terms`; the old run and this one."""
+    run = load_run(reference)
+    model = getattr(run.tokenizer, 'model', None)
+    if model is None or run.tokenizer.marks:
+        raise UserError(f'{reference}: expected a SentencePiece vocabulary of both languages without marks of terms')
+    new = SentencePieceTokenizer(with_pieces(model, range(run.tokenizer.vocab_size), (), MARKS)[0])
+    return run, _write(
+        reference, out, run, new, {mark: (sign,) for mark, sign in zip(MARKS, ('▁(', '▁=', ')'), strict=True)}
+    )
 
 
 def _write(reference: Path | str, out: Path | str, run: LoadedRun, new: Tokenizer, parts: dict[str, Any]) -> LoadedRun:

@@ -189,3 +189,14 @@ def test_runs_share_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert digest_of(folder / 'two', replace(config, seed=7)) == first
     for name in ('one', 'two'):
         assert not (folder / name / 'data_cache').exists()
+
+
+def test_terms_need_a_vocabulary_with_their_marks(folder: Path, tmp_path: Path) -> None:
+    data = DataConfig(train='train.{lang}', validation='', test='', root=str(folder), terms=0.5)
+    config = copy_config(folder)
+    config = replace(config, data=data, model=replace(config.model, vocab_size=40))
+    prepared = prepare(config, None, tmp_path / 'cache', say=lambda text: None)
+    assert len(prepared.tokenizer.marks) == 3
+    plain = train_tokenizer(replace(config, data=replace(data, terms=0.0)), [open_training(data.corpora[0], data)[0]])
+    with pytest.raises(UserError, match='add_marks'):
+        prepare(config, plain, tmp_path / 'cache', say=lambda text: None)

@@ -12,11 +12,14 @@ from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
+from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import make_model
-from flax_transformer.tasks.translation.vocabulary_change import add_language, rows_of, trim_run, with_rows
+from flax_transformer.tasks.translation.vocabulary_change import add_language, add_marks, rows_of, trim_run, with_rows
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.text.term_marks import unmarked
 from flax_transformer.text.vocabulary_change import learn_pieces, used_pieces, with_pieces
 
 GOLDEN = TESTS / 'golden' / 'number_words'
@@ -174,3 +177,31 @@ def test_what_cannot_be_is_refused(argv, expected, tmp_path, monkeypatch, capsys
     assert main([command, str(GOLDEN), *rest]) == 2
     assert expected in capsys.readouterr().err
     assert not Path('out').exists()
+
+
+def test_a_glossary_is_written_into_the_source_where_the_vocabulary_has_marks(tmp_path: Path) -> None:
+    old, new = add_marks(GOLDEN, tmp_path / 'marked')
+    assert new.config.model.vocab_size == old.config.model.vocab_size + 3
+    search = {'beam_width': 2, 'max_tokens': 12}
+    plain, marked = Translator.from_run(GOLDEN, **search), Translator.from_run(tmp_path / 'marked', **search)
+    line = 'one hundred and twenty-five'
+    assert marked(line).text == plain(line).text
+
+    sources = []
+    own = marked.translate_parts
+    marked.translate_parts = lambda asked: sources.extend(asked.sources) or own(asked)
+    found = marked(
+        [line, 'five'], glossary=Glossary({'hundred': ['hundert', 'Hundert'], 'one': ['ein']}), alignment=True
+    )
+    begin, translated, end = new.tokenizer.marks
+    assert [sources[0].count(mark) for mark in (begin, translated, end)] == [2, 2, 2]
+    encode = new.tokenizer.encode
+    assert unmarked(sources[0], new.tokenizer.marks)[0] == encode([line])[0]
+    assert encode(['ein'])[0][:-1] == sources[0][sources[0].index(translated) + 1 : sources[0].index(end)]
+    assert sources[1] == encode(['five'])[0]
+    assert not {*new.tokenizer.marks} & {*found[0].token_ids}
+    assert all(word < 4 for word, _ in found[0].alignment)
+    assert 'hundert' in found[0].text.lower() or found[0].missing
+
+    with pytest.raises(UserError, match='marks'):
+        add_marks(tmp_path / 'marked', tmp_path / 'again')

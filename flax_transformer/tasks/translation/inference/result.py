@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.tasks.translation.metrics import score_tokens
+from flax_transformer.text.term_marks import unmarked
 from flax_transformer.text.tokenizer import Tokenizer, as_text, count_unspaced
 
 from .lines import Line
@@ -324,6 +325,8 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
 def align_ids(
     weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[int, int], ...]:
+    source, owners = unmarked(source, tokenizer.marks)
+    weights = weights[:, : len(owners)] @ np.eye(len(source), dtype=weights.dtype)[owners]
     tags = set(tokenizer.languages.values())  # no words
     source_pieces = ['' if i in tags else tokenizer.source_piece(i) for i in source[:-1]]
     target_pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]

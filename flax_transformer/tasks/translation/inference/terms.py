@@ -9,7 +9,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.problem import NONE
 from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
-from flax_transformer.text.term_marks import positions_of
+from flax_transformer.text.term_marks import marked, positions_of
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .batch_runner import bucket
@@ -99,6 +99,23 @@ def demands_of_parts(
                 if demand.span:
                     place[:] = positions_of(demand.span, part, ids, tokenizer)
     return Demands(wanted, phrases, places)
+
+
+def with_marks(sources: list[list[int]], demands: Demands | None, tokenizer: Tokenizer, most: int) -> list[list[int]]:
+    """The sources with the terms' translations, where these fit, if the model reads them; moves the places, too."""
+    if not tokenizer.marks or demands is None or demands.places is None:
+        return sources
+    changed = []
+    for ids, phrases, places in zip(sources, demands.phrases[:, :, 0], demands.places, strict=True):
+        order = [i for i in np.argsort(places[:, 0], kind='stable') if places[i, 0] < places[i, 1]]
+        translations = [phrases[i][phrases[i] != NONE].tolist() for i in order]
+        line, moved = marked(ids, places[order].tolist(), translations, tokenizer.marks)
+        is_apart = (places[order[1:], 0] >= places[order[:-1], 1]).all()
+        if order and is_apart and len(line) <= most:
+            places[order] = moved
+            ids = line
+        changed.append(ids)
+    return changed
 
 
 def _within(demand: Demand, start: int, end: int) -> Demand | None:

@@ -45,7 +45,7 @@ from .result import (
     text_of,
     unchanged,
 )
-from .terms import Demand, Demands, Phrase, demands_of_line, demands_of_parts
+from .terms import Demand, Demands, Phrase, demands_of_line, demands_of_parts, with_marks
 
 Model = ModelConfig | TranslationModel
 
@@ -371,9 +371,10 @@ class Translator(Streams):
         longest = [max(itertools.islice(ids_of_parts, len(line.parts)), key=len, default=[]) for line in split]
         self.programs.check_lengths('line', [line.text for line in split], longest)
         demands = demands_of_parts(split, demands, sources, self.tokenizer)
+        marked = with_marks(sources, demands, self.tokenizer, self.programs.max_source_tokens)
 
         links = tuple(wanted for line, wanted in zip(split, alignment, strict=True) for _ in line.parts)
-        translations = self.translate_parts(Asked(parts, sources, begins, demands, links, progress))
+        translations = self.translate_parts(Asked(parts, marked, begins, demands, links, progress))
         return joined_lines(split, self._judged(translations, sources), sources)
 
     @property
