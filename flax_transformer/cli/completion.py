@@ -5,6 +5,7 @@ import inspect
 import itertools
 import shlex
 import sys
+from pathlib import Path
 from typing import Any, Literal
 
 from flax_transformer.common.config_files import shipped_configs
@@ -15,19 +16,6 @@ from . import ALIASES, COMMANDS, function_of
 from .help import Option, options_of, wants_help
 
 COMMON = ('--help', '--help-all', '--quiet')
-_BASH = """\
-_flax_transformer() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} words= files=yes
-    case "$COMP_CWORD ${{word:0:1}} ${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}" in
-{rows}
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-    local IFS=$'\\n'
-    [[ -z $files || $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
-    return 0
-}}
-complete -o filenames -F _flax_transformer flax-transformer
-"""
 
 
 def main(argv: list[str]) -> None:
@@ -92,7 +80,7 @@ def bash() -> str:
     lines = [
         f'        {"|".join(patterns)}) words={shlex.quote(" ".join(words))}{end} ;;' for patterns, words, end in rows
     ]
-    return _BASH.format(rows='\n'.join(lines))
+    return Path(__file__).with_suffix('.bash').read_text('utf-8').replace('        ROWS', '\n'.join(lines))
 
 
 def zsh() -> str:

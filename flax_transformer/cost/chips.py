@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -73,18 +74,6 @@ _CUBES = ('2x2x1', '2x2x2', '2x2x4', '2x4x4', '4x4x4', '4x4x8', '4x8x8', '8x8x8'
 # What Google Cloud offers, up to 512 chips. Other shapes are refused: with some of them libtpu ends the process.
 SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 
-# XLA's own description (xla/backends/gpu/target_config/specs/h100_sxm.txtpb), as far as its compiler here reads it.
-_H100 = """
-gpu_device_info {
-  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
-  shared_memory_per_block: 49152 shared_memory_per_core: 233472 shared_memory_per_block_optin: 232448
-  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
-  registers_per_core_limit: 65536 registers_per_block_limit: 65536 clock_rate_ghz: 1.98
-  memory_bandwidth: 3352320000000 l2_cache_size: 52428800 device_memory_size: 84942979072
-  cuda_compute_capability { major: 9 }
-}
-platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } device_description_str: "NVIDIA H100 80GB HBM3"
-"""
 GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # one host has 8 at most
 _CUDA = ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc')  # what compiling for GPUs takes
 
@@ -116,7 +105,8 @@ def topology_devices(name: str) -> list[jax.Device]:
 
     with _silence():
         if is_gpu:
-            layout = {'topology': f'1x1x{name.partition(":")[2]}', 'target_config': _H100}  # slices, hosts, devices
+            described = Path(__file__).with_name('h100.txtpb').read_text('utf-8')  # for XLA's compiler
+            layout = {'topology': f'1x1x{name.partition(":")[2]}', 'target_config': described}  # slices, hosts, devices
             return topologies.get_topology_desc('h100', 'cuda', **layout).devices
         # Both cores of a v4 chip are one device, as on real machines.
         options = {'chip_config_name': 'megacore'} if name.startswith('v4:') else {}
