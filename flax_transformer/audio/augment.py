@@ -12,7 +12,6 @@ _BLOCKS_PER_SECOND = 50
 
 
 def gain(samples, db):
-    """The samples, louder by so many decibels."""
     return (samples * 10 ** (db / 20)).astype(samples.dtype)
 
 

@@ -109,6 +109,5 @@ def hz_to_mel(hz) -> np.ndarray:
 
 
 def mel_to_hz(mels) -> np.ndarray:
-    """The inverse of `hz_to_mel`."""
     log_part = np.exp(_MEL_STEP * (np.maximum(mels, _LINEAR_MELS) - _LINEAR_MELS))
     return np.where(mels < _LINEAR_MELS, mels * _LINEAR_HZ / _LINEAR_MELS, _LINEAR_HZ * log_part)

@@ -42,7 +42,6 @@ def main(argv: list[str]) -> None:
 
 
 def card_of(reference: str, options: CardOptions) -> str:
-    """The card of the model that `RUN[@step]` names."""
     from flax_transformer.engine.task import count_parameters
 
     config = read_run_config(reference)

@@ -30,7 +30,6 @@ class Streams:
 
 
 def chunks_of(stream: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yields a stream's items, `size` at a time."""
     _check(size)
     stream = iter(stream)
     while chunk := list(itertools.islice(stream, size)):
@@ -38,7 +37,6 @@ def chunks_of(stream: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 async def chunks_of_async(stream: Iterable[T] | AsyncIterable[T], size: int) -> AsyncIterator[list[T]]:
-    """`chunks_of` a stream that may be asynchronous."""
     if not isinstance(stream, AsyncIterable):
         for chunk in chunks_of(stream, size):
             yield chunk

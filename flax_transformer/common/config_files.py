@@ -101,7 +101,6 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path) -> Table:
-    """The fields in a JSON or YAML file."""
     from .yaml_text import read_yaml
 
     try:

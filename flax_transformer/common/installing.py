@@ -26,7 +26,6 @@ def install_command(extra: str) -> str:
 
 
 def imported(module: str, extra: str, what: str) -> Any:
-    """The module of an extra that something needs."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -14,7 +14,6 @@ Say = Callable[[str], None]
 
 
 def is_quiet() -> bool:
-    """True if `-q` or the environment asks for no notes."""
     return os.environ.get(VARIABLE, '0') not in ('', '0')
 
 

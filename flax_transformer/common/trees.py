@@ -15,7 +15,6 @@ def path_name(path: Any) -> str:
 
 
 def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every leaf with the name of its path, as `path_name` gives it."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         yield path_name(path), leaf
 

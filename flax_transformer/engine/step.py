@@ -33,7 +33,6 @@ def frozen_by(patterns: Sequence[str], params: Any) -> Any:
 
 
 def stop_gradients(params: Any, is_frozen: Any) -> Any:
-    """The parameters, with no gradients through the frozen ones."""
     return jax.tree.map(lambda frozen, x: jax.lax.stop_gradient(x) if frozen else x, is_frozen, params)
 
 

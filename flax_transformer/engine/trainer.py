@@ -122,7 +122,6 @@ class Trainer:
         return OwnUpdate(self.task, self.config, rate)
 
     def set_steps(self, steps: int) -> None:
-        """Changes the number of steps in all."""
         self.config = replace(self.config, training=replace(self.config.training, steps=steps))
         self.learning_rate = self._schedule(self.config.schedule_end)
 
@@ -189,7 +188,6 @@ class Trainer:
 
 
 def add_up(sums_of_batches: Iterable[Sums]) -> dict[str, float]:
-    """The sums over all batches."""
     totals: dict[str, float] = {}
     for sums in sums_of_batches:
         totals = {name: totals.get(name, 0.0) + float(value) for name, value in jax.device_get(sums).items()}

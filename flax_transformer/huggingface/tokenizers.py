@@ -396,7 +396,6 @@ def _content(token: Any) -> str:
 
 
 def read_vocabulary(file: Path) -> dict[str, int]:
-    """The ids in a file, by piece."""
     ids = read_object(file)
     numbers = list(ids.values())
     are_ids = all(type(number) is int and number >= 0 for number in numbers)

@@ -51,7 +51,6 @@ def _distinct(batch: Sequence[Job]) -> list[Job]:
 
 
 def _lacking(batch: Sequence[Job]) -> list[Any]:
-    """The programs of a batch that must be compiled."""
     count = len(_distinct(batch))
     size = next(size for size in batch[0].sizes if size >= count)
     return [program for program in batch[0].needs(size) if not program.is_ready]

@@ -100,7 +100,6 @@ class Fields(dict[str, Any]):
         return str(self.get(name, default)).lower() in ('true', '1', 'on')
 
     def file(self, name: str) -> tuple[str, bytes]:
-        """The name of a file, and what is in it."""
         if not isinstance(file := self.get(name), tuple):
             raise Refused(400, f'{name}: expected a file in a form (multipart/form-data)')
         return file

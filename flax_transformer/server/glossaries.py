@@ -46,7 +46,6 @@ class StoredGlossary:
 
 
 def restore(service: Service) -> None:
-    """Reads what the server kept before."""
     for (content,) in service.store('select content from glossaries'):
         stored = StoredGlossary(**json.loads(content))
         stored.by_pair = {(source, target): Glossary(terms) for source, target, terms in stored.by_pair}

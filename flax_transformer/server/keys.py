@@ -13,8 +13,6 @@ from .store import Store
 
 
 class Keys:
-    """The keys that are known, by name."""
-
     def __init__(self, lines: Sequence[str] = ()) -> None:
         """`lines` have a key each, `KEY` or `NAME: KEY`; without a name, a part of a digest is one."""
         self._names: dict[bytes, str] = {}

@@ -35,7 +35,6 @@ async def translate(service: Service, request: Request) -> Any:
 
 
 def _matches(memory: Memory, text: str, languages: tuple[str, str]) -> list[dict[str, Any]]:
-    """The pairs whose sources are most like the lines of a text."""
     matches = [match for line in filter(str.strip, text.split('\n')) for match in memory.near(line, languages)]
     matches.sort(key=lambda match: -match.similarity)
     return [

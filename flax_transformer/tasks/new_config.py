@@ -100,7 +100,6 @@ def fit(candidates: Sequence[Candidate], *times: float) -> list[Candidate]:
     measured = {0: step_seconds(trainers[0]) * candidates[0].work}  # seconds of a step
 
     def within(time: float, number: int) -> Candidate:
-        """A candidate with the steps that fit into a time."""
         candidate = candidates[number]
         nearest = number if number in measured else max(measured)
         seconds = measured[nearest] * flops[number] / flops[nearest]

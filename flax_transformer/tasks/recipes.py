@@ -84,6 +84,5 @@ def _recipe(header: Header, run: Path | None) -> Recipe:
 
 
 def _declared(module: ModuleType, task: str) -> Recipe | None:
-    """The RECIPE of a module, if it is that of the task."""
     recipe = getattr(module, 'RECIPE', None)
     return recipe if isinstance(recipe, Recipe) and recipe.config.task == task else None

@@ -72,7 +72,6 @@ def clean(
 
 
 def _paths(output: Path, part: CorpusConfig) -> tuple[Path, Path, Path]:
-    """The files of the sources, the targets and the rejected pairs."""
     if is_made(part.train):
         raise UserError(f'{part.train} is made, not read, and needs no cleaning; expected corpora of text')
     languages = part.source_language, part.target_language

@@ -44,14 +44,12 @@ class MetricWindow:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Counts the time inside as waiting for data."""
         began = time.perf_counter()
         yield
         self.waited += time.perf_counter() - began
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Excludes the time inside, which is not training."""
         began = time.perf_counter()
         yield
         self._began += time.perf_counter() - began

@@ -96,7 +96,6 @@ def _fault(folder: Path, name: str, expected: dict[str, Any] | None, *, is_read:
 
 
 def format_faults(lines: list[str]) -> str:
-    """The first few faults, as lines of a message."""
     more = [f'and {len(lines) - _MAX_SHOWN} more'] if len(lines) > _MAX_SHOWN else []
     return '\n'.join(f'  {line}' for line in lines[:_MAX_SHOWN] + more)
 

@@ -58,7 +58,6 @@ class RunDirectory(Generic[C]):
 
     @staticmethod
     def init_params(config: C, key: Any) -> Any:
-        """Fresh parameters."""
         raise NotImplementedError
 
     def loaded(self, config: C, params: Any, scores: list[dict[str, Any]]) -> Any:

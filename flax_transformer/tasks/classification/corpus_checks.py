@@ -27,7 +27,6 @@ KINDS = {**_LABELS, **SHARED, 'test_is_training': SHARED['test_is_training']._re
 
 
 def read_corpora(data: ClassificationDataConfig, names: Iterable[str] = CORPORA) -> Corpora:
-    """The examples of those of `names` that the config has."""
     corpora = {name: read_examples(getattr(data, name), data) for name in names if getattr(data, name)}
     if data.held_out:
         whole = corpora['train']

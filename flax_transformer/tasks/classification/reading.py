@@ -136,7 +136,6 @@ def _table(file: Path, columns: tuple[int, int] | None) -> Iterator[tuple[str, R
 
 
 def _lines_with_text(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank."""
     for number, line in enumerate(itertools.chain.from_iterable(lines_of(file)), start=1):
         if line.strip():
             yield number, line

@@ -34,7 +34,6 @@ class TrainingBatches(grain.IterDataset):
         return np.random.default_rng([self._seed, epoch, 1]).permutation(len(self._chunks))
 
     def chunk_at(self, number: int) -> int:
-        """Which chunk is read at a position of the endless order."""
         epoch, position = divmod(number, len(self._chunks))
         return int(self._order(epoch)[position])
 

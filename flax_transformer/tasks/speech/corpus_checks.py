@@ -25,7 +25,6 @@ KINDS = read_kinds(Path(__file__).with_name('kinds.json')) | {'quoted': SHARED['
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:
-    """The recordings of those of `names` that the config has."""
     data = config.data
     rate = config.features.sample_rate
     corpora = {name: read_corpus(getattr(data, name), data, rate, say=say) for name in names if getattr(data, name)}
