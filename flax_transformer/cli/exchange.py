@@ -25,6 +25,7 @@ class ExportOptions(OfCheckpoint):
     folder: tyro.conf.Positional[Path] = tyro.MISSING  # the folder to make
     # onnx: the encoder and one step of the decoder, without a search; web: a site that translates in the browser
     format: Literal['jax', 'onnx', 'web'] = 'jax'
+    history: tuple[Path, str] | None = None  # web: show a RUN's checkpoints learning to translate a LINE
     weights: Literal['beside', 'inside'] = 'beside'  # beside: in a file of their own; inside: in the program
     dtype: Literal['auto', 'float32', 'bfloat16'] = 'auto'  # the computation's; auto: the model's, else float32
     platforms: tuple[Literal['cpu', 'cuda', 'rocm', 'tpu'], ...] = ('cpu', 'cuda', 'tpu')  # platforms that can run it
@@ -66,12 +67,16 @@ def export(argv: list[str]) -> None:
         if options.format != 'jax' and getattr(options, name) != getattr(ExportOptions, name):
             raise UserError(f'--{name} is an option of --format jax; leave it out')
     is_site = options.format == 'web'
+    if options.history and not is_site:
+        raise UserError('--history is for --format web')
     decoding = asdict(options.decoding) | ({'weights': 'int8'} if is_site else {})
     translator = Translator.from_run(argv[0], step=options.step, **decoding)
     if options.format != 'jax':
+        from flax_transformer.interop.learning_history import learning_history
         from flax_transformer.interop.onnx_export import RUNTIME, export_onnx
 
-        export_onnx(translator, options.folder, runtime=RUNTIME if is_site else None)
+        history = learning_history(*options.history) if options.history else None
+        export_onnx(translator, options.folder, runtime=RUNTIME if is_site else None, history=history)
     else:
         dtype = None if options.dtype == 'auto' else options.dtype
         fields = {name: getattr(options, name) for name in of_programs if name != 'dtype'}

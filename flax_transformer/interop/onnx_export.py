@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import refuse_non_finite
@@ -23,8 +25,12 @@ _SEARCHES = {'groups': [1], 'coverage_penalty': [0], 'no_repeat_ngram': [0], 'ba
 _SEARCHES |= {'word_reward': [0], 'min_tokens': [1], 'n_best': [1]}
 
 
-def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | None = None) -> None:
+def export_onnx(
+    translator: Translator, folder: Path | str, *, runtime: Path | None = None, history: dict[str, Any] | None = None
+) -> None:
     """Writes the translator's model and tokenizer as a new folder; with a `runtime`, npm's package, as a site.
+
+    The site also shows a `learning_history`.
 
     decoding.weights int8 is how matrices are stored there: they are float32 again once they are loaded.
     """
@@ -52,6 +58,8 @@ def export_onnx(translator: Translator, folder: Path | str, *, runtime: Path | N
         'strips': marian is not None,
         'cleans': bool((marian or {}).get('clean_up_tokenization_spaces')),
     }
+    if history:
+        files['history.json'] = json.dumps(history, ensure_ascii=False).encode()
     if runtime:
         files = _site(files, runtime)
     write_folder(folder, files, description | describe_ids(translator))

@@ -149,6 +149,7 @@ class Graph:
             x = self('Mul', x, config.d_model**0.5)
         if config.pad_row != 'both':
             x = self('Where', self('Unsqueeze', self('Equal', tokens, config.pad_id), [-1]), 0.0, x)
+        self.embedded = x
         return self('Add', x, self.switched(positions, 'positions'))
 
     def logits(self, x: str) -> str:
@@ -171,20 +172,25 @@ def encoder(config: TransformerConfig, weights: Weights, *, has_switches: bool =
     """From `source` [B, S] to memory_keys and memory_values [L, B, H, S, K], and its `attention` [L, B, H, S, S].
 
     With switches, further inputs multiply parts of the model: `positions` [], `scale` [] of scores, `residuals` [L],
-    `self_heads` [L, H, 1, 1], and in the step `cross_heads`.
+    `self_heads` [L, H, 1, 1], and in the step `cross_heads`, and the encoder gives
+    `states` [L + 2, B, S, D]: embeddings, with positions, after each layer.
     """
     graph = Graph(config, weights, has_switches=has_switches)
     mask = graph.source_mask()
     length = graph('Shape', 'source', start=1)
     x = graph.embed('source', 'source', graph('Slice', graph.array('source_positions/table'), [0], length))
+    states = [graph.embedded, x]
     seen = []
     for i in range(config.num_encoder_layers):
         graph.layer = i
         x, *_, weights_of_layer = graph.attend(f'encoder/layers_{i}/self', x, mask)
         x = graph.feed_forward(f'encoder/layers_{i}', x)
+        states.append(x)
         seen.append(weights_of_layer)
     x = graph.before('encoder/final_norm', x)
     outputs = [graph.stacked('attention', seen)]
+    if has_switches:
+        outputs.append(graph.stacked('states', states))
     for kind in _KINDS:
         names = [f'decoder/layers_{i}/cross_attention/{kind}' for i in range(config.num_decoder_layers)]
         outputs.append(graph.stacked(f'memory_{kind}s', [graph.heads(name, x) for name in names]))

@@ -10,6 +10,8 @@ from conftest import TESTS
 from benchmarks.web_equality import translate_in_chromium
 from flax_transformer import Translator
 from flax_transformer.cli import main
+from flax_transformer.common.errors import UserError
+from flax_transformer.interop.learning_history import learning_history
 from flax_transformer.interop.onnx_export import export_onnx
 from flax_transformer.ops.int8 import from_int8
 
@@ -19,11 +21,10 @@ MODULES = Path(os.environ.get('FLAX_TRANSFORMER_NODE_MODULES', TESTS.parent / 'n
 LINES = ['seven', 'nine hundred and ninety-nine', '', 'five hundred and eighty-six\n\n  forty-two ', 'x' * 90]
 TEXTS = ["I'll be staying in a motel.", "I don't feel safe here.", 'ﬁne ½ ①  x', '日本 y']
 
-HEADS = [[0, head] for head in range(4)]
 BROKEN = [
-    {'broken': {'positions': True}},
-    {'broken': {'decoder': {'cross_heads': HEADS}}},
-    {'broken': {'encoder': {'residuals': [0]}}},
+    ['encoder/positions/0', 'decoder/positions/0'],
+    [f'decoder/cross_heads/{head}' for head in range(4)],
+    ['encoder/residuals/0'],
 ]
 
 
@@ -32,6 +33,22 @@ def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     assert main(['export', str(RUN), 'site', '--format', 'web']) == 2
     assert 'npm install onnxruntime-web' in capsys.readouterr().err
+
+
+def test_a_history_has_what_each_checkpoint_translates(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match='keep-last'):
+        learning_history(RUN, 'five')
+    run = tmp_path / 'run'
+    shutil.copytree(RUN, run)
+    (last,) = (run / 'checkpoints').iterdir()
+    for step in range(1, 14):
+        shutil.copytree(last, run / 'checkpoints' / str(step))
+    history = learning_history(run, 'forty-two')
+    checkpoints = history['checkpoints']
+    assert [own['step'] for own in checkpoints] == [2, 4, 6, 8, 10, 12, int(last.name)]
+    assert {own['text'] for own in checkpoints} == {'zweiundvierzig'}
+    assert len(checkpoints[0]['weights']) == len(history['target'])
+    assert sum(checkpoints[0]['weights'][0]) == pytest.approx(1, abs=0.01 * len(history['source']))  # rounded
 
 
 @pytest.mark.slow
@@ -44,7 +61,8 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
     assert main(['export', str(RUN), str(site), '--format', 'web']) == 0
     five, expected = Translator.from_run(RUN)(['five', 'forty-two'])
     forced = list(five.token_ids[:-1])
-    inspections = [{'sentence': 'forty-two', **change} for change in ({}, *BROKEN, {'forced': forced})]
+    changes = [{}, *({'broken': broken} for broken in BROKEN), {'forced': forced}]
+    inspections = [{'sentence': 'forty-two', **change} for change in changes]
     found = translate_in_chromium(site, LINES, 'en', 'de', seconds=200, inspections=inspections)
     whole, *broken, continued = found.get('inspected', [found])
     assert whole == expected.text
@@ -64,6 +82,8 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
 
     weights = site / 'weights.bin.gz'
     weights.write_bytes(weights.read_bytes()[:-1] + b'?')
-    assert 'weights.bin.gz is damaged' in translate_in_chromium(site, LINES, 'en', 'de', seconds=100)['failed']
+    damaged = translate_in_chromium(site, LINES, 'en', 'de', seconds=100)
+    assert damaged['failed'] == ['damaged', 'weights.bin.gz']
     weights.unlink()
-    assert 'weights.bin.gz did not arrive' in translate_in_chromium(site, LINES, 'en', 'de', seconds=100)['failed']
+    missing = translate_in_chromium(site, LINES, 'en', 'de', seconds=100)
+    assert missing['failed'] == ['missing', 'weights.bin.gz']

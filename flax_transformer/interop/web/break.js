@@ -1,50 +1,45 @@
 // Break it and see: parts of the model that are off, pieces that the reader forces, and a game of guessing them.
 
-import { choose, play, shown } from './inside.js';
-import { part, text } from './texts.js';
+import { choose, play } from './inside.js';
+import { part, shown, text } from './texts.js';
 
-const off = new Set(); // stack/switch/layer/head
+const SWITCHES = ['heads', 'positions', 'scale', 'residuals'];
+
+const off = new Set(); // see Model.switches
 let forced = [];
 let seen = null;
 let game = null;
 let ask = null;
 
-// What the worker is to change in this sentence: see Model.switches.
+// What the worker is to change in this sentence.
 export function changes(sentence) {
   if (seen?.sentence !== sentence) forced = [];
-  const broken = { positions: part('no-positions').checked, scale: part('no-scale').checked, encoder: {}, decoder: {} };
-  for (const name of off) {
-    const [stack, kind, layer, head] = name.split('/');
-    const at = head === undefined ? Number(layer) : [Number(layer), Number(head)];
-    (broken[stack][kind] ??= []).push(at);
-  }
-  return { broken, forced };
+  return { broken: [...off], forced };
 }
 
-// The names in `off` of what is chosen under "What attends to what".
+// The names in `off` of a switch, given what is chosen under "What attends to what".
 function names(id) {
   const [kind, layer, head] = ['kind', 'layer', 'head'].map((name) => part(name).value);
   const stack = kind === 'encoder' ? kind : 'decoder';
-  if (id === 'no-residual') return [`${stack}/residuals/${layer}`];
-  const heads = head === 'mean' ? [...Array(seen.heads).keys()] : [head];
-  return heads.map((one) => `${stack}/${kind === 'cross' ? kind : 'self'}_heads/${layer}/${one}`);
+  if (id === 'residuals') return [`${stack}/${id}/${layer}`];
+  if (id !== 'heads') return [`encoder/${id}/0`, `decoder/${id}/0`];
+  const heads = head === 'mean' ? [...Array(seen.heads).keys()] : [Number(head)];
+  return heads.map((one) => `${stack}/${kind === 'cross' ? kind : 'self'}_heads/${layer * seen.heads + one}`);
 }
 
 export function makeBreak(content) {
   ask = content.ask;
   part('scaled').hidden = !content.canScale;
-  for (const id of ['mute', 'no-residual']) {
+  for (const id of SWITCHES) {
     part(id).onchange = () => {
       for (const name of names(id)) off[part(id).checked ? 'add' : 'delete'](name);
       ask();
     };
   }
-  for (const id of ['no-positions', 'no-scale']) part(id).onchange = ask;
   for (const id of ['kind', 'layer', 'head']) part(id).addEventListener('change', show);
   part('repair').onclick = () => {
     off.clear();
     forced = [];
-    part('no-positions').checked = part('no-scale').checked = false;
     ask();
   };
   part('play').onclick = () => {
@@ -74,14 +69,14 @@ export function pick(step, id, probabilities) {
 }
 
 function show() {
-  for (const id of ['mute', 'no-residual']) part(id).checked = names(id).every((name) => off.has(name));
+  for (const id of SWITCHES) part(id).checked = names(id).every((name) => off.has(name));
 }
 
 export function showBroken(content) {
   if (game && content.text !== seen.text) part('play').click();
   seen = content;
   show();
-  const isBroken = off.size || forced.length || document.querySelector('.switch :checked');
+  const isBroken = off.size || forced.length;
   part('repair').disabled = !isBroken;
   part('broken').textContent = isBroken ? text('broken', content.text, content.plain) : '';
 }

@@ -1,16 +1,17 @@
-// Pictures of one sentence on its way: attention, the next piece, the beam.
+// Pictures of one sentence on its way: vectors, attention, the next piece, the beam.
 
 import { logSoftmax } from './search.js';
-import { part, text } from './texts.js';
+import { html, part, picture, shown, svg, text } from './texts.js';
 
-const SVG = 'http://www.w3.org/2000/svg';
 const BARS = 10;
 const MEAN = 'mean';
+const STRIP = 64, FULL = 2; // numbers shown of a vector; the size of one in full color
 const COLUMN = 150, ROW = 26, LETTER = 7; // pixels of the tree
 
 let pieces = []; // names, by id
 let seen = null; // what the worker found in the sentence
 let chosen = 0; // the piece that reads
+let row = []; // how much it reads of each other
 let isGame = false;
 let pick = null;
 
@@ -26,15 +27,20 @@ export function makeInside(content) {
   ({ pieces, pick } = content);
   part('width').value = content.decoding.beam_width;
   part('alpha').value = content.decoding.alpha;
-  showValues();
   for (const name of ['kind', 'layer', 'head']) {
     part(name).onchange = () => {
       if (name === 'kind') chosen = 0;
       drawAttention();
     };
   }
-  part('temperature').oninput = () => { showValues(); drawNext(); };
-  for (const name of ['width', 'alpha']) part(name).oninput = () => { showValues(); content.ask(); };
+  part('depth').onchange = drawVectors;
+  for (const [name, digits, changed] of [['temperature', 1, drawNext], ['width', 0, content.ask], ['alpha', 1, content.ask]]) {
+    const show = () => {
+      part(`${name}-value`).textContent = Number(part(name).value).toFixed(digits);
+    };
+    part(name).oninput = () => { show(); changed(); };
+    show();
+  }
   part('query').onkeydown = (event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1, Home: -chosen, End: queries().length - 1 - chosen }[event.key];
     if (move === undefined) return;
@@ -45,35 +51,34 @@ export function makeInside(content) {
   new ResizeObserver(() => seen && drawLinks()).observe(part('query'));
 }
 
-function showValues() {
-  for (const name of ['temperature', 'alpha']) part(`${name}-value`).textContent = Number(part(name).value).toFixed(1);
-  part('width-value').textContent = part('width').value;
-}
-
 export function draw(content) {
   if (seen?.sentence !== content.sentence) chosen = 0;
   seen = content;
+  drawVectors();
   drawAttention();
   drawTree();
   drawRanked();
 }
 
-// Pieces as people read them: the sign of a space becomes a small one.
-export const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
+const numbers = (count) => Array.from({ length: count }, (_, i) => [i + 1, i]);
+
+// The vectors of the source: embedding + position = what enters the encoder, and what a layer makes of it.
+function drawVectors() {
+  const [embedded, input, ...layers] = seen.states.map((rows) => rows.map((values) => values.slice(0, STRIP)));
+  fill(part('depth'), numbers(layers.length), layers.length - 1);
+  const positions = input.map((values, i) => values.map((value, at) => value - embedded[i][at]));
+  const columns = [embedded, positions, input, layers[part('depth').value]];
+  part('vectors').tBodies[0].replaceChildren(...seen.source.map((piece, i) => {
+    const strips = columns.map((rows) => html('td', {}, picture([rows[i]], FULL)));
+    return html('tr', {}, html('th', { scope: 'row' }, shown(piece)), ...strips);
+  }));
+}
 
 const start = '‹start›';
 const queries = () => ({ encoder: seen.source, cross: seen.target, self: seen.target })[part('kind').value];
 const keysOf = (kind) => (kind === 'self' ? [start, ...seen.target.slice(0, -1)] : seen.source);
 
-function allWeights() {
-  const kind = part('kind').value;
-  if (kind === 'encoder') return seen.encoder;
-  const size = kind === 'self' ? seen.target.length : seen.source.length;
-  const [first] = seen.path;
-  return first[kind].map((heads, layer) =>
-    heads.map((_, head) =>
-      seen.path.map((step) => [...step[kind][layer][head], ...Array(size).fill(0)].slice(0, size))));
-}
+const allWeights = () => seen.attention[part('kind').value]; // [layer][head][query][key]
 
 // The rows [query][key] of the chosen layer and head.
 function weights() {
@@ -90,33 +95,23 @@ function fill(select, options, fallback) {
 }
 
 function drawAttention() {
-  const layers = part('kind').value === 'encoder' ? seen.encoder.length : seen.path[0].cross.length;
-  const numbers = (count) => Array.from({ length: count }, (_, i) => [i + 1, i]);
+  const layers = allWeights().length;
   // Of decoders, the last layer but one aligns best.
   fill(part('layer'), numbers(layers), Math.max(layers - 2, 0));
   fill(part('head'), [[text('mean'), MEAN], ...numbers(seen.heads)], MEAN);
   chosen = Math.min(chosen, queries().length - 1);
-  const buttons = queries().map((piece, i) => {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.textContent = shown(piece);
-    button.onclick = () => choose(i);
-    button.onmouseenter = () => choose(i);
-    return button;
-  });
-  part('query').replaceChildren(...buttons);
-  part('read').replaceChildren(...keysOf(part('kind').value).map((piece) => {
-    const key = document.createElement('span');
-    key.textContent = shown(piece);
-    return key;
+  part('query').replaceChildren(...queries().map((piece, i) => {
+    const look = () => choose(i);
+    return html('button', { type: 'button', onclick: look, onmouseenter: look }, shown(piece));
   }));
+  part('read').replaceChildren(...keysOf(part('kind').value).map((piece) => html('span', {}, shown(piece))));
   drawMaps();
   choose(chosen);
 }
 
 export function choose(query) {
   chosen = query;
-  const row = weights()[query];
+  row = weights()[query];
   const keys = keysOf(part('kind').value);
   [...part('query').children].forEach((button, i) => {
     button.setAttribute('aria-pressed', i === query);
@@ -136,116 +131,82 @@ export function choose(query) {
 }
 
 function drawLinks() {
-  const svg = part('links');
-  const frame = svg.getBoundingClientRect();
+  const frame = part('links').getBoundingClientRect();
   const from = part('query').children[chosen]?.getBoundingClientRect();
   if (!from) return;
-  const lines = weights()[chosen].map((weight, i) => {
+  const lines = row.map((weight, i) => {
     const to = part('read').children[i].getBoundingClientRect();
     const [x1, x2] = [to, from].map((box) => box.left + box.width / 2 - frame.left);
     // Pieces may stand in several rows: lines go from the edge of the picture.
-    return node('path', { d: `M${x1} 0 C${x1} 24 ${x2} 24 ${x2} 48`, 'stroke-width': 8 * weight, opacity: Math.min(1, 0.15 + weight) });
+    return svg('path', { d: `M${x1} 0 C${x1} 24 ${x2} 24 ${x2} 48`, 'stroke-width': 8 * weight, opacity: Math.min(1, 0.15 + weight) });
   });
-  svg.replaceChildren(...lines.filter((_, i) => weights()[chosen][i] > 0.02));
+  part('links').replaceChildren(...lines.filter((_, i) => row[i] > 0.02));
 }
 
 // A small map of every head of every layer: rows read, columns are read.
 function drawMaps() {
-  const maps = allWeights().flatMap((heads, layer) => heads.map((rows, head) => {
-    const button = document.createElement('button');
-    const canvas = document.createElement('canvas');
-    button.type = 'button';
-    button.setAttribute('aria-label', `Layer ${layer + 1}, head ${head + 1}`);
-    button.title = `layer ${layer + 1}, head ${head + 1}`;
-    const isChosen = () => part('layer').value === String(layer) && [String(head), MEAN].includes(part('head').value);
-    button.setAttribute('aria-pressed', isChosen());
-    button.onclick = () => {
-      part('layer').value = layer;
-      part('head').value = head;
-      drawAttention();
-    };
-    canvas.width = rows[0].length;
-    canvas.height = rows.length;
-    const context = canvas.getContext('2d');
-    rows.forEach((row, y) => row.forEach((weight, x) => {
-      context.fillStyle = `rgba(34, 102, 204, ${weight})`;
-      context.fillRect(x, y, 1, 1);
-    }));
-    button.append(canvas);
-    return button;
-  }));
+  const isChosen = (layer, head) => part('layer').value === String(layer) && [String(head), MEAN].includes(part('head').value);
+  const maps = allWeights().map((heads, layer) => {
+    const buttons = heads.map((rows, head) => {
+      const name = text('map', layer + 1, head + 1);
+      const onclick = () => {
+        part('layer').value = layer;
+        part('head').value = head;
+        drawAttention();
+      };
+      const pressed = { 'aria-pressed': isChosen(layer, head) };
+      return html('button', { type: 'button', 'aria-label': name, title: name, onclick, ...pressed }, picture(rows));
+    });
+    return [html('span', {}, text('layer', layer + 1)), ...buttons];
+  });
   part('maps').style.setProperty('--heads', seen.heads);
-  part('maps').replaceChildren(...maps);
+  part('maps').replaceChildren(...maps.flat());
 }
 
 // The bars of the ten most probable pieces where the chosen one is written.
 function drawNext() {
   const step = part('kind').value === 'encoder' ? 0 : chosen;
-  const { gains } = seen.path[step];
   const before = seen.target.slice(0, step).join('').replaceAll('\u2581', ' ').trim();
   part('so-far').textContent = before ? `“${before}”` : text('nothing');
-  const probabilities = logSoftmax(gains.map((gain) => gain / Number(part('temperature').value))).map(Math.exp);
+  const probabilities = logSoftmax(seen.gains[step].map((gain) => gain / Number(part('temperature').value))).map(Math.exp);
   const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]).slice(0, BARS);
   if (isGame) order.sort((a, b) => ((pieces[a] ?? '') < (pieces[b] ?? '') ? -1 : 1));
   part('next').replaceChildren(...order.map((id) => {
-    const [item, button] = [document.createElement('li'), document.createElement('button')];
     const percent = 100 * probabilities[id];
     const name = pieces[id] || '</s>';
-    button.style.setProperty('--share', `${isGame ? 0 : percent}%`);
-    button.onclick = () => pick(step, id, probabilities);
-    item.classList.toggle('best', !isGame && name === seen.target[step]);
-    const [piece, value] = [document.createElement('span'), document.createElement('span')];
-    piece.textContent = shown(name);
-    value.textContent = isGame ? '?' : `${percent < 0.1 ? '< 0.1' : percent.toFixed(1)} %`;
-    button.append(piece, value);
-    item.append(button);
-    return item;
+    const value = isGame ? '?' : `${percent < 0.1 ? '< 0.1' : percent.toFixed(1)} %`;
+    const labels = [shown(name), value].map((label) => html('span', {}, label));
+    const look = { style: `--share: ${isGame ? 0 : percent}%`, class: !isGame && name === seen.target[step] ? 'best' : '' };
+    return html('li', {}, html('button', { type: 'button', ...look, onclick: () => pick(step, id, probabilities) }, ...labels));
   }));
-}
-
-function node(name, attributes, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
 }
 
 const label = (one) => `${one.isGreedy ? '★ ' : ''}${shown(one.piece)} ${Math.round(100 * Math.exp(one.gain))} %`;
 
 // Columns are steps, rows are ranks; each hypothesis hangs on the one that it goes on from.
 function drawTree() {
-  const svg = part('tree');
   const { tree } = seen;
   const rows = Math.max(...tree.map((step) => step.length));
   const [width, height] = [COLUMN * (tree.length + 0.7), ROW * (rows + 1)];
-  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  svg.setAttribute('width', width);
-  svg.setAttribute('height', height);
+  for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) part('tree').setAttribute(key, value);
   const place = (step, rank) => [COLUMN * (step + 0.5), ROW * (rank + 1)];
   const lines = [];
-  const texts = [node('text', { x: 4, y: ROW + 4 }, start)];
+  const texts = [svg('text', { x: 4, y: ROW + 4 }, start)];
   tree.forEach((step, number) => step.forEach((one, rank) => {
     const [x, y] = place(number, rank);
     const [fromX, fromY] = one.parent < 0 ? [52, ROW] : place(number - 1, one.parent);
     const begin = one.parent < 0 ? fromX : fromX + LETTER * label(tree[number - 1][one.parent]).length + 8;
     const kind = one.isBest ? 'best' : one.state;
-    lines.push(node('path', { class: kind, d: `M${begin} ${fromY} C${begin + 20} ${fromY} ${x - 20} ${y} ${x} ${y}` }));
-    const text = node('text', { class: kind, x: x + 3, y: y + 4 }, label(one));
-    text.append(node('title', {}, `${shown(one.piece)}: log-probability ${one.logProb.toFixed(2)}, score ${one.score.toFixed(3)}, ${kind}`));
-    texts.push(text);
+    const title = text('hypothesis', shown(one.piece), one.logProb.toFixed(2), one.score.toFixed(3));
+    lines.push(svg('path', { class: kind, d: `M${begin} ${fromY} C${begin + 20} ${fromY} ${x - 20} ${y} ${x} ${y}` }));
+    texts.push(svg('text', { class: kind, x: x + 3, y: y + 4 }, label(one), svg('title', {}, title)));
   }));
-  svg.replaceChildren(...lines.sort((a, b) => a.classList.contains('best') - b.classList.contains('best')), ...texts);
+  part('tree').replaceChildren(...lines.sort((a, b) => a.classList.contains('best') - b.classList.contains('best')), ...texts);
 }
 
 function drawRanked() {
-  const rows = seen.hypotheses.map((one) => {
-    const row = document.createElement('tr');
-    for (const text of [one.text + (one.ended ? '' : ' …'), one.logProb.toFixed(2), one.length, one.score.toFixed(3)]) {
-      const cell = document.createElement('td');
-      cell.textContent = text;
-      row.append(cell);
-    }
-    return row;
-  });
-  part('ranked').tBodies[0].replaceChildren(...rows);
+  part('ranked').tBodies[0].replaceChildren(...seen.hypotheses.map((one, i) => {
+    const cells = [one.text + (one.ended ? '' : ' …'), one.logProb.toFixed(2), one.tokens.length, one.score.toFixed(3)];
+    return html('tr', { class: i ? '' : 'best' }, ...cells.map((cell) => html('td', {}, cell)));
+  }));
 }

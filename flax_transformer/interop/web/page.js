@@ -1,6 +1,7 @@
 // The page: text in, translation out, and what there is to see of it.
 
 import { changes as broken, makeBreak, pick, showBroken } from './break.js';
+import { makeHistory, showHistory } from './history.js';
 import { draw, makeInside } from './inside.js';
 import { part, speak, text as message } from './texts.js';
 
@@ -17,31 +18,33 @@ let number = 0;
 let timer = 0;
 let worker = null;
 let isReady = false;
+let said = ['starting']; // a message, its values
 
-function say(text, isFault = false) {
-  part('said').textContent = text;
-  part('status').classList.toggle('fault', isFault);
+function say(...content) {
+  said = content;
+  part('status').classList.remove('fault');
+  part('said').textContent = message(...said);
 }
 
 function start() {
   if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD) || typeof DecompressionStream !== 'function') {
-    part('progress').hidden = true;
-    say(message('old'), true);
+    heard.failed(['old']);
     return;
   }
   worker = new Worker('worker.js', { type: 'module' });
   worker.onmessage = ({ data }) => {
     for (const [kind, content] of Object.entries(data)) heard[kind]?.(content);
   };
-  worker.onerror = (event) => heard.failed(event.message || 'worker.js did not start: load this page again.');
+  worker.onerror = () => heard.failed(['missing', 'worker.js']);
   worker.postMessage({ load: true });
-  keepOffline();
+  keepOffline().catch(() => {}); // private windows keep nothing
 }
 
 const heard = {
   progress(value) {
     part('progress').value = value;
-    say(value < 1 ? message('loading', Math.round(100 * value)) : message('starting'));
+    if (value < 1) say('loading', Math.round(100 * value));
+    else say('starting');
   },
   ready(content) {
     isReady = true;
@@ -50,7 +53,8 @@ const heard = {
     fillDirections();
     makeInside({ ask: inspect, pick, ...content });
     makeBreak({ ask: inspect, ...content });
-    say(message('ready'));
+    if (content.hasHistory) makeHistory();
+    say('ready');
     if (!part('source').value) part('source').value = EXAMPLE[part('from').value] ?? '';
     translate();
   },
@@ -58,57 +62,62 @@ const heard = {
     if (content.number !== number) return;
     part('target').textContent = content.text;
     if (!content.isLast) {
-      if (content.count > 1) say(message('translating', content.count));
+      if (content.count > 1) say('translating', content.count);
       return;
     }
     part('target').classList.remove('waiting');
-    say(content.text.trim() ? message('took', (content.ms / 1000).toFixed(2)) : message('ready'));
+    if (content.isStrange) say('strange');
+    else if (content.text.trim()) say('took', (content.ms / 1000).toFixed(2));
+    else say('ready');
     showSentences(content.sentences);
   },
   inspected(content) {
     draw(content);
     showBroken(content);
   },
-  failed(message) {
+  failed(content) {
     part('progress').hidden = true;
-    say(message, true);
+    say(...content);
+    part('status').classList.add('fault');
   },
 };
 
-function fillDirections() {
+// The languages by their names in that of the page, and a direction.
+function fillDirections(from = pairs[0]?.[0], to) {
   const names = new Intl.DisplayNames([document.documentElement.lang], { type: 'language' });
-  const fill = (select, codes) => {
-    select.replaceChildren(...codes.map((code) => new Option(names.of(code) ?? code, code)));
+  const fill = (name, codes, chosen) => {
+    part(name).replaceChildren(...codes.map((code) => new Option(names.of(code), code)));
+    part(name).value = codes.includes(chosen) ? chosen : codes[0];
   };
-  const sources = [...new Set(pairs.map(([source]) => source))];
   part('direction').hidden = !pairs.length;
-  fill(part('from'), sources);
-  fillTargets();
-  function fillTargets() {
-    fill(part('to'), pairs.filter(([source]) => source === part('from').value).map(([, target]) => target));
-    const language = part('to').value;
-    part('source').lang = part('from').value;
-    part('target').lang = language;
-  }
-  part('from').onchange = () => { fillTargets(); translate(); };
-  part('to').onchange = translate;
-  part('swap').onclick = () => {
-    const [source, target] = [part('from').value, part('to').value];
-    if (!pairs.some(([own, other]) => own === target && other === source)) return;
-    part('source').value = part('target').textContent;
-    part('from').value = target;
-    fillTargets();
-    part('to').value = source;
-    translate();
-  };
+  fill('from', [...new Set(pairs.map(([source]) => source))], from);
+  fill('to', pairs.filter(([source]) => source === from).map(([, target]) => target), to);
 }
+
+const direction = () => [part('from').value, part('to').value];
+
+function turn(from, to) {
+  fillDirections(from, to);
+  translate();
+}
+part('from').onchange = () => turn(...direction());
+part('to').onchange = translate;
+part('swap').onclick = () => {
+  const [source, target] = direction();
+  if (!pairs.some(([own, other]) => own === target && other === source)) return;
+  part('source').value = part('target').textContent;
+  turn(target, source);
+};
 
 function translate() {
   if (!isReady) return;
   number += 1;
+  const [source, target] = direction();
+  part('source').lang = source;
+  part('target').lang = target;
   part('target').classList.add('waiting');
   const text = part('source').value.replaceAll('\r', '');
-  worker.postMessage({ translate: { number, text, source: part('from').value || 'en', target: part('to').value } });
+  worker.postMessage({ translate: { number, text, source: source || 'en', target } });
 }
 
 part('source').addEventListener('input', () => {
@@ -121,9 +130,10 @@ function showSentences(sentences) {
   part('inside').hidden = !sentences.length;
   if (!sentences.length) return;
   const select = part('sentence');
-  const chosen = Math.min(Math.max(select.selectedIndex, 0), sentences.length - 1);
-  select.replaceChildren(...sentences.map((sentence) => new Option(sentence.length > 60 ? `${sentence.slice(0, 60)} …` : sentence, sentence)));
-  select.selectedIndex = chosen;
+  const chosen = Math.max(select.selectedIndex, 0);
+  const options = sentences.map((sentence) => new Option(sentence, sentence));
+  select.replaceChildren(...options);
+  select.selectedIndex = Math.min(chosen, sentences.length - 1);
   part('which').hidden = sentences.length < 2;
   inspect();
 }
@@ -138,24 +148,16 @@ function inspect() {
 
 async function keepOffline() {
   if (!navigator.serviceWorker) return; // pages from a file or a plain host's address have none
-  try {
-    await navigator.serviceWorker.register('service.js');
-    await navigator.serviceWorker.ready;
-    part('offline').textContent = message('offline');
-  } catch {
-    part('offline').textContent = message('online');
-  }
+  await navigator.serviceWorker.register('service.js');
+  await navigator.serviceWorker.ready;
+  part('offline').hidden = false;
 }
 
 part('language').onchange = () => {
-  const [from, to] = [part('from').value, part('to').value];
   speak(part('language').value);
-  if (!isReady) return;
-  fillDirections();
-  part('from').value = from;
-  part('from').onchange();
-  part('to').value = to;
-  translate();
+  say(...said);
+  showHistory();
+  if (isReady) turn(...direction());
 };
 part('language').value = navigator.language.startsWith('de') ? 'de' : 'en';
 speak(part('language').value);

@@ -4,51 +4,46 @@ const NEVER = -1e9; // the log-probability of what may not be chosen
 const LONGEST_LOOP = 8, TIMES = 4; // tokens; how often a loop comes in a row
 
 export class Model {
-  constructor(ort, info, encoder, step) {
-    Object.assign(this, { ort, info, encoder, step });
-  }
-
   static async load(ort, info, files) {
-    const options = { executionProviders: ['wasm'], externalData: [{ path: 'weights.bin', data: files.weights }] };
-    const encoder = await ort.InferenceSession.create(files.encoder, options);
-    return new Model(ort, info, encoder, await ort.InferenceSession.create(files.step, options));
+    const options = { executionProviders: ['wasm'], externalData: [{ path: 'weights.bin', data: files['weights.bin.gz'] }] };
+    const open = (name) => ort.InferenceSession.create(files[name], options);
+    const [encoder, step] = [await open('encoder.onnx'), await open('step.onnx')];
+    return Object.assign(new Model(), { ort, info, encoder, step });
   }
 
   ids(values, shape) {
     return new this.ort.Tensor('int64', BigInt64Array.from(values, BigInt), shape);
   }
 
-  // The inputs that multiply parts of a graph: ones, but for what is broken: {positions: true, scale: true,
-  // encoder and decoder: {residuals: [layer], self_heads: [[layer, head]], cross_heads: [[layer, head]]}}.
+  // The inputs that multiply parts of a graph: ones, but for what is broken: texts such as encoder/residuals/1 and
+  // decoder/cross_heads/5, the graph, the input and the place in it.
   switches(graph, name, broken) {
     const { layers, encoder_layers, heads, head_dim } = this.info;
     const depth = name === 'encoder' ? encoder_layers : layers;
-    const own = broken[name] ?? {};
+    const shapes = { positions: [], scale: [], residuals: [depth] };
+    for (const key of ['self_heads', 'cross_heads']) shapes[key] = [depth, heads, 1, 1];
     const inputs = {};
-    const add = (key, shape, zeros, value = 0) => {
-      if (!graph.inputNames.includes(key)) return;
-      const data = new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(1);
-      for (const at of zeros) data[at] = value;
-      inputs[key] = new this.ort.Tensor('float32', data, shape);
-    };
-    add('positions', [], broken.positions ? [0] : []);
-    add('scale', [], broken.scale ? [0] : [], Math.sqrt(head_dim));
-    add('residuals', [depth], own.residuals ?? []);
-    for (const key of ['self_heads', 'cross_heads']) {
-      add(key, [depth, heads, 1, 1], (own[key] ?? []).map(([layer, head]) => layer * heads + head));
+    for (const key of graph.inputNames.filter((own) => own in shapes)) {
+      const data = new Float32Array(shapes[key].reduce((a, b) => a * b, 1)).fill(1);
+      for (const one of broken) {
+        const [stack, input, at] = one.split('/');
+        if (stack === name && input === key) data[at] = key === 'scale' ? Math.sqrt(head_dim) : 0;
+      }
+      inputs[key] = new this.ort.Tensor('float32', data, shapes[key]);
     }
     return inputs;
   }
 
-  // What every step reads, an empty cache, and the encoder's attention [layers, 1, heads, S, S].
+  // What every step reads, an empty cache; and the encoder's attention [layers, 1, heads, S, S] and states
+  // [layers + 2, 1, S, D]: embeddings, with positions, after each layer.
   async start(ids, broken) {
     const { layers, heads, head_dim } = this.info;
     const source = this.ids(ids, [1, ids.length]);
     const inputs = { source, ...this.switches(this.encoder, 'encoder', broken) };
-    const { memory_keys, memory_values, attention } = await this.encoder.run(inputs);
+    const { memory_keys, memory_values, ...encoded } = await this.encoder.run(inputs);
     const empty = () => new this.ort.Tensor('float32', new Float32Array(0), [layers, 1, heads, 0, head_dim]);
     const cache = { source, memory_keys, memory_values, keys: empty(), values: empty() };
-    return { attention, inputs: { ...cache, ...this.switches(this.step, 'decoder', broken) } };
+    return { encoded, inputs: { ...cache, ...this.switches(this.step, 'decoder', broken) } };
   }
 
   async next(state, tokens, parents) {
@@ -113,13 +108,13 @@ export function hasLoop(ids) {
 // translation begins with, whose gains are the model's own. isStale() ends the search, which then gives null.
 // watch(step): what each step found, for pictures.
 export async function search(model, ids, decoding, options = {}) {
-  const { isStale = () => false, watch = () => {}, broken = {}, forced = [] } = options;
+  const { isStale = () => false, watch = () => {}, broken = [], forced = [] } = options;
   const { info } = model;
   const width = decoding.beam_width;
   let limit = decoding.max_tokens ?? ids.length + decoding.max_extra_tokens;
   if (info.max_positions) limit = Math.min(limit, info.max_positions);
   const state = await model.start(ids, broken);
-  watch({ encoder: state.attention });
+  watch({ encoded: state.encoded });
   let live = [{ tokens: [], gains: [], logProb: 0, path: [] }];
   let parents = [0];
   let done = [];
@@ -150,12 +145,10 @@ export async function search(model, ids, decoding, options = {}) {
       return one;
     });
     done = [...done, ...grown.filter((one) => one.ended)].sort((a, b) => b.score - a.score).slice(0, width);
-    const before = live;
     live = grown.filter((one) => !one.ended).slice(0, width);
     parents = live.map((one) => one.row);
-    watch({ length, before, grown, live, gains, found });
-    const isSettled = done.length === width && live.length && done.at(-1).score >= scored(live[0], limit);
-    if (isSettled) live = [];
+    watch({ grown, live, gains, found });
+    if (done.length === width && live.length && done.at(-1).score >= scored(live[0], limit)) live = [];
   }
   const ranked = [...done, ...live];
   if (decoding.pass_over === 'nothing' || hasLoop(ids)) return ranked;

@@ -4,6 +4,11 @@
 const SPACE = '\u2581';
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6;
 const UNIGRAM = 1;
+// Settings by their numbers in the messages of the trainer (2) and of the normalizer (3).
+const SETTINGS = {
+  2: { 3: 'algorithm', 24: 'isSuffix', 35: 'fallsBackToBytes' },
+  3: { 2: 'charsmap', 3: 'addsPrefix', 4: 'trims', 5: 'escapes' },
+};
 const UNKNOWN_PENALTY = 10;
 const SPACE_BYTE = 0x20;
 // What loses the space before it in some of Hugging Face's models, in their order.
@@ -37,9 +42,6 @@ function* fieldsOf(bytes) {
     } else if (kind === 5) {
       yield [key >>> 3, view.getFloat32(at, true)];
       at += 4;
-    } else if (kind === 1) {
-      yield [key >>> 3, view.getFloat64(at, true)];
-      at += 8;
     } else {
       throw new Error('the tokenizer is damaged');
     }
@@ -82,47 +84,25 @@ export class SentencePiece {
     this.scores = new Map(); // of pieces that text may become
     this.longest = 1; // of them, in UTF-16 units
     this.spansWords = false;
-    this.addsPrefix = true;
-    this.trims = true;
-    this.escapes = true;
-    let algorithm = UNIGRAM;
-    let charsmap = null;
-    this.least = Infinity;
+    this.least = Infinity; // of the scores of normal pieces
     this.most = -Infinity;
+    Object.assign(this, { algorithm: UNIGRAM, addsPrefix: true, trims: true, escapes: true });
     for (const [number, value] of fieldsOf(bytes)) {
-      if (number === 1) {
-        this.addPiece(value);
-      } else if (number === 2) {
-        for (const [field, setting] of fieldsOf(value)) {
-          if (field === 3) algorithm = setting;
-          if (field === 24) this.isSuffix = Boolean(setting);
-          if (field === 35) this.fallsBackToBytes = Boolean(setting);
-        }
-      } else if (number === 3) {
-        for (const [field, setting] of fieldsOf(value)) {
-          if (field === 2 && setting.length) charsmap = new Charsmap(setting);
-          if (field === 3) this.addsPrefix = Boolean(setting);
-          if (field === 4) this.trims = Boolean(setting);
-          if (field === 5) this.escapes = Boolean(setting);
-        }
+      if (number === 1) this.addPiece(value);
+      if (!SETTINGS[number]) continue;
+      for (const [field, setting] of fieldsOf(value)) {
+        if (SETTINGS[number][field]) this[SETTINGS[number][field]] = setting;
       }
     }
-    this.charsmap = charsmap;
-    this.isUnigram = algorithm === UNIGRAM;
+    if (this.charsmap) this.charsmap = this.charsmap.length ? new Charsmap(this.charsmap) : null;
     const own = [...this.kinds].filter(([, kind]) => kind === USER_DEFINED).map(([piece]) => piece);
     this.userDefined = own.sort((a, b) => b.length - a.length);
     this.userBytes = this.userDefined.map((piece) => encoder.encode(piece));
   }
 
   addPiece(bytes) {
-    let piece = '';
-    let score = 0;
-    let kind = NORMAL;
-    for (const [field, value] of fieldsOf(bytes)) {
-      if (field === 1) piece = decoder.decode(value);
-      if (field === 2) score = value;
-      if (field === 3) kind = value;
-    }
+    const { 1: name = [], 2: score = 0, 3: kind = NORMAL } = Object.fromEntries(fieldsOf(bytes));
+    const piece = decoder.decode(Uint8Array.from(name));
     this.kinds.set(piece, kind);
     if (kind === NORMAL || kind === USER_DEFINED || kind === UNUSED) {
       this.scores.set(piece, score);
@@ -137,38 +117,21 @@ export class SentencePiece {
 
   normalize(text) {
     const bytes = encoder.encode(text);
-    const out = [];
     const space = this.escapes ? encoder.encode(SPACE) : [SPACE_BYTE];
-    let at = 0;
-    if (this.trims) {
-      while (at < bytes.length) {
-        const [part, length] = this.normalizePrefix(bytes, at);
-        if (part.length !== 1 || part[0] !== SPACE_BYTE) break;
-        at += length;
-      }
-    }
-    if (at === bytes.length) return '';
-    if (this.addsPrefix && !this.isSuffix) out.push(...space);
+    const out = [];
     let afterSpace = this.trims;
-    while (at < bytes.length) {
-      let [part, length] = this.normalizePrefix(bytes, at);
+    for (let at = 0; at < bytes.length; ) {
+      const [part, length] = this.normalizePrefix(bytes, at);
       at += length;
       let begin = 0;
       while (afterSpace && part[begin] === SPACE_BYTE) begin++;
-      if (begin < part.length) {
-        for (const byte of part.subarray(begin)) {
-          if (byte === SPACE_BYTE) out.push(...space);
-          else out.push(byte);
-        }
-        afterSpace = part[part.length - 1] === SPACE_BYTE;
-      }
-      if (!this.trims) afterSpace = false;
+      for (const byte of part.subarray(begin)) out.push(...(byte === SPACE_BYTE ? space : [byte]));
+      if (begin < part.length) afterSpace = this.trims && part.at(-1) === SPACE_BYTE;
     }
-    if (this.trims) {
-      const endsInSpace = () => space.every((byte, i) => out[out.length - space.length + i] === byte);
-      while (out.length >= space.length && endsInSpace()) out.length -= space.length;
-    }
-    if (this.addsPrefix && this.isSuffix) out.push(...space);
+    const endsInSpace = () => space.every((byte, i) => out[out.length - space.length + i] === byte);
+    while (this.trims && out.length && endsInSpace()) out.length -= space.length;
+    if (this.trims ? !out.length : !text) return '';
+    if (this.addsPrefix) out.splice(this.isSuffix ? out.length : 0, 0, ...space);
     return decoder.decode(new Uint8Array(out));
   }
 
@@ -187,7 +150,7 @@ export class SentencePiece {
     const normal = this.normalize(text.replace(/\p{Surrogate}/gu, '?'));
     const pieces = [];
     let afterUnknown = false;
-    for (const piece of this.isUnigram ? this.bestPath(normal) : this.merged(normal)) {
+    for (const piece of this.algorithm === UNIGRAM ? this.bestPath(normal) : this.merged(normal)) {
       const isUnknown = !this.scores.has(piece);
       if (isUnknown && this.fallsBackToBytes) {
         for (const byte of encoder.encode(piece)) {
@@ -325,7 +288,8 @@ export class Tokenizer {
     this.info = info;
     this.pieces = pieces.target;
     this.ids = new Map(Object.entries(pieces.source));
-    this.names = new Map([...this.ids].map(([piece, id]) => [id, piece]));
+    const named = [...Object.entries(info.languages), ['</s>', info.eos_id], ['<unk>', info.unk_id], ...this.ids];
+    this.names = new Map(named.map(([piece, id]) => [id, piece]));
     this.source = new SentencePiece(source);
     this.target = new SentencePiece(target);
   }

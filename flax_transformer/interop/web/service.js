@@ -1,6 +1,7 @@
 // Keeps the site for use without a connection. VERSION, a line above, changes with any file.
 
-const own = `flax-transformer ${self.registration.scope} ${VERSION}`;
+const any = `flax-transformer ${self.registration.scope} `;
+const own = any + VERSION;
 
 self.addEventListener('install', (event) => {
   const fill = async () => {
@@ -14,8 +15,8 @@ self.addEventListener('install', (event) => {
 
 self.addEventListener('activate', (event) => {
   const clear = async () => {
-    const others = (await caches.keys()).filter((name) => name.startsWith(`flax-transformer ${self.registration.scope} `));
-    await Promise.all(others.filter((name) => name !== own).map((name) => caches.delete(name)));
+    const others = (await caches.keys()).filter((name) => name.startsWith(any) && name !== own);
+    await Promise.all(others.map((name) => caches.delete(name)));
     await self.clients.claim();
   };
   event.waitUntil(clear());

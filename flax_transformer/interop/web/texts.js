@@ -1,4 +1,4 @@
-// The page's language. All texts are in index.html, German ones as data-de and data-de-label.
+// The page's texts and elements. All texts are in index.html, German ones as data-de and data-de-label.
 
 export const part = (name) => document.getElementById(name);
 
@@ -18,4 +18,31 @@ export function speak(language) {
   }
   document.documentElement.lang = language;
   document.title = document.querySelector('h1').textContent;
+}
+
+// Pieces as people read them: the sign of a space becomes a small one.
+export const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
+
+const maker = (space) => (name, attributes = {}, ...children) => {
+  const element = document.createElementNS(space, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+};
+export const html = maker('http://www.w3.org/1999/xhtml');
+export const svg = maker('http://www.w3.org/2000/svg');
+
+const POSITIVE = [59, 130, 246], NEGATIVE = [234, 88, 12]; // seen on light and dark
+
+// A pixel for each number of the rows, in full color where it is `most` or more.
+export function picture(rows, most = 1) {
+  const [width, height] = [rows[0].length, rows.length];
+  const canvas = html('canvas', { width, height });
+  const pixels = new ImageData(width, height);
+  rows.flat().forEach((value, i) => pixels.data.set([...(value < 0 ? NEGATIVE : POSITIVE), (255 * Math.abs(value)) / most], 4 * i));
+  canvas.getContext('2d').putImageData(pixels, 0, 0);
+  return canvas;
 }
