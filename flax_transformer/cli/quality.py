@@ -66,18 +66,21 @@ def score(argv: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class CalibrateOptions(OfCheckpoint, ToTranslate):
+class OnSet:
+    source: Path | None = None  # a text file, one sentence per line
+    reference: tuple[Path, ...] = ()  # its translations, line by line
+    trust_data: bool = False  # read the sets that the run names, though somebody else may have made the run
+    data: DataConfig = field(default_factory=DataConfig)
+
+
+@dataclass(frozen=True)
+class CalibrateOptions(OfCheckpoint, ToTranslate, OnSet):
     """Calibrate how sure a model is, on sentences with translations.
 
     From then on `quality` in the records of `translate --format jsonl` is the chrF to expect, from 0 to 1, and
     `word_quality` how probably each word is right. Without --source and --reference: the validation sets of the run.
-    Training does this when it ends.
+    Training does this when it ends. Sentences that the model was trained on tell less.
     """
-
-    source: Path | None = None  # a text file, one sentence per line; best none that the model was trained on
-    reference: tuple[Path, ...] = ()  # its translations, line by line
-    trust_data: bool = False  # read the validation sets that the run names, though somebody else may have made the run
-    data: DataConfig = field(default_factory=DataConfig)
 
 
 def calibrate(argv: list[str]) -> None:
@@ -96,7 +99,7 @@ def calibrate(argv: list[str]) -> None:
     print(f'{run / FILE}: calibrated on {measured.num_sentences:,} sentences')
 
 
-def _check_files(options: 'CalibrateOptions | AnalyzeOptions') -> None:
+def _check_files(options: OnSet) -> None:
     check_files(options.source, options.reference)
     if len(options.reference) > 1:
         raise UserError(f'--reference: got {len(options.reference)} files, expected one')
@@ -125,7 +128,7 @@ def _sets_of(run: Path, options: CalibrateOptions) -> list[tuple[dict[str, str |
 
 
 @dataclass(frozen=True)
-class AnalyzeOptions(ToTranslate):
+class AnalyzeOptions(ToTranslate, OnSet):
     """Tell faults of the search from faults of the model, over beam widths.
 
     For each line the model scores the reference and its own translation as the search does: if the reference scores
@@ -133,13 +136,9 @@ class AnalyzeOptions(ToTranslate):
     test set.
     """
 
-    source: Path | None = None  # a text file, one sentence per line
-    reference: tuple[Path, ...] = ()  # its translations, line by line
     widths: tuple[int, ...] = (1, 2, 4, 8, 16)  # beam widths
     examples: int = 3  # faults of each kind to print, at the beam width nearest the run's own
-    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per width instead
-    data: DataConfig = field(default_factory=DataConfig)
 
 
 def analyze(argv: list[str]) -> None:
@@ -179,7 +178,7 @@ _SYSTEMS = 'RUN|FILE RUN|FILE'
 
 
 @dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(OnSet):
     """Is the second system better than the first?
 
     Each is a run directory, which translates with its own decoding fields, or a file of translations; two files need
@@ -188,13 +187,11 @@ class CompareOptions:
     latter, and the lines that changed most.
     """
 
-    source: Path | None = None  # a text file, one sentence per line
     # Its translations, line by line; several files, or columns of a .tsv, are several references per line.
     reference: tuple[Path, ...] = ()
     resamples: int = 1000  # how often the bootstrap draws
     trials: int = 10_000  # how often the randomization swaps
     examples: int = 3  # lines to print of those that changed most
-    trust_data: bool = False  # read the test set that the run names, though somebody else may have made the run
     json: bool = False  # print a JSON object per metric instead
     data: DataConfig = field(default_factory=DataConfig)  # the first run's: its test set, and the language for BLEU
     parallel: ParallelConfig = field(default_factory=ParallelConfig)

@@ -21,19 +21,22 @@ class OfVectors(OfCheckpoint):
 
 
 @dataclass(frozen=True)
-class NeighborsOptions(OfVectors):
+class OfWords(OfVectors):
+    count: int = 10  # how many words to print
+    among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
+
+
+@dataclass(frozen=True)
+class NeighborsOptions(OfWords):
     """The words nearest to each word by the cosine of their vectors: `cosine<TAB>word`, nearest first.
 
     RUN is a run of word vectors, or a file: word2vec's binary format if
     it is named .bin, else its text format or GloVe's.
     """
 
-    count: int = 10  # how many words to print
-    among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
-
 
 @dataclass(frozen=True)
-class AnalogyOptions(OfVectors):
+class AnalogyOptions(OfWords):
     """What is to C as B is to A, by word vectors: `analogy RUN man woman king` begins with queen if all is well.
 
     Prints `score<TAB>word`, best first, without the three words. RUN is a run or file, as for `neighbors`.
@@ -41,8 +44,6 @@ class AnalogyOptions(OfVectors):
 
     # add: by the cosine with B - A + C; mul: by the product of the cosines with B and C, divided by the cosine with A
     method: Literal['add', 'mul'] = 'add'
-    count: int = 10  # how many words to print
-    among: int | None = None  # look only among so many words, the first of the vocabulary; None: all
 
 
 @dataclass(frozen=True)
