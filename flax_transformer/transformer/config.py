@@ -34,7 +34,7 @@ class TransformerConfig:
     norm_epsilon: float = 1e-6  # added to the variance in norms
     activation: Literal['relu', 'gelu', 'gelu_tanh', 'swish'] = 'relu'  # the feed-forward network's
     gated: bool = False  # multiply its activations by a second product of its input (Shazeer 2020)
-    feed_forward_bias: bool = True
+    feed_forward_bias: bool = True  # biases in its products
     # Sinusoids, in three orders (section 3.5); a learned table; or a bias on scores by distance (Raffel et al. 2020).
     positions: Literal['interleaved', 'concatenated', 'tensor2tensor', 'learned', 'relative'] = 'interleaved'
     position_offset: int = 0  # the first token's position in a table of sinusoids; 2 in fairseq
