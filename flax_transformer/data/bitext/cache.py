@@ -40,7 +40,6 @@ from .tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 META_FILE = 'meta.json'
 _FORMAT = 1  # another format gets another folder
 _SIDES = ('source', 'target')
-_NEWER = 'robust', 'terms'  # settings that are named if they are on: older caches stay good
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
@@ -123,7 +122,7 @@ def cached_pairs(
 
 
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
-    known = {name: value for name, value in vars(settings).items() if value or name not in _NEWER}
+    known = {name: value for name, value in vars(settings).items() if value or name not in ('robust', 'terms')}
     parts = [_FORMAT, corpus.name, corpus.settings, known, tokenizer.digest]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 

@@ -5,10 +5,11 @@ they are do harm (Khayrallah and Koehn 2018, W18-2709), so only what is no langu
 Unicode's categories, whatever the language; Turkish capitals come out as English ones.
 """
 
+import json
 import random
 import re
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -20,34 +21,14 @@ from .corpus import Pairs
 Pair = tuple[str, str]
 _SEED = 2018  # fixed, so that runs can share a cache
 _TRIES = 32  # pairs that are looked at for one that a change fits
-_KINDS = (*['name'] * 5, *['span', 'capitals', 'two pairs'] * 2, *['small', 'end'] * 3, 'quotes', 'emoji', 'copy')
+_KINDS = (*['name'] * 5, *['span', 'capitals', 'two pairs'] * 2, *['small', 'end'] * 3, 'quotes', 'emoji', 'alone')
 _SIGN = rf'[^\W{UNSPACED[1:]}'  # of a script with spaces between words
 _WORD = rf'(?:(?![\d_]){_SIGN})+'
 _NAME = re.compile(rf'(?<!{_SIGN})(?<![’\'.,:/-])(?:\d+|{_WORD})(?!{_SIGN}|[.,:/-]\w)')  # no part of a compound
 _END = re.compile('[.!?…。！？؟।։]+$')
 
-_DIGITS = '123456789'
-_ONSETS, _VOWELS, _CODAS, _ENDINGS = map(
-    str.split,
-    (
-        3 * 'b d f g h j k l m n p r s t v w z ' + 'br ch cz dr gr kl kr pr sch sh st sz tr x y š ł ñ',
-        6 * 'a e i o u ' + 'ai au ei ie ou y ä ö ü é á í ó ø å ã',
-        'n r l s t m k nd rt ck ng sz st x v lm rg',
-        'txt pdf docx png csv py html zip com org net de fr io eu',
-    ),
-)
-# Templates, with | between: ~ is a word, ^ a name, # a number, ¹ a digit, * a capital letter, & an ending.
-_NAMES = '^|^|^|^ ^|^ ^|^-^|*. ^|Dr. ^|Mc^|O’^|van ^'
-_COPIED = (
-    _NAMES,
-    '#|#|#|#|1¹:3¹|0¹:1¹|202¹-1¹-2¹|¹/¹¹|¹.¹.¹¹|+4¹ 3¹ #|№ #|¹¹-¹¹',
-    '~_~|~_~.&|~.&|~^|--~|--~-~|~()|/~/~|**-#|*¹*#|v¹.¹¹|@~¹¹|**_**',
-    'https://~.&|https://www.~.&/~/~.html|http://~.&/~?~=#|www.~.&|~.~@~.&|~#@~.&',
-    '{~}|{¹}|{{~}}|%s|%d|%(~)s|%(~)d|$¹|%¹$s|${~}',
-)
-_EMOJI = '❤️|✅|⭐|✨|⚠️|👍🏽|👩‍💻|🇩🇪|🇫🇷|:)|:-)|;-)|:D|<3|🤷‍♂️|➡️'
-_PICTURES = '|'.join(map(chr, [*range(0x1F300, 0x1F650), *range(0x1F900, 0x1FA00)]))
-_SIGNS = '...|?|!!!|---|–|(?)|!|=====|…|~ ~|****'
+# Each <symbol> of a text stands for one of these; <Word> is a <word> with a capital, <WORD> one in capitals.
+_GRAMMAR: dict[str, list[str]] = json.loads(Path(__file__).with_name('robust.json').read_text('utf-8'))
 
 
 def with_changed_copies(pairs: Pairs, numbers: np.ndarray, share: float) -> tuple[Pairs, np.ndarray]:
@@ -79,8 +60,8 @@ def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Rand
     """A pair changed in one way; None if it does not fit. `small` has words that are no names, such as "hand"."""
     if kind == 'name':
         return _renamed(source, target, draw, small)
-    if kind == 'copy':
-        return (_made(draw, *_COPIED, _SIGNS, _EMOJI, _PICTURES),) * 2
+    if kind == 'alone':
+        return (_made(draw, 'alone'),) * 2
     if kind == 'capitals':
         return (source.upper(), target.upper()) if source.upper() != source else None
     if kind == 'small':  # or Title Case, in the source alone: a translation is written as usual
@@ -88,16 +69,14 @@ def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Rand
         return _one(draw, (source.lower(), source.lower(), source[0].lower() + source[1:], titled)), target
     if kind == 'quotes':  # and apostrophes, of another style in the source alone
         source = source.replace("'", '’') if "'" in source else source.replace('’', "'")
-        quotes = _one(draw, (r'“\1”', r'„\1“', r'«\1»', r'»\1«', r'"\1"'))
-        return re.sub('["“„]([^"“”„]+)["“”]', quotes, source), target
+        return re.sub('["“„]([^"“”„]+)["“”]', _made(draw, 'quotes'), source), target
     if kind == 'emoji':
-        emoji = _made(draw, _EMOJI, _PICTURES) * _one(draw, (1, 1, 1, 2, 3))
-        before, after = _one(draw, ((emoji + ' ', ''), ('', ' ' + emoji), ('', emoji)))
-        return before + source + after, before + target + after
-    span = _made(draw, *_COPIED)
+        emoji = _made(draw, 'emojis')
+        form = _one(draw, ('{1} {0}', '{0} {1}', '{0}{1}'))
+        return form.format(source, emoji), form.format(target, emoji)
     if kind == 'span' and draw.random() < 0.5:
-        begin = span + _one(draw, (': ', ' – ', ', '))
-        return begin + source, begin + target
+        before = _made(draw, 'before')
+        return before + source, before + target
 
     if not (_END.search(source) and _END.search(target)):
         return None
@@ -105,10 +84,9 @@ def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Rand
         gaps = ('' if re.match(UNSPACED, line) else ' ' for line in other)
         return tuple(map(''.join, zip((source, target), gaps, other, strict=True)))
     if kind == 'span':
-        end = _one(draw, (' ({})', ': {}', ', {}', ' "{}"')).format(span) + r'\g<0>'
+        end = _made(draw, 'after') + r'\g<0>'
     else:  # none, or odd signs
-        odd = ('', '??', '???', ' ?', '?!') if source[-1] in '?？؟' else ('', '!!', '!!!', '...', '…', '..', ' !', ' .')
-        end = _one(draw, (*[''] * len(odd), *odd))
+        end = _made(draw, 'end of a question' if source[-1] in '?？؟' else 'end')
     return _END.sub(end, source), _END.sub(end, target)
 
 
@@ -122,29 +100,15 @@ def _renamed(source: str, target: str, draw: random.Random, small: set[str]) -> 
     if not names:
         return None
     word = _one(draw, names)
-    new = _made(draw, '#') if word.isdigit() else _made(draw, _NAMES, _NAMES, _NAMES, *_COPIED)
+    new = _made(draw, 'digits' if word.isdigit() else 'named')
     return source.replace(word, new), target.replace(word, new)
 
 
-def _one(draw: random.Random, choices: Sequence[Any]) -> Any:
+def _one(draw: random.Random, choices: Sequence[str]) -> str:
     """One of the choices. Of Python's draws `random` alone is the same in all versions."""
     return choices[int(draw.random() * len(choices))]
 
 
-def _made(draw: random.Random, *templates: str) -> str:
-    def word() -> str:
-        syllables = (_one(draw, _ONSETS) + _one(draw, _VOWELS) for _ in range(_one(draw, (1, 2, 2, 2, 3))))
-        return ''.join(syllables) + _one(draw, ['', *_CODAS])
-
-    def number() -> str:
-        return _one(draw, _DIGITS) + ''.join(_one(draw, _DIGITS + '0') for _ in range(int(draw.random() ** 2 * 12)))
-
-    parts = {
-        '~': word,
-        '^': lambda: word().capitalize(),
-        '#': number,
-        '¹': lambda: _one(draw, _DIGITS),
-        '*': lambda: _one(draw, 'ABCDEFGHJKLMNPQRSTUVWXYZ'),
-        '&': lambda: _one(draw, _ENDINGS),
-    }
-    return re.sub('[~^#¹*&]', lambda part: parts[part[0]](), _one(draw, _one(draw, templates).split('|')))
+def _made(draw: random.Random, symbol: str) -> str:
+    text = re.sub(r'<(\w+)>', lambda part: _made(draw, part[1]), _one(draw, _GRAMMAR[symbol.lower()]))
+    return text.upper() if symbol.isupper() else text.capitalize() if symbol.istitle() else text

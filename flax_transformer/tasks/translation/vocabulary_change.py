@@ -66,15 +66,13 @@ def add_language(
 
 
 def add_marks(reference: Path | str, out: Path | str) -> tuple[LoadedRun, LoadedRun]:
-    """Makes `out` a run with the marks of terms, to be trained with `data.terms`; the old run and this one."""
+    """Makes `out` a run with the marks of terms, to be trained with `data.terms`; both runs."""
     run = load_run(reference)
-    model = getattr(run.tokenizer, 'model', None)
-    if model is None or run.tokenizer.marks:
-        raise UserError(f'{reference}: expected a SentencePiece vocabulary of both languages without marks of terms')
-    new = SentencePieceTokenizer(with_pieces(model, range(run.tokenizer.vocab_size), (), MARKS)[0])
-    return run, _write(
-        reference, out, run, new, {mark: (sign,) for mark, sign in zip(MARKS, ('▁(', '▁=', ')'), strict=True)}
-    )
+    old = run.tokenizer
+    if not isinstance(old, SentencePieceTokenizer) or old.marks:
+        raise UserError(f'{reference}: expected a vocabulary of SentencePiece without marks of terms')
+    new = SentencePieceTokenizer(with_pieces(old.model, range(old.vocab_size), (), MARKS)[0])
+    return run, _write(reference, out, run, new, dict(zip(MARKS, '(=)', strict=True)))
 
 
 def _write(reference: Path | str, out: Path | str, run: LoadedRun, new: Tokenizer, parts: dict[str, Any]) -> LoadedRun:

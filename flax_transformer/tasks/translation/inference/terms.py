@@ -102,20 +102,19 @@ def demands_of_parts(
 
 
 def with_marks(sources: list[list[int]], demands: Demands | None, tokenizer: Tokenizer, most: int) -> list[list[int]]:
-    """The sources with the terms' translations, where these fit, if the model reads them; moves the places, too."""
+    """The sources with translations of terms, where they fit and the model reads them; moves the places, too."""
     if not tokenizer.marks or demands is None or demands.places is None:
         return sources
-    changed = []
+    lines = []
     for ids, phrases, places in zip(sources, demands.phrases[:, :, 0], demands.places, strict=True):
-        order = [i for i in np.argsort(places[:, 0], kind='stable') if places[i, 0] < places[i, 1]]
-        translations = [phrases[i][phrases[i] != NONE].tolist() for i in order]
-        line, moved = marked(ids, places[order].tolist(), translations, tokenizer.marks)
-        is_apart = (places[order[1:], 0] >= places[order[:-1], 1]).all()
-        if order and is_apart and len(line) <= most:
-            places[order] = moved
-            ids = line
-        changed.append(ids)
-    return changed
+        is_term = places[:, 0] < places[:, 1]
+        translations = [phrase[phrase != NONE].tolist() for phrase in phrases[is_term]]
+        line, moved = marked(ids, places[is_term].tolist(), translations, tokenizer.marks)
+        is_good = moved and len(line) <= most and (np.diff(places[is_term].ravel()) >= 0).all()
+        if is_good:
+            places[is_term] = moved
+        lines.append(line if is_good else ids)
+    return lines
 
 
 def _within(demand: Demand, start: int, end: int) -> Demand | None:
