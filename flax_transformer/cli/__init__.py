@@ -35,6 +35,7 @@ analyze RUN: errors of the search and of the model, by beam width
 score RUN --source F --target F: the log-probabilities of given translations
 calibrate RUN: from then on translations have a `quality`, the chrF to expect
 card RUN --scores FILE: print a model card: data, scores with signatures, size, speed, limits
+distill TEACHER NAME.py --source FILE: train a small model on the translations of a large one
 average RUN OUT: make a run from the mean of several checkpoints
 trim RUN --text FILE --output OUT: make a smaller run for your texts
 add-language RUN fr --text FILE --output OUT: make a run with one language more, to be trained

@@ -14,7 +14,7 @@ def import_named(command: str, argv: list[str], *, download: bool) -> None:
 
     A name below a folder that exists, or below `runs`, is a path.
     """
-    most = None if command in ('translate', 'serve', 'compare') else 'RUN' in COMMANDS[command].split()[1]
+    most = None if command in ('translate', 'serve', 'compare', 'distill') else 'RUN' in COMMANDS[command].split()[1]
     for name in [*positional(argv)[:most], value_of('--init-from', argv) or '']:
         owner, *rest = Path(name).parts or ['']
         is_path = Path(*rest and [owner]).is_dir() or owner == 'runs'

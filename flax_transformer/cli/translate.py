@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
     if options.input_format not in ('text', 'jsonl'):
         translate = _translate_document
     else:
-        translate = _translate_stream if options.shard is None else _translate_shard
+        translate = _translate_stream if options.shard is None else translate_shard
     for name, count in translate(runs, options).items():
         note(f'{FLAGS[name]}: {count:,}')
 
@@ -158,7 +158,8 @@ def _first_bytes(file: Path | None) -> bytes | None:
         return opened.read(1 << 20)
 
 
-def _translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
+def translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
+    """Translates a shard of files, resuming; returns how many translations have each flag."""
     from flax_transformer.engine.preemption import stop_on_signals
 
     from .shards import ShardOfFiles

@@ -5,7 +5,8 @@ helped. The reference is scored as the tokenizer spells it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.quiet import aligned
 from flax_transformer.data.bitext.batches import loss_batches
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.tokenized import tokenize
@@ -50,6 +52,23 @@ def evaluate_translation(
         tokens=tokens or score_tokens(translator.target_language),
     )
     return scores, translations
+
+
+def compare_translators(translators: Mapping[str, Translator], pairs: Pairs) -> tuple[list[str], Scores]:
+    """A table of translators by name, with the distance from the first to the last, and the scores of the last."""
+    rows = [['', 'BLEU', 'chrF', 'MB of weights', 'lines/s']]
+    every = []
+    for name, translator in translators.items():
+        translator = translator.with_decoding(replace(translator.decoding, literals='translated'))
+        scores, _ = evaluate_translation(translator, pairs)
+        every.append(scores)
+        start = time.perf_counter()
+        translator(pairs.sources)  # all is compiled
+        rate = len(pairs) / (time.perf_counter() - start)
+        megabytes = sum(leaf.nbytes for leaf in jax.tree.leaves(translator.weights)) / 1e6
+        rows.append([name, f'{scores.bleu:.2f}', f'{scores.chrf:.2f}', f'{megabytes:,.1f}', f'{rate:,.1f}'])
+    gaps = scores.bleu - every[0].bleu, scores.chrf - every[0].chrf
+    return aligned([*rows, ['gap', *(f'{gap:+.2f}' for gap in gaps), '', '']]), scores
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:

@@ -1,0 +1,154 @@
+"""The command `distill`."""
+
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import write_whole
+from flax_transformer.data.lines import each_line
+from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.engine.runs.trust import remember
+from flax_transformer.tasks.api import open_run
+from flax_transformer.tasks.new_config import fit
+from flax_transformer.tasks.translation.inference.directions import direction, pairs_of
+from flax_transformer.text.languages import two_letters
+
+from . import train
+from .card import CardOptions, card_of
+from .new import config_text
+from .options import (
+    ToTranslate,
+    note,
+    parse,
+    positional,
+    print_next,
+    trainer_on_one_device,
+)
+from .translate import TranslateOptions, translate_shard
+
+Directions = dict[str, tuple[str, str]]  # such as de-en, with the teacher's codes of the languages
+
+
+@dataclass(frozen=True)
+class DistillOptions(ToTranslate):
+    """Train a small, fast model on what a large one translates: NAME.py is its config, runs/NAME-int8 the model.
+
+    A TEACHER is a run, a model by its name, or a file that has the translations already; several runs vote as an
+    ensemble. The same command goes on where it was stopped.
+    """
+
+    source: Path | None = None  # a text file for the teacher to translate, one sentence a line
+    reference: Path | None = None  # its translations by people, line by line
+    both: bool = False  # make a model of both directions, the references being the sources of the other one
+    minutes: float = 60.0  # how long to train, once all is translated
+    megabytes: float = 10.0  # how much the weights may take, in eight bits
+
+
+def main(argv: list[str]) -> None:
+    given = next((path for path in map(Path, argv[:1]) if path.is_file()), None)  # translations
+    default = DistillOptions() if given else None
+    options = parse('distill', DistillOptions, argv, first='TEACHER ... NAME.py', default=default, most=None)
+    *teachers, name = positional(argv)
+    file = Path(name)
+    folder = file.with_suffix('.data')
+    trained, made = Path('runs', file.stem), Path('runs', f'{file.stem}-int8')
+    if not teachers or file.suffix != '.py' or options.source is None:
+        raise UserError('distill: expected TEACHER ... NAME.py, then --source FILE')
+    if options.both and (given or options.reference is None):
+        raise UserError('--both: expected a model, and --reference, the sources of the other direction')
+    if file.exists() and not folder.exists():
+        raise UserError(f'{file} exists; give another name, or remove it')
+    codes = options.decoding.source_language, options.decoding.target_language
+    if not given:
+        codes = _codes(teachers[0], *codes, both=options.both)
+    elif None in codes or len(teachers) > 1:
+        raise UserError(f'{given}: translations stand alone; give --from and --to')
+    both = [codes, codes[::-1]][: 1 + options.both]
+    directions = {f'{two_letters(source)}-{two_letters(target)}': (source, target) for source, target in both}
+    if not file.exists():
+        from flax_transformer.tasks.translation.distillation import students
+
+        _translate(teachers, options, given, folder / 'raw', directions)
+        lines, candidates = students(folder, [*directions], options.megabytes)
+        (fitted,) = fit(candidates, 60 * options.minutes)
+        note('\n'.join(lines))
+        text = '\n'.join([f'flax-transformer distill {shlex.join(argv)}\n', *lines, ''])
+        write_whole(file, config_text(fitted.config, text, {}))
+    if not made.exists():
+        from flax_transformer.engine.runs.averaging import average
+
+        train.main([name, '--workdir', str(trained)])
+        new = folder / 'raw' / made.name
+        shutil.rmtree(new, ignore_errors=True)  # an earlier start was stopped here
+        run = open_run(trained)
+        average(run, new, trainer_on_one_device(run.read_config()).shapes.params, best=1, int8=True)
+        _write_card(new, [] if given else teachers, options, directions)
+        new.rename(made)
+        remember(made)
+    print_next(f'The model is in {made}', f'flax-transformer translate {made} < lines')
+
+
+def _codes(teacher: str, source: str | None, target: str | None, *, both: bool) -> tuple[str, str]:
+    """Source and target language, as the teacher names them."""
+    run = open_run(split_reference(teacher)[0])
+    data = run.read_config().data
+    known = pairs_of(data, run.read_tokenizer())
+    source, target = direction(known, source, target)
+    pair = source or data.source_language, target or data.target_language
+    if both:
+        direction(known, *pair[::-1])  # raises if it is not known
+    return pair
+
+
+def _translate(
+    teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: Directions
+) -> None:
+    """Has the teacher translate, and writes the pairs to learn from."""
+    from flax_transformer.tasks.translation.distillation import write_pairs
+
+    texts = [options.source, options.reference]
+    counts = [sum(1 for _ in each_line(text)) for text in (*texts, given) if text]
+    if min(counts) < 100 or len({*counts}) > 1:
+        raise UserError(f'got files of {counts} lines, expected as many of each, at least 100')
+    raw.mkdir(parents=True, exist_ok=True)
+    for name, codes in directions.items():
+        source, reference = texts
+        if not given:
+            files = {'input': source, 'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
+            n_best = options.decoding.num_candidates if reference else 1
+            decoding = replace(options.decoding, n_best=n_best, **_named(codes))
+            translate_shard(teachers, TranslateOptions(decoding=decoding, **files))
+        note(write_pairs(raw / name, source, reference, given or raw / name))
+        texts.reverse()
+
+
+def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: Directions) -> None:
+    """Writes the card of a student, and prints how good teacher and student are."""
+    from flax_transformer.data.bitext.text_files import read_text_files
+    from flax_transformer.tasks.translation.evaluation import compare_translators
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    table = []
+    scores = []
+    for name, codes in directions.items():
+        pair = name.split('-')
+        test = read_text_files(*(run.with_name(f'{name}.test.{language}') for language in pair))
+        decoding = asdict(options.decoding) | _named(codes)
+        sides = {'teacher': Translator.from_run(*teachers, **decoding)} if teachers else {}
+        sides['student'] = Translator.from_run(run, **_named(pair))
+        lines, values = compare_translators(sides, test)
+        table += [f'{name}, {len(test)} lines held out', *lines]
+        scores.append(run.with_name(f'{name}.json'))
+        write_whole(scores[-1], json.dumps({'set': 'held out', 'direction': name, **asdict(values)}))
+    text = '\n'.join(table)
+    card = card_of(str(run), CardOptions(scores=tuple(scores)))
+    write_whole(run / 'README.md', f'{card}\n```\n{text}\n```\n')
+    print(text)
+
+
+def _named(languages: Sequence[str]) -> dict[str, str]:
+    return dict(zip(('source_language', 'target_language'), languages, strict=True))

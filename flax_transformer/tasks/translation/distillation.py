@@ -1,0 +1,131 @@
+"""A small model that learns from the translations of a large one (sequence-level distillation, Kim and Rush 2016)."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import written_whole
+from flax_transformer.common.json_text import parse_json
+from flax_transformer.data.audit.cleaning import clean
+from flax_transformer.data.audit.config import CheckConfig, Vocabulary
+from flax_transformer.data.bitext.config import DEFAULT_TRAIN, DEFAULT_VALIDATION, CorpusConfig, DataConfig
+from flax_transformer.data.lines import each_line, open_binary
+from flax_transformer.ops.int8 import to_int8
+from flax_transformer.tasks.new_config import Candidate, changed
+from flax_transformer.text.tokenizer import TokenizerConfig
+
+from .inference.result import has_loop, sentence_metric
+from .model import family_of
+from .new_config import HELD_OUT, NewOptions, propose
+
+WORST = 0.05  # share of the translations, of the lowest scores, that is left out
+# In eight bits, a line of 24 tokens took 31 ms at width 256 on a CPU; with 6 + 1 layers 24 ms, with 3 + 3 layers 40 ms.
+STUDENT = {'model.num_encoder_layers': 6, 'model.num_decoder_layers': 2, 'decoding.weights': 'int8'}
+
+Record = dict[str, Any]  # of a line, as by `translate --format jsonl`
+
+
+def write_pairs(stem: Path, source: Path, reference: Path | None, translated: Path) -> str:
+    """Writes STEM.en and STEM.de, if STEM is en-de, to learn from; says how many translations are left out, and why.
+
+    `translated` is a file of them, or a folder that `translate --shard` wrote. References are learned from as well:
+    they have what the teacher does not know. STEM.valid.* and STEM.test.* are held out.
+    """
+    texts = each_line(source), each_line(reference) if reference else repeat('')
+    known = [_worth(record) for record in _records_in(translated, source.suffix)]
+    low = np.quantile(known, WORST)
+    every = max(20, len(known) // HELD_OUT)
+    counts: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        names = [[f'{kind}.{language}' for language in stem.name.split('-')] for kind in ('', '.valid', '.test')]
+        train, *held_out = (
+            [stack.enter_context(written_whole(Path(f'{stem}{name}'))) for name in pair] for pair in names
+        )
+        records = _records_in(translated, source.suffix)
+        for number, (line, reference_line, record) in enumerate(zip(*texts, records, strict=False)):
+            text, fault = _chosen(record, reference_line, low)
+            targets = {'' if fault else text: train, reference_line: train}
+            if number % every < 2:
+                targets = {reference_line or record['translation']: held_out[number % every]}
+            else:
+                counts[fault] += 1
+            for target, files in targets.items():
+                for file, cell in zip(files, (line, target) if target.strip() else (), strict=False):
+                    file.write(cell.encode() + b'\n')
+    faults = ', '.join(f'{count:,} {fault}' for fault, count in counts.most_common() if fault)
+    return f'{stem.name}: {counts.total():,} translations, left out: {faults or "none"}'
+
+
+def _records_in(translated: Path, suffix: str) -> Iterator[Record]:
+    if translated.is_file():
+        yield from ({'translation': line} for line in each_line(translated))
+    for part in sorted(translated.glob('*.[0-9]*')):
+        with open_binary(part, suffix) as opened:
+            yield from map(parse_json, opened)
+
+
+def _worth(record: Record) -> float:
+    """The quality or, if the teacher is not calibrated, nats a token; 0: not known."""
+    return record.get('quality') or record.get('log_prob', 0.0) / max(record.get('num_tokens', 0), 1)
+
+
+def _chosen(record: Record, reference: str, low: float) -> tuple[str, str]:
+    """A translation, and what is wrong with it; of the n-best the most like the reference, by chrF.
+
+    That is sequence-level interpolation (Kim and Rush 2016, section 3.3).
+    """
+    best = record | {'text': record['translation']}
+    if reference and 'n_best' in record:
+        likeness = sentence_metric('chrf')
+        best = max(record['n_best'], key=lambda hypothesis: likeness(hypothesis['text'], reference))
+    text = best['text']
+    faults = {
+        'empty': not text.strip(),
+        'cut off': best.get('truncated'),
+        'repetition': has_loop(list(map(hash, text.split() if ' ' in text else text))),
+        'low score': _worth(record) < low,
+    }
+    return text, next((fault for fault, is_there in faults.items() if is_there), '')
+
+
+def students(folder: Path, names: list[str], megabytes: float) -> tuple[list[str], list[Candidate]]:
+    """What `clean` left out of the pairs in `raw` of a folder, and candidates of at most so many megabytes."""
+    raw = f'{folder.name}/raw'
+    mixture = [
+        CorpusConfig(name, f'{raw}/{name}.{{lang}}', f'{raw}/{name}.valid.{{lang}}', 0, None, *name.split('-'))
+        for name in names
+    ]
+    source, target = names[0].split('-')
+    own = {'language_tags': len(names) > 1, 'test': f'{raw}/{names[0]}.test.{{lang}}'}
+    data = DataConfig(source, target, mixture=tuple(mixture), root=str(folder.absolute().parent), **own)
+    lines = []
+    for corpus in clean(data, CheckConfig(), Vocabulary(8000, TokenizerConfig()), folder, overwrite=True)[0]:
+        rejected = ', '.join(f'{count:,} {kind}' for kind, count in corpus.rejected.items())
+        lines.append(f'{corpus.name}: {corpus.kept:,} pairs, left out: {rejected or "none"}')
+
+    sides = {'source': source, 'target': target}
+    files = {side: folder / f'{names[0]}.{language}' for side, language in sides.items()}
+    files |= {f'valid_{side}': file for side, file in files.items()}  # so that none are held out
+    options = NewOptions(**files, **{f'{side}_language': language for side, language in sides.items()})
+    own['mixture'] = tuple(replace(corpus, train=f'{folder.name}/{corpus.name}.{{lang}}') for corpus in mixture)
+    own |= {'train': DEFAULT_TRAIN, 'validation': DEFAULT_VALIDATION}
+    fields = {f'data.{name}': value for name, value in own.items()} | STUDENT
+    candidates = []
+    for candidate in propose(folder, options)[1]:
+        candidate = replace(candidate, base=changed(candidate.base, fields))
+        model = candidate.base.model
+        leaves = jax.tree.leaves(jax.eval_shape(to_int8, family_of(model).parameter_shapes(model)))
+        size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / 1e6
+        if size <= megabytes:
+            candidates.append(candidate)
+        elif not candidates:
+            raise UserError(f'--megabytes {megabytes:g}: expected at least {size:.1f} for these pairs')
+    return lines, candidates

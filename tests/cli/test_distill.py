@@ -1,0 +1,176 @@
+"""`distill` makes a small model from a teacher's translations, and goes on wherever it was stopped."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TESTS
+from num2words import num2words
+
+from flax_transformer.cli import distill
+from flax_transformer.common.errors import Interrupted
+from flax_transformer.data.lines import each_line
+from flax_transformer.tasks.new_config import Candidate, changed
+from flax_transformer.tasks.translation.distillation import students, write_pairs
+from flax_transformer.tasks.translation.loading import load_run
+
+TEACHER = TESTS / 'golden' / 'number_words'
+TINY = {
+    'model.d_model': 32,
+    'model.d_ff': 64,
+    'model.num_encoder_layers': 2,
+    'model.num_decoder_layers': 1,
+    'training.tokens_per_step': 512,
+    'training.sample_translations': 0,
+    'training.calibrate_on': 0,
+    'decoding.beam_width': 1,
+    'decoding.batch_tokens': 128,
+}
+
+
+def write(file: Path, lines: list[str]) -> None:
+    file.write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with 120 numbers in English, a blank line, and their German."""
+    monkeypatch.chdir(tmp_path)
+    numbers = [*range(1000, 121_000, 1000)]
+    write(tmp_path / 'text.en', [*(num2words(number) for number in numbers), ''])
+    write(tmp_path / 'text.de', [*(num2words(number, lang='de') for number in numbers), ''])
+    return tmp_path
+
+
+@pytest.fixture
+def is_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(candidates: list[Candidate], _: float) -> list[Candidate]:
+        return [replace(candidates[0], base=changed(candidates[0].base, TINY), steps=2)]
+
+    monkeypatch.setattr(distill, 'fit', fit)
+
+
+def test_a_student_is_made_whatever_stops_the_command(
+    folder: Path, is_tiny: None, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """References choose among the n-best; what is done is not done again."""
+    argv = ('distill', TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de')
+    train = distill.train.main
+
+    def stop(*_: Any) -> None:
+        raise Interrupted('SIGTERM')
+
+    monkeypatch.setattr(distill.train, 'main', stop)
+    assert call_command(*argv)[0] == 75
+    assert "train='small.data/en-de.{lang}'" in Path('small.py').read_text()
+    first = next(each_line(Path('small.data/raw/en-de/text.en.000000')))
+    assert len(json.loads(first)['n_best']) == 4
+
+    monkeypatch.setattr(distill, 'translate_shard', stop)
+    monkeypatch.setattr(distill.train, 'main', train)
+    monkeypatch.setattr(distill, '_write_card', stop)
+    assert call_command(*argv)[0] == 75
+    assert Path('runs/small/checkpoints/2').is_dir()
+    assert not Path('runs/small-int8').exists()
+
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    code, out, _ = call_command(*argv)
+    assert code == 0
+    assert 'en-de, 6 lines held out' in out
+    rows = out.partition('lines/s\n')[2].splitlines()[:3]
+    assert [row.split()[0] for row in rows] == ['teacher', 'student', 'gap']
+    assert '| held out, en-de | chrf | ' in Path('runs/small-int8/README.md').read_text()
+    run = load_run('runs/small-int8')
+    assert run.config.decoding.weights == 'int8'
+    assert (Path('runs/small-int8/checkpoints/0/int8')).is_dir()
+
+
+@pytest.mark.parametrize(
+    ('record', 'reason'),
+    [
+        ({'translation': ' '}, 'empty'),
+        ({'translation': 'eins', 'truncated': True}, 'cut off'),
+        ({'translation': 'ja doch ja doch ja doch ja doch'}, 'repetition'),
+        ({'translation': 'eins', 'quality': 0.2}, 'low score'),
+        ({'translation': 'eins', 'log_prob': -9.0, 'num_tokens': 2}, 'low score'),
+    ],
+)
+def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[str, Any], reason: str) -> None:
+    """Its reference is learned from all the same; two of twenty lines are held out."""
+    lines = [f'number {i}' for i in range(40)]
+    write(tmp_path / 'source', lines)
+    write(tmp_path / 'reference', [f'Zahl {i}' for i in range(40)])
+    good = {'translation': 'gut', 'quality': 0.9} if 'quality' in record else {'translation': 'gut', 'num_tokens': 1}
+    made = tmp_path / 'en-de'
+    made.mkdir()
+    rows = [good] * 5 + [record] + [good] * 34
+    (made / 'source.000000').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    said = write_pairs(made, tmp_path / 'source', tmp_path / 'reference', made)
+    assert said == f'en-de: 36 translations, left out: 1 {reason}'
+    sources, targets = (list(each_line(tmp_path / f'en-de.{language}')) for language in ('en', 'de'))
+    assert sources.count('number 5') == 1
+    assert sources.count('number 6') == 2
+    assert targets[sources.index('number 5')] == 'Zahl 5'
+    assert list(each_line(tmp_path / 'en-de.valid.en')) == ['number 0', 'number 20']
+    assert list(each_line(tmp_path / 'en-de.test.de')) == ['Zahl 1', 'Zahl 21']
+
+
+def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> None:
+    made = tmp_path / 'en-de'
+    made.mkdir()
+    n_best = [{'text': 'ein Hund'}, {'text': 'eine Katze'}]
+    row = json.dumps({'translation': 'ein Hund', 'n_best': n_best}) + '\n'
+    (made / 'source.000000').write_text(row * 3)
+    write(tmp_path / 'source', ['a cat', 'a cat', 'a cat'])
+    write(tmp_path / 'reference', ['', '', 'die Katze'])
+    write_pairs(made, tmp_path / 'source', tmp_path / 'reference', made)
+    assert list(each_line(tmp_path / 'en-de.de')) == ['eine Katze', 'die Katze']
+
+
+def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Path) -> None:
+    """Copies and other lengths are left out as `clean` leaves them out; both directions have tags."""
+    write(folder / 'made.de', [*[*each_line(Path('text.de'))][:-2], num2words(120_000), ''])
+    raw = folder / 'small.data' / 'raw'
+    raw.mkdir(parents=True)
+    for pair, source, target in (('en-de', 'text.en', 'made.de'), ('de-en', 'made.de', 'text.en')):
+        write_pairs(raw / pair, folder / source, None, folder / target)
+    lines, small = students(folder / 'small.data', ['en-de', 'de-en'], 2.5)
+    assert [line.partition(' pairs')[2] for line in lines] == [', left out: 1 copy'] * 2
+    _, large = students(folder / 'small.data', ['en-de', 'de-en'], 10)
+    assert 0 < len(small) < len(large)
+    config = large[0].config
+    assert config.data.language_tags
+    assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == (6, 2)
+    with pytest.raises(ValueError, match='expected at least 1'):
+        students(folder / 'small.data', ['en-de', 'de-en'], 0.5)
+
+
+@pytest.mark.parametrize(
+    ('argv', 'message'),
+    [
+        ([], 'got nothing'),
+        ([TEACHER, '--source', 'text.en'], 'expected TEACHER ... NAME.py'),
+        ([TEACHER, 'small.py'], 'expected TEACHER ... NAME.py'),
+        ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py exists'),
+        ([TEACHER, 'small.py', '--source', 'none.en'], 'none.en does not exist'),
+        ([TEACHER, 'small.py', '--source', 'empty'], 'got files of [0] lines'),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'empty'], 'got files of [121, 0] lines'),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--both'], 'and --reference'),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--to', 'fr'], "target_language='fr'"),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--both'], "source_language='de'"),
+        (['text.de', 'small.py', '--source', 'text.en'], 'give --from and --to'),
+        (['nothing', 'small.py', '--source', 'text.en'], 'nothing does not exist'),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is(
+    folder: Path, call_command: Callable[..., Any], argv: list[Any], message: str
+) -> None:
+    write(folder / 'empty', [])
+    write(folder / 'there.py', [])
+    before = sorted(folder.rglob('*'))
+    code, _, err = call_command('distill', *argv)
+    assert (code, message in err, sorted(folder.rglob('*'))) == (2, True, before), err
