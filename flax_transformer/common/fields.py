@@ -119,6 +119,16 @@ def check_range(config: Any, *names: str, **bounds: float) -> None:
         check(value is None or holds(value, limit), f'{name}={value}: expected {expected}')
 
 
+def check_used(config: Any, name: str, default: Any, other: str, *values: Any) -> None:
+    """Raises UserError if a field is set, but another has none of the values with which it has an effect."""
+    value = getattr(config, name)
+    got = getattr(config, other)
+    check(
+        value == default or got in values,
+        f'{name}={value!r} has no effect with {other}={got!r}; use {" or ".join(values)}',
+    )
+
+
 check_positive = functools.partial(check_range, least=1)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, check_used, section, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +90,8 @@ class OptimizerConfig:
             f'warmup_steps=0: schedule {self.schedule} divides by it; expected at least 1',
         )
         check_range(self, 'beta1', 'beta2', 'ema_decay', least=0, below=1)
-        check(
-            self.weight_decay == 0 or self.name in ('adamw', 'lion', 'muon'),
-            f'weight_decay={self.weight_decay} has no effect with name={self.name!r}; use adamw, lion or muon',
-        )
-        check(
-            self.schedule_steps is None or self.schedule in ('linear', 'cosine'),
-            f'schedule_steps={self.schedule_steps} has no effect with schedule={self.schedule!r}; use linear or cosine',
-        )
+        check_used(self, 'weight_decay', 0, 'name', 'adamw', 'lion', 'muon')
+        check_used(self, 'schedule_steps', None, 'schedule', 'linear', 'cosine')
         for pattern in self.freeze:
             try:
                 re.compile(pattern)
@@ -139,15 +133,8 @@ class ParallelConfig:
         check_range(self, 'num_devices', 'data', 'max_tokens_per_device', 'loss_chunk', 'num_processes', least=0)
         check_positive(self, 'fsdp', 'tensor', 'process_timeout')
         for name, default in (('data', 0), ('fsdp', 1), ('tensor', 1)):
-            value = getattr(self, name)
-            check(
-                self.strategy == 'mesh' or value == default,
-                f"{name}={value} has no effect with strategy='pmap'; use mesh",
-            )
-        check(
-            self.strategy == 'pmap' or self.sum_gradients_in == 'float32',
-            f"sum_gradients_in={self.sum_gradients_in!r} has no effect with strategy='mesh'; use pmap",
-        )
+            check_used(self, name, default, 'strategy', 'mesh')
+        check_used(self, 'sum_gradients_in', 'float32', 'strategy', 'pmap')
 
         last = self.num_processes - 1 if self.num_processes else None
         check(

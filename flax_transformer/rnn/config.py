@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from flax_transformer.common.fields import check, check_range, check_types, check_vocabularies, setting
+from flax_transformer.common.fields import check_range, check_types, check_used, check_vocabularies, setting
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ class RecurrentConfig:
         check_range(self, 'num_encoder_layers', 'num_decoder_layers', least=1, most=100)
         sizes = ('vocab_size', 'target_vocab_size', 'd_model', 'hidden_size', 'attention_size')
         check_range(self, *sizes, least=1, below=2**31)
-        check(
-            self.attention_size is None or self.attention == 'additive',
-            f'attention_size={self.attention_size} has no effect with attention={self.attention!r}; it is for additive',
-        )
+        check_used(self, 'attention_size', None, 'attention', 'additive')
         check_range(self, 'dropout_rate', least=0, below=1)
         check_vocabularies(self)
 

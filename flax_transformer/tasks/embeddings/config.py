@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flax_transformer.common.fields import check, check_positive, check_range, check_types, section, setting
+from flax_transformer.common.fields import check, check_positive, check_range, check_types, check_used, section, setting
 from flax_transformer.engine.config import EngineConfig, LoopConfig, OptimizerConfig, TaskConfig
 from flax_transformer.tasks.sections import ExamplesConfig
 
@@ -30,10 +30,7 @@ class EmbeddingsModelConfig:
         check_range(self, 'x_max', above=0)
         check_range(self, 'vocab_size', least=2, most=2**28)
         check_range(self, 'window', least=1, most=100)
-        check(
-            self.method != 'glove' or self.output == 'negative_sampling',
-            f"output={self.output!r} has no effect with method='glove'; leave it out",
-        )
+        check_used(self, 'output', 'negative_sampling', 'method', 'skip_gram', 'cbow')
 
 
 @dataclass(frozen=True)
