@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flax_transformer.common.files import read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
 from flax_transformer.huggingface.settings import read_object
 from flax_transformer.tasks.evaluation import printed_scores
@@ -121,7 +120,7 @@ def _training(path: Path, config: Any) -> str:
     file = path / 'environment.json'
     if not file.exists():
         return f'Not trained in this run, but imported or averaged. Its config: {settings}.'
-    last = parse_json(read_limited(file))[-1]
+    last = read_json(file)[-1]
     versions = ', '.join(f'{name} {version}' for name, version in last['versions'].items())
     return f'{settings}; last started {last["time"]} on {last["devices"]}, {versions}, commit {last["commit"]}.'
 

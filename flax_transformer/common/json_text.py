@@ -1,7 +1,10 @@
 """Reading JSON that a stranger may have written."""
 
 import json
+from pathlib import Path
 from typing import Any
+
+from .files import MOST_TEXT, read_limited
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -11,3 +14,8 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text.decode('utf-8-sig') if isinstance(text, bytes) else text)
     except RecursionError:
         raise ValueError('is nested too deeply') from None
+
+
+def read_json(file: Path, most: int = MOST_TEXT) -> Any:
+    """The value in a regular file of at most `most` bytes."""
+    return parse_json(read_limited(file, most))

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from flax_transformer.common.errors import UserError, first_line, nearest
-from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage
+from flax_transformer.common.json_text import read_json
 from flax_transformer.common.quiet import shows_progress
 
 from .lines import CHUNK
@@ -130,7 +130,7 @@ def _parsed(name: str) -> tuple[str, str]:
 def _check_features(file: Path) -> None:
     """Raises UserError if a prepared data set asks for classes, whose modules TFDS would import, but TFDS's own."""
     with naming_damage(file, 'prepare the data set again'):
-        left = [parse_json(read_limited(file))]
+        left = [read_json(file)]
     while left:
         value = left.pop()
         if isinstance(value, dict):

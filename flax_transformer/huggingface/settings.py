@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError, refuse_faults
-from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage
+from flax_transformer.common.json_text import read_json
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.transformer.config import TransformerConfig
 
@@ -319,7 +319,7 @@ def read_object(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UserError(f'{file} is missing; expected a folder as save_pretrained writes it')
     with naming_damage(file, 'copy it again'):
-        values = parse_json(read_limited(file))
+        values = read_json(file)
         if not isinstance(values, dict):
             raise TypeError(f'got a {type(values).__name__}, expected an object')
         return {name: value for name, value in values.items() if value is not None}

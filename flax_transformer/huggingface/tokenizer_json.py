@@ -8,8 +8,8 @@ from typing import Any
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from flax_transformer.common.errors import refuse_faults
-from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage
+from flax_transformer.common.json_text import read_json
 
 LARGEST = 200_000_000  # bytes
 _KINDS = ModelProto.SentencePiece
@@ -23,7 +23,7 @@ def read_sentencepiece(file: Path, first: Sequence[int]) -> tuple[bytes, dict[st
       first: the ids there of the model's first pieces, unk, bos and eos in its own order; the rest follow in order.
     """
     with naming_damage(file, 'copy it again'):
-        settings = parse_json(read_limited(file, LARGEST))
+        settings = read_json(file, LARGEST)
         model = settings['model']
         kind = model['type']
         added = {token['id']: token for token in settings['added_tokens']}

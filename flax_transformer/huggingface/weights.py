@@ -20,9 +20,9 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError, refuse_faults
-from flax_transformer.common.files import MOST_WORDS, naming_damage, open_regular, read_at_most, read_limited
+from flax_transformer.common.files import MOST_WORDS, naming_damage, open_regular, read_at_most
 from flax_transformer.common.installing import imported
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import parse_json, read_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.model import parameter_shapes
@@ -224,7 +224,7 @@ def _read_safetensors(file: Path) -> Tensors:
 
 def _read_shards(index: Path, read: Callable[[Path], Tensors]) -> Tensors:
     with naming_damage(index, 'expected {"weight_map": {tensor: file}}'):
-        homes = dict(parse_json(read_limited(index))['weight_map'])
+        homes = dict(read_json(index)['weight_map'])
         names = sorted(set(homes.values()))
     # A name with a folder in it could lead anywhere.
     missing = [str(name) for name in names if Path(str(name)).name != name or not (index.parent / name).is_file()]

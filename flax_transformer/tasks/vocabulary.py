@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import MOST_WORDS, naming_damage, read_limited, write_whole
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, kind_of, write_files
 
@@ -97,14 +97,14 @@ class Vocabulary:
     def load(cls, folder: Path) -> Self:
         kind = kind_of(folder)
         with naming_damage(folder):
-            lower_case = parse_json(read_limited(folder / _SETTINGS_FILE)) is True
+            lower_case = read_json(folder / _SETTINGS_FILE) is True
             if kind not in cls.kinds:
                 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
                 return cls(SentencePieceTokenizer.load(folder), lower_case=lower_case)
             units = cls.read(read_limited(folder / cls.file, MOST_WORDS).decode('utf-8'))
             vocabulary = cls(units, kind=kind, lower_case=lower_case)
-            if vocabulary.digest != parse_json(read_limited(folder / DESCRIPTION_FILE)).get('sha256'):
+            if vocabulary.digest != read_json(folder / DESCRIPTION_FILE).get('sha256'):
                 raise ValueError('its checksum differs')
             return vocabulary
 

@@ -16,8 +16,8 @@ import numpy as np
 import sentencepiece
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage
+from flax_transformer.common.json_text import read_json
 
 from .languages import known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
@@ -51,7 +51,7 @@ class SentencePieceTokenizer(Tokenizer):
         file = folder / MODEL_FILE
         description = folder / DESCRIPTION_FILE
         with naming_damage(description):
-            described = dict(parse_json(read_limited(description)))
+            described = dict(read_json(description))
         if (kind := described.get('kind')) != KIND:
             raise UserError(f'{description}: kind is {kind!r}, expected "{KIND}"')
         with naming_damage(file):

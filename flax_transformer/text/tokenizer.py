@@ -12,8 +12,8 @@ import numpy as np
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_positive, check_range, check_types
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage, write_whole
+from flax_transformer.common.json_text import read_json
 
 MARKS = '<term>', '<is>', '</term>'  # control pieces of a vocabulary with terms
 DESCRIPTION_FILE = 'tokenizer.json'  # every stored tokenizer's kind, and what else that kind needs
@@ -124,7 +124,7 @@ def kind_of(folder: Path) -> str | None:
     if not file.is_file():
         return None
     with naming_damage(file):
-        return parse_json(read_limited(file))['kind']
+        return read_json(file)['kind']
 
 
 def write_files(folder: Path, files: Mapping[str, Any]) -> None:

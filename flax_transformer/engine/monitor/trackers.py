@@ -13,9 +13,9 @@ from typing import Any
 
 from flax_transformer.common.config_json import flat_table
 from flax_transformer.common.errors import UserError, first_line
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
+from flax_transformer.common.files import naming_damage, write_whole
 from flax_transformer.common.installing import pip_install
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.engine.preemption import interrupt_in
 
 ID_FILE = 'tracker.json'  # {tracker: id of the run there}
@@ -131,7 +131,7 @@ def _read(file: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     with naming_damage(file, 'remove it to begin another run there'):
-        return {} | parse_json(read_limited(file))
+        return {} | read_json(file)
 
 
 class AppendFile:

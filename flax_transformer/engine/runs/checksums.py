@@ -12,7 +12,7 @@ from typing import Any
 
 from flax_transformer.common.errors import UserError, first_line
 from flax_transformer.common.files import read_limited, sha256_of
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import parse_json, read_json
 from flax_transformer.engine.preemption import interrupt_in
 
 MANIFEST = 'manifest.json'
@@ -71,7 +71,7 @@ def faults(folder: Path, *, is_read: Callable[[str], bool] = lambda name: True) 
     if strange or not has_manifest(folder):
         return strange
     try:
-        manifest = parse_json(read_limited(folder / MANIFEST))
+        manifest = read_json(folder / MANIFEST)
         known = {str(name): dict(entry) for name, entry in manifest['files'].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return [f'{MANIFEST}: not a list of checksums']

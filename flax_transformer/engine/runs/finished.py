@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.engine.config import LoopConfig
 from flax_transformer.engine.monitor.progress import EarlyStopping
 
@@ -62,7 +61,7 @@ def seems_finished(run: RunDirectory, config: LoopConfig) -> str | None:
     try:
         step = max(_steps_in(run.checkpoints))
         newest = run.checkpoints / str(step)
-        progress = parse_json(read_limited(newest / 'position' / 'metadata'))['progress']
+        progress = read_json(newest / 'position' / 'metadata')['progress']
         early_stopping = EarlyStopping(config.best_by, config.patience, progress.get('improvement'))
         owes_evaluation = bool(progress.get('evaluate'))
         return nothing_left(run, config, step, early_stopping, owes_evaluation=owes_evaluation)

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import read_limited
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves, shapes_on_one_device
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
@@ -74,7 +73,7 @@ class CheckpointReader:
         self._refuse(step, strange_files(checkpoint))
         try:
             with naming_damaged(f'checkpoint {step} in {self.folder}'):
-                return parse_json(read_limited(checkpoint / 'metrics' / 'metrics'))
+                return read_json(checkpoint / 'metrics' / 'metrics')
         except FileNotFoundError:
             if not checkpoint.is_dir():
                 raise  # training has just moved it; without the error another would pass for the best

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from flax_transformer.common.config_json import from_json, refused_fields, to_json
 from flax_transformer.common.errors import UserError, nearest
 from flax_transformer.common.files import LOCK_FILE, naming_damage, read_limited, user_cache, write_whole
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.common.quiet import say
 
 from .task_module import Home, home_of
@@ -143,7 +143,7 @@ class RunDirectory(Generic[C]):
     def note_environment(self, devices: str) -> None:
         file = self.path / 'environment.json'
         try:
-            starts = list(parse_json(read_limited(file)))
+            starts = list(read_json(file))
         except (FileNotFoundError, ValueError, TypeError):
             starts = []  # the first start, or a damaged file: no reason not to train
         starts.append(environment(devices))

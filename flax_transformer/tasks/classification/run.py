@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage, write_whole
+from flax_transformer.common.json_text import read_json
 from flax_transformer.tasks.vocabulary import TokenizerRun
 
 from .config import ClassificationConfig
@@ -48,7 +48,7 @@ class Run(TokenizerRun[ClassificationConfig]):
     def read_labels(self) -> Labels:
         file = self.path / LABELS_FILE
         with naming_damage(file):
-            content = parse_json(read_limited(file))
+            content = read_json(file)
             labels = Labels(tuple(map(str, content['names'])), tuple(map(int, content['counts'])))
             if len(labels.names) != len(labels.counts) or min(labels.counts) < 1:
                 raise ValueError('expected names, and as many counts of at least 1')

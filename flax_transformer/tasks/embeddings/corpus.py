@@ -26,7 +26,7 @@ from flax_transformer.common.files import (
     write_whole,
     written_whole,
 )
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.json_text import read_json
 from flax_transformer.data.held_out import held_out_rows
 from flax_transformer.data.lines import each_line, listed, unchanged
 from flax_transformer.data.named_files import data_root, matching_files
@@ -189,7 +189,7 @@ def is_as_noted(file: Path, noted: Any) -> bool:
 def load_corpus(folder: Path, files: Sequence[Path], vocab_size: int) -> Corpus | None:
     """The corpus that `prepare_corpus` wrote from these files; None if it is missing or damaged, or they changed."""
     try:
-        description = parse_json(read_limited(folder / DESCRIPTION_FILE))
+        description = read_json(folder / DESCRIPTION_FILE)
         corpus = Corpus(**{**description, 'file': folder / IDS_FILE})
         is_whole = is_as_noted(corpus.file, [4 * (corpus.num_known + corpus.num_lines), corpus.digest])
         is_whole = is_whole and corpus.ids.min() >= END_OF_LINE and corpus.ids.max() < vocab_size

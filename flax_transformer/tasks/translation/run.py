@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import naming_damage, read_limited, write_whole
-from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.files import naming_damage, write_whole
+from flax_transformer.common.json_text import read_json
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.tasks.vocabulary import TokenizerRun
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
@@ -42,7 +42,7 @@ class Run(TokenizerRun[Config]):
         if not self.data_files.exists():
             return {}
         with naming_damage(self.data_files, 'restore it from a backup, or remove it'):
-            listed = dict(parse_json(read_limited(self.data_files)))
+            listed = dict(read_json(self.data_files))
             fields = ('path', 'bytes', 'mtime_ns', 'sha256')
             return {name: [{key: file[key] for key in fields} for file in files] for name, files in listed.items()}
 
