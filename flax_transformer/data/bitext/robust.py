@@ -21,13 +21,13 @@ from .corpus import Pairs
 Pair = tuple[str, str]
 _SEED = 2018  # fixed, so that runs can share a cache
 _TRIES = 32  # pairs that are looked at for one that a change fits
-_KINDS = (*['name'] * 5, *['span', 'capitals', 'two pairs'] * 2, *['small', 'end'] * 3, 'quotes', 'emoji', 'alone')
 _SIGN = rf'[^\W{UNSPACED[1:]}'  # of a script with spaces between words
 _WORD = rf'(?:(?![\d_]){_SIGN})+'
 _NAME = re.compile(rf'(?<!{_SIGN})(?<![’\'.,:/-])(?:\d+|{_WORD})(?!{_SIGN}|[.,:/-]\w)')  # no part of a compound
-_END = re.compile('[.!?…。！？؟।։]+$')
+_END = re.compile('([.!?…。！？؟।։]+)$')
 
-# Each <symbol> of a text stands for one of these; <Word> is a <word> with a capital, <WORD> one in capitals.
+# Each <symbol> of a text stands for one of these; <Word> is a <word> with a capital, <WORD> one in capitals; a line
+# break is where the line goes.
 _GRAMMAR: dict[str, list[str]] = json.loads(Path(__file__).with_name('robust.json').read_text('utf-8'))
 
 
@@ -43,7 +43,7 @@ def with_changed_copies(pairs: Pairs, numbers: np.ndarray, share: float) -> tupl
     origins = [*range(len(numbers))]
     for first in np.flatnonzero(uniform(seeds) < share).tolist():
         draw = random.Random(int(seeds[first]))
-        kind = _one(draw, _KINDS)
+        kind = _made(draw, 'kind')
         for number in range(first, first + _TRIES):
             origin = number % len(numbers)
             other = lines[int(draw.random() * len(numbers))]
@@ -60,8 +60,9 @@ def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Rand
     """A pair changed in one way; None if it does not fit. `small` has words that are no names, such as "hand"."""
     if kind == 'name':
         return _renamed(source, target, draw, small)
-    if kind == 'alone':
-        return (_made(draw, 'alone'),) * 2
+    if kind in ('alone', 'before', 'emoji'):
+        form = _made(draw, kind)
+        return form.replace('\n', source), form.replace('\n', target)
     if kind == 'capitals':
         return (source.upper(), target.upper()) if source.upper() != source else None
     if kind == 'small':  # or Title Case, in the source alone: a translation is written as usual
@@ -70,23 +71,13 @@ def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Rand
     if kind == 'quotes':  # and apostrophes, of another style in the source alone
         source = source.replace("'", '’') if "'" in source else source.replace('’', "'")
         return re.sub('["“„]([^"“”„]+)["“”]', _made(draw, 'quotes'), source), target
-    if kind == 'emoji':
-        emoji = _made(draw, 'emojis')
-        form = _one(draw, ('{1} {0}', '{0} {1}', '{0}{1}'))
-        return form.format(source, emoji), form.format(target, emoji)
-    if kind == 'span' and draw.random() < 0.5:
-        before = _made(draw, 'before')
-        return before + source, before + target
 
     if not (_END.search(source) and _END.search(target)):
         return None
     if kind == 'two pairs':
         gaps = ('' if re.match(UNSPACED, line) else ' ' for line in other)
         return tuple(map(''.join, zip((source, target), gaps, other, strict=True)))
-    if kind == 'span':
-        end = _made(draw, 'after') + r'\g<0>'
-    else:  # none, or odd signs
-        end = _made(draw, 'end of a question' if source[-1] in '?？؟' else 'end')
+    end = _made(draw, 'question' if kind == 'end' and source[-1] in '?？؟' else kind)
     return _END.sub(end, source), _END.sub(end, target)
 
 

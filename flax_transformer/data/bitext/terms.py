@@ -17,7 +17,7 @@ from .corpus import Pairs
 _SEED = 2019
 _LINKS = 1_500_000  # pairs of words, from the beginning of the text, that are counted
 _SURE = 0.3  # least probability of a translation, in both directions
-_FREQUENT = 150  # words that are no terms
+_RARE = 0.005  # share of the lines that a term is in, at most
 _WORD = re.compile(r'[^\W\d_]+')
 
 
@@ -49,12 +49,11 @@ class Terms:
                         times[own, other] += part
                         ours[own] += part
             chance = {link: value / ours[link[0]] for link, value in times.items()}
-        frequent = {word for word, _ in Counter(chain(*(source for source, _ in lines))).most_common(_FREQUENT)}
         self._times = theirs
         self._links = {
             (own, other)
             for (own, other), value in times.items()
-            if own not in frequent and value > _SURE * max(ours[own], theirs[other])
+            if ours[own] < _RARE * len(lines) and value > _SURE * max(ours[own], theirs[other])
         }
 
     def marked(

@@ -19,7 +19,7 @@ def made(count: int, ending: str = '') -> tuple[Pairs, dict[str, str]]:
     """Sentences of words that have one translation each, perhaps in some with an ending, and which it is."""
     rng = np.random.default_rng(0)
     syllables = ['ba', 'ke', 'li', 'no', 'su', 'ta', 'ri', 'mo']
-    words = sorted({''.join(rng.choice(syllables, 4)) for _ in range(400)})
+    words = sorted({''.join(rng.choice(syllables, 4)) for _ in range(1500)})
     translations = {word: word[::-1].capitalize() for word in words}
     chosen = [rng.choice(words, 5, replace=False).tolist() for _ in range(count)]
     forms = [[translations[word] + ending * (rng.random() < 0.4) for word in reversed(line)] for line in chosen]
@@ -56,7 +56,7 @@ def test_terms_stand_after_the_words_that_they_translate() -> None:
             word, translation = (TOKENIZER.decode(part) for part in (line[:middle], line[middle + 1 : last]))
             assert TRANSLATIONS[word.strip()] == translation.strip()
             found += 1
-    assert found > 2000
+    assert found > 1000
 
 
 def test_a_share_of_the_sources_has_terms_and_each_time_the_same() -> None:
@@ -76,7 +76,7 @@ def test_some_terms_have_the_usual_form_where_the_target_has_another() -> None:
         for term in forms_in(line.tolist()):
             assert term.removesuffix('en') in translations.values()
             kinds[term in target.rstrip('.').split(), term.endswith('en')] += 1
-    assert 0.2 < kinds[False, False] / (kinds[False, False] + kinds[True, True]) < 0.5
+    assert 0.08 < kinds[False, False] / (kinds[False, False] + kinds[True, True]) < 0.4
     assert kinds[True, False] > kinds[False, False]
     assert not kinds[False, True]
 
