@@ -1,12 +1,12 @@
 // Pictures of one sentence on its way: vectors, attention, the next piece, the beam.
 
 import { logSoftmax } from './search.js';
-import { html, part, picture, shown, svg, text } from './texts.js';
+import { fill, html, part, picture, shown, svg, text } from './texts.js';
 
 const BARS = 10;
 const MEAN = 'mean';
 const STRIP = 64, FULL = 2; // numbers shown of a vector; the size of one in full color
-const COLUMN = 150, ROW = 26, LETTER = 7; // pixels of the tree
+const COLUMN = 150, ROW = 26, LETTER = 8; // pixels of the tree
 
 let pieces = []; // names, by id
 let seen = null; // what the worker found in the sentence
@@ -27,12 +27,7 @@ export function makeInside(content) {
   ({ pieces, pick } = content);
   part('width').value = content.decoding.beam_width;
   part('alpha').value = content.decoding.alpha;
-  for (const name of ['kind', 'layer', 'head']) {
-    part(name).onchange = () => {
-      if (name === 'kind') chosen = 0;
-      drawAttention();
-    };
-  }
+  for (const name of ['kind', 'layer', 'head']) part(name).onchange = drawAttention;
   part('depth').onchange = drawVectors;
   for (const [name, digits, changed] of [['temperature', 1, drawNext], ['width', 0, content.ask], ['alpha', 1, content.ask]]) {
     const show = () => {
@@ -88,12 +83,6 @@ function weights() {
   return layer[0].map((row, query) => row.map((_, key) => layer.reduce((sum, own) => sum + own[query][key], 0) / layer.length));
 }
 
-function fill(select, options, fallback) {
-  const before = select.value;
-  select.replaceChildren(...options.map(([text, value]) => new Option(text, value)));
-  select.value = options.some(([, value]) => String(value) === before) ? before : fallback;
-}
-
 function drawAttention() {
   const layers = allWeights().length;
   // Of decoders, the last layer but one aligns best.
@@ -119,7 +108,6 @@ export function choose(query) {
   });
   [...part('read').children].forEach((key, i) => {
     key.style.setProperty('--weight', row[i].toFixed(3));
-    key.classList.toggle('much', row[i] > 0.5);
     key.title = `${(100 * row[i]).toFixed(1)} %`;
   });
   const best = row.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
@@ -138,7 +126,7 @@ function drawLinks() {
     const to = part('read').children[i].getBoundingClientRect();
     const [x1, x2] = [to, from].map((box) => box.left + box.width / 2 - frame.left);
     // Pieces may stand in several rows: lines go from the edge of the picture.
-    return svg('path', { d: `M${x1} 0 C${x1} 24 ${x2} 24 ${x2} 48`, 'stroke-width': 8 * weight, opacity: Math.min(1, 0.15 + weight) });
+    return svg('path', { d: `M${x1} 0 C${x1} 24 ${x2} 24 ${x2} 48`, 'stroke-width': 8 * weight, opacity: 0.15 + weight });
   });
   part('links').replaceChildren(...lines.filter((_, i) => row[i] > 0.02));
 }
@@ -154,8 +142,7 @@ function drawMaps() {
         part('head').value = head;
         drawAttention();
       };
-      const pressed = { 'aria-pressed': isChosen(layer, head) };
-      return html('button', { type: 'button', 'aria-label': name, title: name, onclick, ...pressed }, picture(rows));
+      return html('button', { type: 'button', title: name, 'aria-pressed': isChosen(layer, head), onclick }, picture(rows));
     });
     return [html('span', {}, text('layer', layer + 1)), ...buttons];
   });
@@ -195,7 +182,7 @@ function drawTree() {
   tree.forEach((step, number) => step.forEach((one, rank) => {
     const [x, y] = place(number, rank);
     const [fromX, fromY] = one.parent < 0 ? [52, ROW] : place(number - 1, one.parent);
-    const begin = one.parent < 0 ? fromX : fromX + LETTER * label(tree[number - 1][one.parent]).length + 8;
+    const begin = one.parent < 0 ? fromX : fromX + Math.min(LETTER * label(tree[number - 1][one.parent]).length, COLUMN - 20);
     const kind = one.isBest ? 'best' : one.state;
     const title = text('hypothesis', shown(one.piece), one.logProb.toFixed(2), one.score.toFixed(3));
     lines.push(svg('path', { class: kind, d: `M${begin} ${fromY} C${begin + 20} ${fromY} ${x - 20} ${y} ${x} ${y}` }));

@@ -3,7 +3,7 @@
 import { changes as broken, makeBreak, pick, showBroken } from './break.js';
 import { makeHistory, showHistory } from './history.js';
 import { draw, makeInside } from './inside.js';
-import { part, speak, text as message } from './texts.js';
+import { fill, part, speak, text as message } from './texts.js';
 
 const EXAMPLE = { en: 'Do you want some tea?', de: 'Möchtest du etwas Tee?' };
 const WAIT = 120; // ms without a key before a text is translated
@@ -53,7 +53,7 @@ const heard = {
     fillDirections();
     makeInside({ ask: inspect, pick, ...content });
     makeBreak({ ask: inspect, ...content });
-    if (content.hasHistory) makeHistory();
+    if (content.hasHistory) makeHistory().catch(() => {}); // the rest works without it
     say('ready');
     if (!part('source').value) part('source').value = EXAMPLE[part('from').value] ?? '';
     translate();
@@ -76,6 +76,7 @@ const heard = {
     showBroken(content);
   },
   failed(content) {
+    if (worker && !isReady) worker.onmessage = null; // other files may still arrive
     part('progress').hidden = true;
     say(...content);
     part('status').classList.add('fault');
@@ -85,13 +86,10 @@ const heard = {
 // The languages by their names in that of the page, and a direction.
 function fillDirections(from = pairs[0]?.[0], to) {
   const names = new Intl.DisplayNames([document.documentElement.lang], { type: 'language' });
-  const fill = (name, codes, chosen) => {
-    part(name).replaceChildren(...codes.map((code) => new Option(names.of(code), code)));
-    part(name).value = codes.includes(chosen) ? chosen : codes[0];
-  };
+  const show = (name, codes, chosen) => fill(part(name), codes.map((code) => [names.of(code), code]), codes[0], chosen);
   part('direction').hidden = !pairs.length;
-  fill('from', [...new Set(pairs.map(([source]) => source))], from);
-  fill('to', pairs.filter(([source]) => source === from).map(([, target]) => target), to);
+  show('from', [...new Set(pairs.map(([source]) => source))], from);
+  show('to', pairs.filter(([source]) => source === from).map(([, target]) => target), to);
 }
 
 const direction = () => [part('from').value, part('to').value];
@@ -137,7 +135,7 @@ function showSentences(sentences) {
   part('which').hidden = sentences.length < 2;
   inspect();
 }
-part('sentence').onchange = () => inspect();
+part('sentence').onchange = inspect;
 
 let asked = 0;
 function inspect() {

@@ -51,10 +51,8 @@ function* fieldsOf(bytes) {
 // A double-array trie of byte strings (darts-clone), whose values are places in a block of texts that end in 0.
 class Charsmap {
   constructor(bytes) {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const size = view.getUint32(0, true);
-    this.units = new Uint32Array(size / 4);
-    for (let i = 0; i < this.units.length; i++) this.units[i] = view.getUint32(4 + 4 * i, true);
+    const [size] = new Uint32Array(bytes.slice(0, 4).buffer); // little-endian, as browsers are
+    this.units = new Uint32Array(bytes.slice(4, 4 + size).buffer);
     this.texts = bytes.subarray(4 + size);
   }
 
@@ -288,7 +286,8 @@ export class Tokenizer {
     this.info = info;
     this.pieces = pieces.target;
     this.ids = new Map(Object.entries(pieces.source));
-    const named = [...Object.entries(info.languages), ['</s>', info.eos_id], ['<unk>', info.unk_id], ...this.ids];
+    const tags = Object.entries(info.languages).map(([tag, id]) => [`→${tag}`, id]);
+    const named = [...tags, ['</s>', info.eos_id], ['<unk>', info.unk_id], ...this.ids];
     this.names = new Map(named.map(([piece, id]) => [id, piece]));
     this.source = new SentencePiece(source);
     this.target = new SentencePiece(target);

@@ -23,10 +23,17 @@ export function speak(language) {
 // Pieces as people read them: the sign of a space becomes a small one.
 export const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
 
+// New options [label, value] of a select; it keeps its value if that is among them.
+export function fill(select, options, fallback, before = select.value) {
+  select.replaceChildren(...options.map(([label, value]) => new Option(label, value)));
+  select.value = options.some(([, value]) => String(value) === before) ? before : fallback;
+}
+
 const maker = (space) => (name, attributes = {}, ...children) => {
   const element = document.createElementNS(space, name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith('on')) element[key] = value;
+    if (key === 'style') element.style.cssText = value; // as an attribute, servers may forbid it
+    else if (key.startsWith('on')) element[key] = value;
     else element.setAttribute(key, value);
   }
   element.append(...children);
@@ -42,7 +49,10 @@ export function picture(rows, most = 1) {
   const [width, height] = [rows[0].length, rows.length];
   const canvas = html('canvas', { width, height });
   const pixels = new ImageData(width, height);
-  rows.flat().forEach((value, i) => pixels.data.set([...(value < 0 ? NEGATIVE : POSITIVE), (255 * Math.abs(value)) / most], 4 * i));
+  rows.flat().forEach((value, i) => {
+    pixels.data.set(value < 0 ? NEGATIVE : POSITIVE, 4 * i);
+    pixels.data[4 * i + 3] = (255 * Math.abs(value)) / most;
+  });
   canvas.getContext('2d').putImageData(pixels, 0, 0);
   return canvas;
 }
