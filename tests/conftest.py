@@ -31,7 +31,6 @@ os.environ.setdefault('XLA_FLAGS', _flags)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts jobs in the background so
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-import jax
 import numpy as np
 import pytest
 
@@ -51,8 +50,22 @@ ROOT = TESTS.parent
 # Scripts that need torch, librosa and gensim.
 collect_ignore = ['make_marian_fixture.py', 'make_mel_fixture.py', 'make_word_vectors_fixture.py']
 
-jax.config.update('jax_numpy_rank_promotion', 'raise')
-jax.config.update('jax_default_matmul_precision', 'highest')
+
+def pytest_collection() -> None:
+    """Not where the process only gives tests to others, which needs no JAX."""
+    import jax
+
+    jax.config.update('jax_numpy_rank_promotion', 'raise')
+    jax.config.update('jax_default_matmul_precision', 'highest')
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as slow the cases of a parametrized test that `quick` does not name."""
+    for item in items:
+        quick = item.get_closest_marker('quick')
+        if quick and item.callspec.id not in quick.args:
+            item.add_marker('slow')
 
 
 def pytest_collection_finish() -> None:
@@ -64,17 +77,19 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope='module', autouse=True)
 def programs_of_a_module_are_let_go() -> Iterator[None]:
-    """They are hardly ever those of another, and come to gigabytes; glibc returns their memory only when asked."""
+    """They come to gigabytes; glibc returns their memory only when asked."""
     yield
     if resident() < MANY_PROGRAMS:
         return
+    import jax
+
     jax.clear_caches()
     gc.collect()
     if sys.platform == 'linux':
         ctypes.CDLL(None).malloc_trim(0)
 
 
-MANY_PROGRAMS = 700e6  # bytes: less is kept, since small programs are shared
+MANY_PROGRAMS = 2e9  # bytes: less is kept, since programs are shared and letting go of them takes time
 
 
 def resident() -> float:
@@ -150,9 +165,10 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='session', autouse=True)
 def programs_are_shared(shared_folder: Path) -> None:
-    from sharing import share_searches, share_trainers, share_translators
+    from sharing import share_first_parameters, share_searches, share_trainers, share_translators
 
     share_trainers()
+    share_first_parameters()
     share_searches()
     share_translators({shared_folder, TESTS / 'golden'})
 

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def share_trainers() -> None:
         return self.devices.put(jax.tree.map(np.array, begun[self.key]), self.shardings)
 
     Recipe.trainer, Trainer.init_state = trainer, init_state
+
+
+def share_first_parameters() -> None:
+    """What fresh parameters would be like, which whoever loads a run asks, is traced once for each model."""
+    init, traced = Run.init_params, {}
+
+    def init_params(config: TaskConfig, key: Any) -> Any:
+        model = repr(config.model)
+        if model not in traced:
+            traced[model] = jax.jit(partial(init, config))
+        return traced[model](key)
+
+    Run.init_params = staticmethod(init_params)
 
 
 def share_searches() -> None:
