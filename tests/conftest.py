@@ -61,10 +61,10 @@ def pytest_collection() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as slow the cases of a parametrized test that `quick` does not name."""
+    """Marks as slow those cases of parametrized tests that `slow_cases` names."""
     for item in items:
-        quick = item.get_closest_marker('quick')
-        if quick and item.callspec.id not in quick.args:
+        slow = item.get_closest_marker('slow_cases')
+        if slow and item.callspec.id in slow.args:
             item.add_marker('slow')
 
 

@@ -25,6 +25,7 @@ QUICK = ('run_files', 'sentencepiece', 'marian', 'pickles', 'shards', 'cache', '
 
 
 @pytest.mark.parametrize('name', QUICK)
+@pytest.mark.slow_cases('marian', 'pickles')
 def test_a_damaged_folder_is_read_or_refused(name: str, tmp_path: Path, capsys) -> None:
     outside = make_outside(tmp_path / 'outside')
     READERS[name].make(tmp_path / 'sound')

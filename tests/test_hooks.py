@@ -138,6 +138,7 @@ def test_a_call_changes_nothing_of_its_caller(call: str, found: dict[str, list[s
     assert found[call] == (['failed'] if 'damaged' in call else [])
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_sentence_of_what_orbax_cannot_read_and_no_late_errors(
     copy_run: Path, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def config(tmp_path: Path) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_it_resumes_to_the_bit_and_on_no_other_text(config: Any, tmp_path: Path) -> None:
     whole = train(config, tmp_path / 'whole').path
     cut = tmp_path / 'cut'

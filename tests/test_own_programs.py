@@ -23,6 +23,7 @@ shared = functools.cache(Translator.from_run.__func__)  # programs of the same s
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name == 'Processes')) for name in PROGRAMS]
 )
+@pytest.mark.slow_cases('Before the first user', 'Flax NNX', 'Within your own jit')
 def test_a_program_prints_what_the_page_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ def set_by_the_caller() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_a_translator_gives_the_same_numbers(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=1)
     expected = translator(LINES), translator.score(LINES, LINES)
@@ -37,6 +38,7 @@ def test_a_translator_gives_the_same_numbers(copy_run: Path) -> None:
         assert (translator(LINES), translator.score(LINES, LINES)) == expected
 
 
+@pytest.mark.slow
 def test_a_search_over_ids_gives_the_same_numbers(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, coverage_penalty=0.2)
     search = lambda: translator.translate_ids(translator.weights, jnp.asarray(translator.encode(LINES), int))
@@ -59,6 +61,7 @@ def test_a_search_over_ids_gives_the_same_numbers(copy_run: Path) -> None:
     ],
     ids=['translation', 'classification', 'speech', 'trigger_word', 'skip_gram', 'glove'],
 )
+@pytest.mark.slow_cases('classification', 'glove', 'speech', 'trigger_word')
 def test_a_task_trains_in_32_bits(config: Callable, tmp_path: Path) -> None:
     made = config(tmp_path)
     with set_by_the_caller():
@@ -92,6 +95,7 @@ SOUND = np.random.default_rng(0).uniform(-0.5, 0.5, 4000).astype(np.float32)
     ],
     ids=['labels', 'transcripts', 'hits'],
 )
+@pytest.mark.slow_cases('hits', 'transcripts')
 def test_a_mesh_over_more_devices_changes_no_answer(run: str, kind: type, call: Callable, request) -> None:
     made = kind.from_run(request.getfixturevalue(run))
     expected = call(made)

@@ -74,6 +74,7 @@ def open_with_a_pickle_in_each_place(run: Path) -> None:
     print(json.dumps({'files': len(files), 'refused': refused, 'executed': len(EXECUTED)}))
 
 
+@pytest.mark.slow
 def test_a_pickle_in_the_place_of_any_file_is_not_run(run: Path) -> None:
     """Manifests removed, so that nothing is stopped by a checksum; in a process of its own: Orbax leaves tasks."""
     for manifest in run.rglob('manifest.json'):

@@ -105,6 +105,7 @@ def test_running_statistics_follow_the_tokens_of_all_parts():
     jax.tree.map(np.testing.assert_array_equal, with_running_statistics(params, nothing), params)
 
 
+@pytest.mark.slow
 def test_a_step_renews_the_statistics_and_the_optimizer_leaves_them_alone():
     """No metric shows them, they have no moments, and what is no training step uses them."""
     config = replace(

@@ -131,6 +131,7 @@ def _student(tmp_path: Path) -> Experiment:
 
 
 @pytest.mark.parametrize('code', [0, 1, 75])
+@pytest.mark.slow
 def test_a_student_learns_from_its_corpus_and_from_what_its_teachers_translate_of_it(code, tmp_path: Path) -> None:
     fake = Fake(0, code)
     runs = Runs(_student(tmp_path), tmp_path / 'runs', run=fake)
@@ -177,6 +178,7 @@ def test_every_experiment_and_every_row_is_its_own() -> None:
         assert table.columns == 'results' or not any(entry.measure.has_test for entry in table.entries)
 
 
+@pytest.mark.slow
 def test_an_ablation_changes_what_its_options_name() -> None:
     base, *variants = TABLES['model'].entries
     config = Runs(base.experiment, Path('runs')).config

@@ -65,6 +65,7 @@ def test_a_run_of_another_task_is_refused(call: Call, tmp_path: Path) -> None:
     assert call(b'good\n', run=tmp_path / 'none')[0] == 2
 
 
+@pytest.mark.slow
 def test_show_curves_and_average_serve_a_classifier(tiny_classifier: Path, tmp_path: Path, capsys) -> None:
     assert main(['show', str(tiny_classifier), '--no-compile']) == 0
     assert '24 rows of 16 slots' in capsys.readouterr().out

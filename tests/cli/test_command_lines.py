@@ -80,6 +80,7 @@ def test_what_cannot_be_continued_is_refused(copy_run, call, folder) -> None:
     assert 'give --format jsonl' in call('translate', copy_run, *with_n_best)[2]
 
 
+@pytest.mark.slow
 def test_two_runs_and_a_checkpoint_by_name_translate(copy_run, call) -> None:
     code, out, _ = call('translate', copy_run, f'{copy_run}@125', *GREEDY, text='a b c\n')
     assert (code, out) == (0, 'a b c\n')
@@ -100,6 +101,7 @@ def test_given_pairs_are_scored(copy_run, call, folder) -> None:
     assert call('score', copy_run)[0] == 2
 
 
+@pytest.mark.slow
 def test_compare_prints_both_tests_of_two_systems(copy_run, call, folder) -> None:
     (folder / 'other').write_text('a b\n\nd\nh h\n')
     files = ('--source', folder / 'in', '--reference', folder / 'in', '--trials', '50', '--resamples', '50')

@@ -138,6 +138,7 @@ def test_every_text_is_its_config(pairs: int, tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.slow
 def test_more_time_buys_a_larger_model_and_dropout_follows_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_cost, 'step_seconds', lambda trainer: trainer.task.flops_per_step / 1e10)
     short, long, endless = (fit(made(29_000), minutes * 60)[0] for minutes in (10, 600, 60_000))

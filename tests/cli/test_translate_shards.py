@@ -103,6 +103,7 @@ def contents(folder: str = 'out') -> dict[str, bytes]:
     return {name: content for name, (_, content) in outputs(folder).items()}
 
 
+@pytest.mark.slow
 def test_shards_of_a_model_give_the_lines_of_one_translation(
     copy_run: Path, call: Call, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,6 +184,7 @@ def test_data_parallel_training_sums_all_gradients_once(by_pmap: StepCost) -> No
     assert sum(by_pmap.traffic.values()) == by_pmap.memory_traffic
 
 
+@pytest.mark.slow
 def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: StepCost, by_fsdp: StepCost) -> None:
     assert by_fsdp.mesh == {'data': 1, 'fsdp': 8, 'tensor': 1}
     assert by_fsdp.memory.parameters < by_pmap.memory.parameters / 4
@@ -192,6 +193,7 @@ def test_fsdp_cuts_what_stays_and_gathers_it(by_pmap: StepCost, by_fsdp: StepCos
     assert gathered.count >= 11  # products: queries, keys and values share one
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: StepCost) -> None:
     config = config_of(num_devices=8)
     make = lambda parallel: make_trainer(replace(config, parallel=parallel))
@@ -214,6 +216,7 @@ def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: StepCost, m
     assert 'No exchanges' in '\n'.join(lines_of(cost))
 
 
+@pytest.mark.slow
 def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Run(tmp_path / 'run').open(config_of())
     assert (
@@ -225,6 +228,7 @@ def test_plan_prints_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixt
     assert found['collectives'][0]['kind'] == 'all-reduce'
 
 
+@pytest.mark.slow
 def test_show_needs_no_corpus_and_counts_every_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(['show', 'wmt14_en_de_big', '--no-compile', '--data.root', str(NOWHERE)]) == 0
     shown = capsys.readouterr().out

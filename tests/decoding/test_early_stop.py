@@ -139,6 +139,7 @@ def random_search(seed: int, batch: int = BATCH) -> tuple[Toys, Toys, Options]:
         (6, 3, 2, (9,)),
     ],
 )
+@pytest.mark.slow_cases('6-3-2-seeds1')
 def test_stopping_early_changes_no_bit(width, groups, members, seeds):
     for seed in seeds:
         given = random_search(seed)

@@ -119,5 +119,6 @@ def test_every_token_of_a_phrase_fills_a_bank() -> None:
     assert banks(required, counts, parts).tolist() == [[0, 1, 2, 5, 10]]
 
 
+@pytest.mark.slow
 def test_the_best_comes_first_then_the_fullest_banks() -> None:
     assert allocate(np.array([[-1.0, -2.0, -3.0, -4.0]]), np.array([[0, 0, 1, 2]]), 3).tolist() == [[0, 3, 2]]

@@ -56,6 +56,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize('name', CHAINS)
+@pytest.mark.slow_cases('plain', 'top_k')
 def test_hypotheses_come_as_often_as_they_are_probable(name):
     chain, shape = CHAINS[name]
     toys = make_toys(41, BATCH)._replace(max_lengths=np.array([1, 2, 3, 3], np.int32))

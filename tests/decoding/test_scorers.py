@@ -170,6 +170,7 @@ def diverse(toys: Toys, diversity: float, *, width: int, groups: int) -> Hypothe
 
 
 @pytest.mark.parametrize(('width', 'groups', 'diversity'), [(4, 2, 0.5), (3, 3, 5.0), (4, 2, 5.0)])
+@pytest.mark.slow_cases('3-3-5.0')
 def test_diverse_groups_equal_the_algorithm_over_lists(width, groups, diversity):
     toys = make_toys(36, BATCH)
     result = diverse(toys, diversity, width=width, groups=groups)

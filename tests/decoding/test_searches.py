@@ -103,6 +103,7 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(penalty, alpha):
         (3, 'none', 0.6, ()),
     ],
 )
+@pytest.mark.slow_cases('2-power-1.0-banned0', '3-none-0.6-banned2')
 def test_narrow_beams_equal_the_same_search_over_lists(width, penalty, alpha, banned):
     toys = make_toys(5 + width, BATCH)
     result = beam(toys, alpha, width=width, penalty=penalty, banned=banned)
@@ -128,6 +129,7 @@ def steps_taken(toys: Toys, scorer: Scorer) -> np.ndarray:
     return steps
 
 
+@pytest.mark.slow
 def test_stopping_early_saves_steps_and_takes_none_too_many():
     toys = make_toys(11, BATCH)
     scorer = length_normalized()

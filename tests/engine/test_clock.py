@@ -127,6 +127,7 @@ def test_the_processes_do_the_steps_that_the_first_decides(monkeypatch: pytest.M
     assert first.steps < 25
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_bit_with_the_steps_it_had_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: SimpleNamespace
 ) -> None:

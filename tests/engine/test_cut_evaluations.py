@@ -97,6 +97,7 @@ def test_an_early_stop_by_an_evaluation_that_was_cut_is_final(tmp_path: Path, ca
     assert validate.evaluated == [10, 20, 30]
 
 
+@pytest.mark.slow
 def test_an_error_while_an_evaluation_is_made_good_loses_nothing(unbroken: CircleRun, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_circle(tmp_path, of_training(), Validate(40))

@@ -71,6 +71,7 @@ def test_what_has_none_is_named_with_the_remedy(value: Any, place: str) -> None:
         fingerprint_of(value)
 
 
+@pytest.mark.slow
 def test_a_run_of_ones_own_task_does_not_go_on_with_reversed_text(tmp_path: Path) -> None:
     config = CircleConfig(training=replace(CircleConfig().training, steps=2, checkpoint_every=1))
     longer = replace(config, training=replace(config.training, steps=3))

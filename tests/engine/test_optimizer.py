@@ -45,6 +45,7 @@ def steps(trainer: Trainer, state: Any, batch: Any, count: int) -> tuple[Any, li
 
 
 @pytest.mark.parametrize('name', ['adam', 'adafactor', pytest.param('muon', marks=pytest.mark.slow), 'lion'])
+@pytest.mark.slow_cases('adafactor', 'lion')
 def test_every_optimizer_lowers_the_loss_and_its_state_comes_back(name: str, tmp_path: Path) -> None:
     """Saved after ten steps and restored, the eleventh to fifteenth are those of a run without a break, to the bit."""
     if name == 'muon':

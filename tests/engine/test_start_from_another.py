@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import pytest
 from toy_runs import train_circle
 from toy_task import CircleConfig
 
@@ -15,6 +16,7 @@ from flax_transformer.engine.runs.run_directory import LoadedRun, RunDirectory
 SHORT = replace(CircleConfig().training, steps=2, evaluate_every=2, checkpoint_every=2)
 
 
+@pytest.mark.slow
 def test_the_other_runs_parameters_are_gone_once_training_has_begun_and_once_it_goes_on(tmp_path: Path) -> None:
     loaded: list[weakref.ref] = []
     alive: list[int] = []

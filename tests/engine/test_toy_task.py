@@ -66,6 +66,7 @@ def test_it_learns_and_reports(circle_run: CircleRun) -> None:
     ],
     ids=['fsdp', 'pmap in passes', 'mesh in passes'],
 )
+@pytest.mark.slow_cases('fsdp', 'mesh in passes')
 def test_eight_devices_compute_what_one_does(parallel: ParallelConfig) -> None:
     """Although devices have unequal shares: the last rows of a batch are empty, and so is part of the last pass."""
     one, eight = make_trainer(CircleConfig()), make_trainer(replace(CircleConfig(), parallel=parallel))

@@ -85,6 +85,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize('kind', EXPECTED)
+@pytest.mark.slow_cases('NllbTokenizer')
 def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     folder = fairseq_folders.write_folder(tmp_path, kind, rows=50)
     config = read_model(json.loads((folder / 'config.json').read_text()))
@@ -161,6 +162,7 @@ def test_a_translation_begins_with_its_language_at_no_cost(translator: Translato
     np.testing.assert_allclose(scored[0].log_prob, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_another_language_is_another_translation_of_the_same_programs(translator: Translator) -> None:
     translator(LINES)
     french = translator.with_decoding(replace(translator.decoding, target_language='fr', source_language='de'))
@@ -172,6 +174,7 @@ def test_another_language_is_another_translation_of_the_same_programs(translator
         translator.translate_ids(translator.weights, translator.encode(LINES))
 
 
+@pytest.mark.slow
 def test_weights_in_int8_are_all_that_is_kept(nllb: Path) -> None:
     small = Translator.from_huggingface(nllb, target_language='de', split_sentences=False, weights='int8')
     assert small._params is None
@@ -182,6 +185,7 @@ def test_weights_in_int8_are_all_that_is_kept(nllb: Path) -> None:
 
 
 @pytest.mark.parametrize('kind', fairseq_folders.KINDS)
+@pytest.mark.slow_cases('M2M100Tokenizer', 'MBart50Tokenizer')
 def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys) -> None:
     folder, run, out = fairseq_folders.write_folder(tmp_path / 'in', kind), tmp_path / 'run', tmp_path / 'out'
     assert main(['import-huggingface', str(folder), str(tmp_path / 'any')]) == 0

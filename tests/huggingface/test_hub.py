@@ -67,6 +67,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 @pytest.mark.parametrize(
     'name', ['some/marian', *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES.values())]
 )
+@pytest.mark.slow
 def test_a_model_is_imported_once_and_known_by_its_name(name: str, hub: local_hub.Hub, capsys) -> None:
     assert 'MB on http://127.0.0.1' in error_of(capsys, 'card', name)
     assert not any('resolve' in request for request in hub.requests)
@@ -87,6 +88,7 @@ def test_a_model_is_imported_once_and_known_by_its_name(name: str, hub: local_hu
     assert not hub.requests
 
 
+@pytest.mark.slow
 def test_the_license_is_told_and_translations_are_the_folders(hub: local_hub.Hub, capsys, monkeypatch) -> None:
     folder = hub.models['some/marian']
     assert main(['card', 'some/marian', '--download']) == 0

@@ -74,6 +74,7 @@ def test_encoder_output_and_logits_are_those_of_transformers(translator: Transla
 
 
 @pytest.mark.parametrize(('name', 'width'), [('greedy', 1), ('beam_by_our_rules', 4)])
+@pytest.mark.slow_cases('greedy-1')
 def test_outputs_are_those_of_transformers(name: str, width: int, translator: Translator) -> None:
     """Of the beam, what the plain search of tests/beam_reference.py finds by our rules on their log-probabilities."""
     searching = translator.with_decoding(replace(translator.decoding, beam_width=width))
@@ -181,6 +182,7 @@ def test_tables_that_repeat_what_is_there_are_read_past(folder: Path, translator
     jax.tree.map(np.testing.assert_array_equal, read_folder(folder).params, translator.params)
 
 
+@pytest.mark.slow
 def test_a_learned_pad_row_is_the_start(folder: Path) -> None:
     tensors = {name: np.array(tensor) for name, tensor in read_tensors(folder).items()}
     tensors['model.shared.weight'][-1] = 0.5

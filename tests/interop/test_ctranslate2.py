@@ -72,6 +72,7 @@ def test_another_length_penalty_matters_to_beams_alone():
     check(SMALL, DecodingConfig(beam_width=1))
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_refused_and_what_only_our_search_can_do_is_done_by_it(golden, monkeypatch):
     ensemble = Translator([golden.model.config] * 2, (golden.params,) * 2, golden.tokenizer, golden.decoding)
     with pytest.raises(UserError, match='an ensemble of 2 runs'):
@@ -156,6 +157,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize('name', SHAPES)
+@pytest.mark.slow_cases('pre-norm', 'untied')
 def test_models_of_every_shape_are_written(name, tmp_path):
     """Random weights; its log-probabilities of our greedy translation are those of our full forward pass."""
     ctranslate2 = pytest.importorskip('ctranslate2')

@@ -73,6 +73,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize('weights', ['float32', 'int8'])
 @pytest.mark.parametrize('name', VARIANTS)
+@pytest.mark.slow_cases('marian_like-float32', 'paper-int8', 'pre_norm-float32', 'pre_norm-int8')
 def test_logits_and_attention_are_the_models(name: str, weights: str, tmp_path: Path) -> None:
     tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=19, byte_fallback=False)
     sizes = dict(vocab_size=19, d_model=8, num_heads=2, d_ff=12, num_encoder_layers=2, num_decoder_layers=2)
@@ -93,6 +94,7 @@ def test_logits_and_attention_are_the_models(name: str, weights: str, tmp_path: 
     np.testing.assert_allclose(np.stack(attention, axis=2), expected[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_switches_do_what_other_weights_would() -> None:
     """And ones leave the model as it is."""
     sizes = dict(d_model=8, num_heads=2, d_ff=12, num_encoder_layers=2, num_decoder_layers=2)
@@ -151,6 +153,7 @@ def test_switches_do_what_other_weights_would() -> None:
     [(Translator.from_run, RUN, NUMBERS[:3]), (Translator.from_marian, MARIAN, TEXTS)],
     ids=['ours', 'marian'],
 )
+@pytest.mark.slow_cases('marian-1', 'marian-4', 'ours-1')
 def test_a_search_finds_the_translators_tokens(
     load, folder: Path, lines: list[str], width: int, tmp_path: Path
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_search_finds_the_translators_tokens(
     )
 
 
+@pytest.mark.slow
 def test_the_command_writes_eight_bits_and_refuses_what_has_no_graph(tmp_path: Path, capsys) -> None:
     sizes = []
     for weights in ('float32', 'int8'):

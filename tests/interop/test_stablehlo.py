@@ -211,6 +211,7 @@ EVERYTHING = DecodingConfig(
 )
 
 
+@pytest.mark.slow
 def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(tiny: Translator) -> None:
     """A Python loop over the output's slots, or a shape that must be a number, shows here."""
     translator = tiny.with_decoding(EVERYTHING)
@@ -219,6 +220,7 @@ def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(tiny: Tra
     assert tuple(map(str, tokens.shape)) == ('b', '4', 's + 50')
 
 
+@pytest.mark.slow
 def test_the_precision_is_that_of_the_export_not_of_the_machine(tiny: Translator, tmp_path: Path, monkeypatch) -> None:
     translator = tiny.with_decoding(DecodingConfig(beam_width=1))
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')

@@ -65,6 +65,7 @@ def jitted(config, method):
 
 
 @pytest.mark.parametrize('name', CONFIGS)
+@pytest.mark.slow_cases('additive, not fed', 'multiplicative', 'no attention')
 def test_packed_rows_give_the_logits_of_loops_in_numpy(name) -> None:
     config = small(**CONFIGS[name])
     logits = jitted(config, '__call__')(variables(config), **PACKED)
@@ -77,6 +78,7 @@ def test_packed_rows_give_the_logits_of_loops_in_numpy(name) -> None:
 
 
 @pytest.mark.parametrize('name', ['additive', 'multiplicative, not fed'])
+@pytest.mark.slow_cases('multiplicative, not fed')
 def test_one_token_at_a_time_is_all_at_once(name) -> None:
     """With two hypotheses of each sentence, which change places once, and sources with more padding."""
     config = small(**CONFIGS[name])
@@ -116,6 +118,7 @@ def test_a_fresh_layer_keeps_the_length_of_its_state() -> None:
     ('cell', 'attention', 'input_feeding'),
     [('lstm', 'additive', True), ('gru', 'multiplicative', False)],
 )
+@pytest.mark.slow_cases('lstm-additive-True')
 def test_no_sum_over_a_batch_is_in_bfloat16(cell, attention, input_feeding) -> None:
     fields = {'cell': cell, 'attention': attention, 'input_feeding': input_feeding, 'num_decoder_layers': 2}
     config = RecurrentConfig(vocab_size=29, d_model=16, hidden_size=12, **fields, dtype='bfloat16')
@@ -151,6 +154,7 @@ SLOTS = 7, 5
         ('gru', 'additive', False),
     ],
 )
+@pytest.mark.slow_cases('gru-additive-False', 'lstm-none-True')
 def test_flops_are_those_of_the_traced_products(cell, attention, input_feeding) -> None:
     config = RecurrentConfig(**SIZES, cell=cell, attention=attention, input_feeding=input_feeding, dtype='float32')
     model, ids = AttentionRNN(config), [jnp.ones((1, slots), jnp.int32) for slots in SLOTS]

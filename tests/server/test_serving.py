@@ -350,6 +350,7 @@ def test_deepls_client_translates_documents_which_are_its_own(
         assert (status.ok, status.error_message[:13]) == (False, 'a.xml, line 1')
 
 
+@pytest.mark.slow
 def test_files_are_few_and_kept_for_a_while(model: Directions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, '_MOST_OF_ONE', 2)
     monkeypatch.setattr(files, '_MOST', 3)
@@ -660,6 +661,7 @@ def test_quota_and_rate_hold_whoever_asks_at_once_or_from_neighboring_addresses(
         assert {ask(address) for address in others} == {200}
 
 
+@pytest.mark.slow
 def test_glossaries_and_usage_are_there_after_a_restart(model: Directions, tmp_path: Path) -> None:
     file = tmp_path / 'store'
     made = TERMS | {'dictionaries': [{**PAIR_OF_TERMS, 'entries': 'six\tacht\ntwo\t"|elf'}]}
@@ -920,6 +922,7 @@ def test_models_that_are_read_again_compile_nothing(model: Directions) -> None:
     assert wider.programs is not own.programs
 
 
+@pytest.mark.slow
 def test_a_model_of_many_languages_serves_each_pair_by_its_usual_names(tmp_path: Path) -> None:
     pytest.importorskip('safetensors', reason='safetensors is not installed')
     folder = fairseq_folders.write_folder(tmp_path, 'NllbTokenizer')
@@ -1002,6 +1005,7 @@ def test_the_command_says_what_is_wrong_with_its_options(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_plain_texts_go_to_ctranslate2_and_what_it_cannot_do_to_our_search(model: Directions) -> None:
     pytest.importorskip('ctranslate2')
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator

@@ -74,6 +74,7 @@ def test_what_a_user_corrected_is_answered_to_that_user_alone(client: Client) ->
     assert texts('a') == ['sechs']
 
 
+@pytest.mark.slow
 def test_poison_is_refused(client: Client) -> None:
     for fields, why in (
         ({'q': 'six', 's': ' '}, 's is empty|translation is empty'),

@@ -215,6 +215,7 @@ def test_training_and_evaluating_go_on_without_a_state_folder(
     assert read(run, trust=True) == ['secret']
 
 
+@pytest.mark.slow
 def test_the_mean_of_a_strangers_run_is_a_strangers(tmp_path: Path) -> None:
     def mean(name: str) -> Path:
         run = Run(GOLDEN)

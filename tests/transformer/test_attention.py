@@ -179,6 +179,7 @@ def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
 
 
 @pytest.mark.parametrize('is_masked', [True, False])
+@pytest.mark.slow_cases('True')
 def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, monkeypatch):
     """What is asked of cuDNN, answered by JAX itself: no machine of these tests has the library.
 
@@ -211,6 +212,7 @@ def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, 
     assert taken == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_fused_attention_is_what_cudnn_gets(monkeypatch):
     """Lowered for CUDA from here, with odd lengths, which cuDNN's gradient would refuse under a mask."""
     monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)

@@ -32,6 +32,7 @@ def test_forward_flops_are_those_of_the_traced_products(changes: dict) -> None:
     assert forward_flops(config, SOURCE, TARGET).total == products(jax.make_jaxpr(forward)(params).jaxpr)
 
 
+@pytest.mark.slow
 def test_the_backward_pass_has_twice_the_products_of_the_forward_pass() -> None:
     params, forward = traced(SMALL, SOURCE, TARGET)
     jaxpr = jax.make_jaxpr(jax.grad(lambda params: (forward(params) ** 2).sum()))(params).jaxpr

@@ -117,6 +117,13 @@ def all_configs(cases):
 
 
 @all_configs(OPTIONS)
+@pytest.mark.slow_cases(
+    'norm=group-d_model=32-norm_first=True-num_encoder_layers=2-num_decoder_layers=3',
+    'norm=rms-norm_first=True-pad_id=22-eos_id=3',
+    'tie_embeddings=none-logits_bias=True-scale_embedding=False-pad_row=neither',
+    'tie_embeddings=target-positions=learned-logits_bias=True',
+    'tie_embeddings=target-target_vocab_size=31-pad_row=both',
+)
 def test_logits_equal_the_numpy_reference(config):
     """Points 1, 2, 3, 4, 11, 18, 19."""
     expected = numpy_transformer.logits(random_variables(config)['params'], config, SOURCE, TARGET_IN)
@@ -133,6 +140,7 @@ def test_logits_equal_the_numpy_reference(config):
         T5,
     ]
 )
+@pytest.mark.slow_cases('attention_score=additive-norm_first=True', 'paper')
 def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     got = jitted(config)(PACKED_SOURCE, PACKED_TARGET_IN, **PACKING)
     packing = (SOURCE_SEGMENTS, TARGET_SEGMENTS, SOURCE_POSITIONS, TARGET_POSITIONS)
@@ -144,6 +152,7 @@ def test_logits_of_packed_rows_equal_the_numpy_reference(config):
     assert np.isfinite(got).all()
 
 
+@pytest.mark.slow
 def test_remat_keeps_no_inner_units_for_the_backward_pass():
     config = small(d_ff=40)  # no other width is 40
 
@@ -202,11 +211,17 @@ def decode_all(config, source, target_in, width=1, length=T):
 
 
 @all_configs([{}, *DECODED])
+@pytest.mark.slow_cases(
+    'norm=group-d_model=32-norm_first=True-activation=gelu',
+    'num_encoder_layers=2-num_decoder_layers=3-norm_first=True-attention_score=dot-positions=tensor2tensor',
+    'target_vocab_size=31-tie_embeddings=none-logits_bias=True-pad_row=neither',
+)
 def test_cached_decode_equals_full_forward(config):
     np.testing.assert_allclose(decode_all(config, SOURCE, TARGET_IN), full_logits(config), **REORDERED)
 
 
 @pytest.mark.parametrize('positions', ['tensor2tensor', 'learned'])
+@pytest.mark.slow_cases('tensor2tensor')
 def test_cached_decode_does_not_depend_on_the_slots_left(positions):
     config = small(positions=positions)
     got = decode_all(config, SOURCE, TARGET_IN[:, :2], length=9)
@@ -291,6 +306,7 @@ def test_cross_attention_is_what_the_decoder_uses():
 
 
 @pytest.mark.parametrize('tie_embeddings', ['all', 'none'])
+@pytest.mark.slow_cases('none')
 def test_bfloat16_computes_on_float32_parameters_and_gives_float32_logits(tie_embeddings):
     """Point 7. A bfloat16 has 8 bits: a few sublayers' roundings of 0.4 % leave logits of size 6 some 0.1 off."""
     config, reference = small(tie_embeddings=tie_embeddings, dtype='bfloat16'), small(tie_embeddings=tie_embeddings)

@@ -34,6 +34,7 @@ COUNT = 2000  # occurrences of a token
     ],
     ids=['paper', 'remat', 'departures'],
 )
+@pytest.mark.slow_cases('departures', 'remat')
 def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
     model = Transformer(TransformerConfig(**SIZES, **LAYERS, **departures, dtype='bfloat16'), remat)
     ids = jnp.ones((ROWS, SOURCE), jnp.int32), jnp.ones((ROWS, TARGET), jnp.int32)
@@ -50,6 +51,7 @@ def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
     assert dtypes == ['float32', 'bfloat16', 'bfloat16']
 
 
+@pytest.mark.slow
 def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:
     """Not even those of logits and attention scores, which are float32."""
     model = Transformer(replace(MODEL, dtype='bfloat16'))
@@ -66,6 +68,7 @@ def test_no_product_of_a_bfloat16_models_gradient_reads_float32() -> None:
     assert (MODEL.vocab_size, MODEL.d_model) not in cast  # once, before the chunks
 
 
+@pytest.mark.slow
 def test_no_float32_scores_or_weights_are_kept_for_the_gradient_of_attention() -> None:
     x = jax.ShapeDtypeStruct((2, 5, 2, 10), jnp.bfloat16)
     kept = jax.tree.leaves(jax.eval_shape(lambda *x: jax.vjp(attention, *x)[1], x, x, x))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from conftest import copy_config
 
 from flax_transformer.config import ParallelConfig
@@ -19,6 +20,7 @@ def compile_step() -> None:
     make_trainer(replace(config, model=model, parallel=ParallelConfig('mesh', 8, fsdp=2, tensor=2))).lower().compile()
 
 
+@pytest.mark.slow
 def test_embedding_does_not_gather_the_whole_batch_on_a_mesh(capfd) -> None:
     """XLA warns where it can only reshard an array by having all of it: it does in split rows of the table."""
     compile_step()

@@ -307,6 +307,7 @@ def test_a_tokenizer_counts_tokens_and_knows_its_characters(tmp_path):
     assert found.examples[0]['place'] == f'{tmp_path / "train.de"}, line 41'
 
 
+@pytest.mark.slow
 def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch):
     corpus = clean_corpus()
     edit('train.de', [330, 340, 460], put(''))(corpus)
@@ -328,6 +329,7 @@ def test_several_processes_and_chunks_find_what_one_finds(tmp_path, monkeypatch)
     assert snowman['place'] == f'{tmp_path / "train.de"}, line 306'
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_audit(tmp_path, monkeypatch):
     """The others do not hear the SIGTERM by which a pool ends them."""
     write_corpus(tmp_path, clean_corpus())

@@ -145,6 +145,7 @@ def computed(params: Any) -> Callable[[str], Any]:
 
 
 @pytest.mark.parametrize('name', ['pmap', '2x2x2'])
+@pytest.mark.slow_cases('2x2x2')
 def test_losses_and_gradients_do_not_depend_on_the_mesh(name: str, computed: Callable[[str], Any]) -> None:
     (grads, sums), (expected_grads, expected) = computed(name), computed('one device')
     assert sums['target_tokens'] == expected['target_tokens'] == (uneven_batch().target_segments > 0).sum()
@@ -153,6 +154,7 @@ def test_losses_and_gradients_do_not_depend_on_the_mesh(name: str, computed: Cal
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-7), grads, expected_grads)
 
 
+@pytest.mark.slow
 def test_the_state_is_really_cut(params: Any) -> None:
     """Bytes of the arrays that lie on each device after a step, moments and average included."""
 
@@ -235,6 +237,7 @@ def test_passes_draw_other_noise() -> None:
     assert first['loss'] != second['loss']
 
 
+@pytest.mark.slow
 def test_remat_changes_memory_alone(params: Any) -> None:
     """Not the parameters' paths, and of losses and gradients the last bits; the same units are dropped."""
     found = {}

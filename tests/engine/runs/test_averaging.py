@@ -75,6 +75,7 @@ def test_the_parameters_are_the_mean_of_those_asked_for(run: Path, tmp_path: Pat
     assert Run(out).read_tokenizer().model == Run(run).read_tokenizer().model
 
 
+@pytest.mark.slow
 def test_eight_bits_are_a_quarter_of_the_size_and_read_back(run: Path, tmp_path: Path) -> None:
     for name, flags in (('whole', []), ('small', ['--int8'])):
         assert main(['average', str(run), '--last', '2', str(tmp_path / name), *flags]) == 0
@@ -152,6 +153,7 @@ def test_a_folder_that_is_there_is_left_alone(run: Path, tmp_path: Path, capsys)
     assert 'expected RUN and OUT' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_of_several_devices_is_loaded_on_one(tmp_path: Path) -> None:
     """A machine that has only one loads it too: Orbax would look for the devices that saved it."""
     training = replace(TRAINING, steps=1, checkpoint_every=1, evaluate_every=1)

@@ -56,6 +56,7 @@ def test_a_linear_classifier_learns_pairs_of_words_and_parts_of_them(tmp_path: P
     assert classifier.vocabulary.tokens(ids)[:2] == ['<unk>', '__fi']
 
 
+@pytest.mark.slow
 def test_two_devices_compute_what_one_does(texts_folder: Path) -> None:
     """Without dropout, which pmap draws by device; the last rows are empty, and examples weigh unevenly."""
     config = tiny_config(texts_folder, model={'dropout_rate': 0.0}, label_smoothing=0.1, batch_size=6)

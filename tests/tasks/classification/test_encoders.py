@@ -36,6 +36,7 @@ def logits(model: ClassifierModel, params: Any, tokens: np.ndarray) -> np.ndarra
 
 
 @pytest.mark.parametrize('encoder', ['recurrent', 'transformer'])
+@pytest.mark.slow_cases('recurrent')
 def test_padding_changes_nothing(encoder: str) -> None:
     """For the average and the convolution see below: NumPy knows no padding."""
     model, params = make(encoder, pool='max')

@@ -29,6 +29,7 @@ def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize('method', ['skip_gram', 'cbow', 'glove'])
+@pytest.mark.slow_cases('cbow', 'glove')
 def test_words_of_one_group_become_alike_and_a_cut_run_goes_on_to_the_bit(
     text_folder: Path, tmp_path: Path, method: str
 ) -> None:

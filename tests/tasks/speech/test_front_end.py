@@ -87,6 +87,7 @@ def test_training_changes_each_utterance_by_its_key_alone() -> None:
     assert not one[2, 36:].any()
 
 
+@pytest.mark.slow
 def test_without_perturbation_training_sees_what_evaluation_sees() -> None:
     none = PerturbationConfig(
         speed=1, vocal_tract=1, gain_db=0, color_db=0, lowest_snr_db=None, band_masks=0, frame_masks=0

@@ -41,6 +41,7 @@ def test_validation_reports_what_it_learned(tiny_transcriber: Path) -> None:
     assert records[-1]['loss'] < records[0]['loss']
 
 
+@pytest.mark.slow
 def test_empty_rows_and_those_too_short_for_their_labels_weigh_nothing() -> None:
     """And they are counted: never a loss of 1e5. The same on two devices, one of which gets empty rows alone."""
     rows = (3_000, [1, 2]), (6_000, [3])
@@ -74,6 +75,7 @@ def test_validation_leaves_out_what_is_too_short_and_no_broken_model(log_prob: f
     assert np.isnan(loss) or found['too_short'] == 1
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another(tiny_transcriber: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'model\.d_model: 32 there, 16 here'):
         train(tiny_config(model={'d_model': 16}), tmp_path / 'new', init_from=tiny_transcriber)

@@ -193,6 +193,7 @@ def test_evaluate_scores_by_speaker_and_confuses_single_words(
     assert 'expected 0 to 1,000,000' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_word_error_rates_need_words(
     tiny_transcriber: Path, tones: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,6 +71,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_back(config_file: Path, tm
     assert json.loads((out / 'tokenizer_config.json').read_text()) == before.tokenizer.settings
 
 
+@pytest.mark.slow
 def test_an_imported_run_is_not_trained_on_in_place(config_file: Path, tmp_path: Path, capsys) -> None:
     import_huggingface(FIXTURE, tmp_path / 'imported')
     command = ['train', str(config_file), '--init-from', str(tmp_path / 'imported')]

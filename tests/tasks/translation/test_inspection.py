@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
+import pytest
 
 from flax_transformer import Translator
 from flax_transformer.common.installing import install_command
@@ -30,6 +31,7 @@ def test_the_map_of_a_copy_is_a_diagonal(copy_run: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, monkeypatch) -> None:
     """Into TensorBoard, of the parameters that are evaluated; without matplotlib it says so, once."""
     from flax_transformer.data.bitext.corpus import Pairs

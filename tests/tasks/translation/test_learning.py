@@ -144,6 +144,7 @@ def test_what_is_learned_is_a_function_of_the_pairs_alone(
     assert bits(Lessons(tmp_path, learner).learned('ann')) == bits(after)
 
 
+@pytest.mark.slow
 def test_an_update_that_harms_is_not_taken(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
     once = learner.learn(learner.start(), PAIRS[0])
     for name, why in (('_MOST_BLEU_LOST', 'would lose'), ('_LEARNING_RATE', 'did not fall')):

@@ -38,6 +38,7 @@ def mean_loss(sums_of_batches: Iterable[Any]) -> dict[str, float]:
     return per_token(add_up(sums_of_batches))
 
 
+@pytest.mark.slow
 def test_batches_of_any_size_give_the_same_mean_loss(params: Any) -> None:
     """Sums over all, one division: the loss of a set does not depend on how it is cut."""
     batch = uneven_batch()
@@ -165,6 +166,7 @@ def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
     assert float(evaluate(params, batch, None)[0]) == pytest.approx(float(loss), rel=1e-6)  # without gradients
 
 
+@pytest.mark.slow
 def test_chunked_logits_are_never_whole_in_memory():
     """The temporary memory of loss and gradients, as XLA plans it; here logits outweigh the rest."""
     config = replace(MODEL, vocab_size=4000)

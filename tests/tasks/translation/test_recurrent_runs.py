@@ -113,6 +113,7 @@ def test_eight_devices_give_the_loss_of_one(copy_folder: Path) -> None:
         assert one == pytest.approx(found[0], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_export_knows_neither_batch_nor_length_when_it_is_traced(begun_run: Path) -> None:
     translator = Translator.from_run(begun_run, beam_width=1)
     program = lower(translator, *with_fixed_shapes(translator), inside=True, platforms=('cpu',))

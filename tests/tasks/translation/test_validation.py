@@ -91,6 +91,7 @@ def test_each_language_is_scored_by_its_own_tokens_and_the_log_says_by_which(val
     assert said.lines == [f'BLEU is {scores["bleu_signature"]}']
 
 
+@pytest.mark.slow
 def test_an_evaluation_leaves_no_copy_of_the_parameters(validation: TranslationValidation) -> None:
     """Neither on one device nor on the others: training needs the memory."""
     alive = lambda: sum(x.nbytes * len(x.sharding.device_set) for x in jax.live_arrays() if x.ndim == 2)

@@ -53,6 +53,7 @@ def run_of(family: str, folder: Path) -> tuple[Path, list[str]]:
 
 
 @pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.slow_cases('M2M100Tokenizer')
 def test_a_trimmed_run_is_equal_where_no_dropped_piece_is_used(family: str, tmp_path: Path) -> None:
     run, lines = run_of(family, tmp_path)
     old, new = trim_run(run, tmp_path / 'small', lines, FEW.get(family, ()))
@@ -80,6 +81,7 @@ def test_a_trimmed_run_is_equal_where_no_dropped_piece_is_used(family: str, tmp_
 
 
 @pytest.mark.parametrize('family', ['M2M100Tokenizer', pytest.param('NllbTokenizer 5', marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_trimmed_run_goes_to_huggingfaces_format_and_back(family: str, tmp_path: Path) -> None:
     run, lines = run_of(family, tmp_path)
     _, new = trim_run(run, tmp_path / 'small', lines, FEW[family])
@@ -140,6 +142,7 @@ def test_new_pieces_stand_for_what_they_were_split_into(algorithm: str, byte_fal
 
 
 @pytest.mark.parametrize(('family', 'language'), [('NllbTokenizer', 'gsw_Latn'), ('M2M100Tokenizer', 'gsw')])
+@pytest.mark.slow_cases('M2M100Tokenizer-gsw')
 def test_a_language_is_added_to_an_imported_run(family: str, language: str, tmp_path: Path) -> None:
     run, _ = run_of(family, tmp_path)
     lines = ['die füchse schpringed über de hund'] * 12

@@ -46,6 +46,7 @@ def test_training_leaves_the_statistics_of_the_features_alone(tiny_detector: Pat
     assert not np.array_equal(first['output']['kernel'], last['output']['kernel'])
 
 
+@pytest.mark.slow
 def test_two_devices_compute_what_one_does() -> None:
     """Without dropout and recoloring, which pmap draws by device; the last row is empty."""
     config = tiny_config(batch_size=4)
@@ -59,6 +60,7 @@ def test_two_devices_compute_what_one_does() -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), dict(found), dict(expected))
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another(tiny_detector: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'model\.hidden_size: 16 there, 8 here'):
         train(tiny_config(model={'hidden_size': 8}), tmp_path / 'new', init_from=tiny_detector)
@@ -102,6 +104,7 @@ def test_a_short_word_in_a_long_recording_fits_into_a_scene() -> None:
     assert scenes_of(Clips([clip], [], []), tiny_config(), 'train', seed=0).scene(0).samples.shape == (4 * RATE,)
 
 
+@pytest.mark.slow
 def test_show_check_curves_and_average_serve_a_detector(tiny_detector: Path, tmp_path: Path, capsys) -> None:
     assert main(['show', str(tiny_detector), '--no-compile']) == 0
     assert 'rows of 4 seconds' in capsys.readouterr().out

@@ -66,6 +66,7 @@ def test_greedy_takes_the_most_probable_token_each_time(translator: Translator) 
         assert one.token_ids == (tuple(best[: one.num_tokens]) if line else ())
 
 
+@pytest.mark.slow
 def test_a_beams_scores_are_those_of_the_full_forward(translator: Translator) -> None:
     beam = translator.with_decoding(DecodingConfig(beam_width=4, n_best=2, max_tokens=6, length_penalty='none'))
     found = [one for best in beam(LINES) if best.n_best for one in best.n_best]

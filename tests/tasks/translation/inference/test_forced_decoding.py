@@ -37,6 +37,7 @@ def members(pairs: tuple[np.ndarray, np.ndarray]) -> list[tuple[Any, np.ndarray]
 
 
 @pytest.mark.parametrize('mean', ['log_probability', 'probability'])
+@pytest.mark.slow_cases('log_probability')
 def test_log_probs_in_chunks_are_those_of_all_logits(mean, pairs, members, monkeypatch) -> None:
     monkeypatch.setattr(ids, 'CHUNK', 2 * ROWS)  # 2 slots at once, the last chunk half empty
     source, target = pairs

@@ -29,6 +29,7 @@ def translator() -> Translator:
 @pytest.mark.parametrize(
     'decoding', [{}, {'beam_width': 1}, pytest.param({'beam_width': 4, 'groups': 2}, marks=pytest.mark.slow)], ids=str
 )
+@pytest.mark.slow_cases('{}')
 def test_parameters_that_are_not_numbers_are_refused(translator: Translator, decoding: dict) -> None:
     broken = jax.tree.map(lambda x: x * np.float32('nan'), translator.params)
     translator = translator.with_decoding(DecodingConfig(max_tokens=2, **decoding)).with_params(broken)

@@ -72,6 +72,7 @@ def learned(tokenizer: SentencePieceTokenizer) -> Translator:
     ],
     ids=['n best', 'mbr', 'ensemble'],
 )
+@pytest.mark.slow_cases('ensemble', 'mbr')
 def test_a_line_of_any_length_is_translated_within_the_positions(tokenizer, models, decoding) -> None:
     translator = with_shapes_alone(make_translator(tokenizer, *models, **decoding))
     most = translator.programs.max_source_tokens
@@ -107,11 +108,13 @@ def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> No
             learned(['', 'a', text(n)], prefixes=['', '', 'a'])
 
 
+@pytest.mark.slow
 def test_every_shape_to_warm_up_is_within_the_positions(tokenizer: SentencePieceTokenizer) -> None:
     translator = with_shapes_alone(make_translator(tokenizer, LEARNED, beam_width=1, batch_tokens=LIMIT))
     assert translator.warm_up() == 4  # 1 and 2 rows of 16 slots, 1 of 32 and of 37
 
 
+@pytest.mark.slow
 def test_sinusoids_have_no_limit(tokenizer: SentencePieceTokenizer) -> None:
     options = {'max_source_tokens': 16, 'max_extra_tokens': 3, 'beam_width': 1}
     translator = with_shapes_alone(make_translator(tokenizer, MODEL, **options))

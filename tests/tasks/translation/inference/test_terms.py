@@ -58,6 +58,7 @@ def test_no_sentence_ends_within_a_term() -> None:
     assert whole.parts == ['One. Two.', 'Three.']
 
 
+@pytest.mark.slow
 def test_alternatives_of_one_phrase_do_not_overlap_and_forced_ends_are_cut(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=4, force_eos=True, max_tokens=6)
     (twice,) = translator(['a b c'], required=[[('b', 'b c'), ('b', 'b c')]])
@@ -66,6 +67,7 @@ def test_alternatives_of_one_phrase_do_not_overlap_and_forced_ends_are_cut(copy_
     assert (late.truncated, late.missing) == (True, ('c d e f g h',))
 
 
+@pytest.mark.slow
 def test_a_phrase_that_cannot_be_is_missing(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=2, max_tokens=4)
     found = translator(['a b', 'c'], required=[[['a ' * 9, 'b ' * 9]], ['c']])

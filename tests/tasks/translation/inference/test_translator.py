@@ -101,6 +101,7 @@ def test_translate_ids_is_one_pure_function_between_encode_and_decode(greedy: Tr
     assert translator.decode([[eos_id, *source[0]]]) == ['']
 
 
+@pytest.mark.slow
 def test_fewer_buckets_are_fewer_programs_and_the_same_translations(translator: Translator, greedy: Translator) -> None:
     lines = random_lines(9)
     coarse = searching(greedy, buckets=(48,), batch_tokens=96, max_source_tokens=48)
@@ -339,6 +340,7 @@ def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_lo
         assert all(ids[0] == tag and tag not in ids[1:] and len(ids) <= 8 for ids in given)
 
 
+@pytest.mark.slow
 def test_no_translation_holds_a_tag(multilingual: Translator) -> None:
     """Also where the model would rather say nothing else: tags are of the source side alone."""
     tags = list(multilingual.tokenizer.languages.values())

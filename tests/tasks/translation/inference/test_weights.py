@@ -24,6 +24,7 @@ def translator_of(run: LoadedRun, dtype: str) -> Translator:
     return Translator(replace(run.config.model, dtype=dtype), run.params, run.tokenizer, decoding)
 
 
+@pytest.mark.slow
 def test_no_matrix_is_rounded_within_the_search(run: LoadedRun) -> None:
     translator, source = translator_of(run, 'bfloat16'), jnp.array([[5, 9, 0]])
     shapes = {leaf.shape for leaf in jax.tree.leaves(run.params) if leaf.ndim > 1}
