@@ -19,7 +19,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +144,8 @@ def _write(
             if settings.robust:
                 pairs, numbers = with_changed_copies(pairs, numbers, settings.robust)
             slots = settings.source_slots, settings.target_slots
-            marked = partial(terms.marked, pairs, numbers) if terms else None
-            chosen = choose(pairs, tokenizer, *slots, tags=tags, terms=marked)
+            sources = terms.marked(pairs, numbers) if terms else None
+            chosen = choose(pairs, tokenizer, *slots, tags=tags, sources=sources)
             _append(arrays, pairs, chosen, numbers=numbers, settings=settings, vocab_size=vocab_size)
             counts['pairs'] += int(chosen.kept.sum())
             counts['blank'] += chosen.left_out[0]

@@ -91,10 +91,8 @@ class DataConfig:
     # (Provilkov et al. 2020).
     bpe_dropout: float = 0.0
     unigram_alpha: float = 0.0  # sharpness of segmentations sampled in training (Kudo 2018), 0: off; for unigram
-    # Changed copies of so many of the pairs, 0.2: a fifth, teach names, codes, capitals and odd punctuation.
-    robust: float = 0.0
-    # Of so many sources, up to three words are marked, with a translation: the model learns to read a glossary.
-    terms: float = 0.0
+    robust: float = 0.0  # share of pairs with a changed copy: names, codes, capitals, odd signs; such as 0.2
+    terms: float = 0.0  # share of sources with translations of some words, so that glossaries are read; such as 0.3
     numbers_below: int = 1_000_000  # number_words: exclusive upper bound
     numbers_train: int = 60_000  # number_words: training pairs
     numbers_held_out: int = 1_000  # number_words: pairs in validation, and in test
@@ -104,8 +102,8 @@ class DataConfig:
         check_positive(self, 'source_length', 'target_length', 'block_size', 'numbers_train', 'numbers_held_out')
         check_range(self, 'bpe_dropout', least=0, below=1)
         check_range(self, 'robust', 'terms', least=0, most=1)
-        drawn = self.bpe_dropout or self.unigram_alpha
-        check(not (self.terms and drawn), f'terms={self.terms}: expected 0 with bpe_dropout or unigram_alpha')
+        is_drawn = self.bpe_dropout or self.unigram_alpha
+        check(not (self.terms and is_drawn), 'terms: expected 0 with bpe_dropout or unigram_alpha')
         check_range(self, 'workers', 'unigram_alpha', least=0)
         for name in ('source_language', 'target_language', 'train'):
             check(bool(getattr(self, name)), f'{name} is empty: expected a value')

@@ -1,8 +1,7 @@
 """Changed copies of training pairs, for text as people type it: names and codes to copy, capitals, odd punctuation.
 
-After Berard et al. 2019 (W19-5361), who add noise, and Currey et al. 2017 (W17-4715), who copy; but sentences left as
-they are do harm (Khayrallah and Koehn 2018, W18-2709), so only what is no language is copied. Words are found by
-Unicode's categories, whatever the language; Turkish capitals come out as English ones.
+After Berard et al. 2019 (W19-5361) and Currey et al. 2017 (W17-4715). Sentences left untranslated do harm (Khayrallah
+and Koehn 2018, W18-2709), so only what is no language is copied. Turkish capitals come out as English ones.
 """
 
 import json

@@ -25,8 +25,7 @@ class Terms:
     """Which words of a text translate each other, by IBM model 1 (Brown et al. 1993)."""
 
     def __init__(self, text: Iterable[Pairs], tokenizer: Tokenizer, share: float) -> None:
-        self._tokenizer = tokenizer
-        self._share = share
+        self._tokenizer, self._share = tokenizer, share
         lines: list[tuple[list[str], list[str]]] = []
         left = _LINKS
         for source, target in chain.from_iterable(zip(pairs.sources, pairs.targets, strict=True) for pairs in text):
@@ -56,13 +55,9 @@ class Terms:
             if ours[own] < _RARE * len(lines) and value > _SURE * max(ours[own], theirs[other])
         }
 
-    def marked(
-        self, pairs: Pairs, numbers: np.ndarray, ids: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Flat ids of sources, and their lengths, with up to three terms in a share of them; a pure function.
-
-        `numbers` [pairs] are the pairs' places in the corpus.
-        """
+    def marked(self, pairs: Pairs, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of the sources and their lengths, with terms in a share; `numbers` are places in the corpus."""
+        ids, lengths = self._tokenizer.encode_flat(pairs.sources)
         seeds = hashed(_SEED, numbers)
         lines = np.split(ids, np.cumsum(lengths)[:-1])
         for row in np.flatnonzero(uniform(seeds) < self._share).tolist():
@@ -74,10 +69,10 @@ class Terms:
         return np.concatenate(lines), np.array(list(map(len, lines)))
 
     def _found(self, source: str, target: str, draw: random.Random) -> list[tuple[tuple[int, int], str]]:
-        """Terms of a pair: characters of the source, and a translation.
+        """Up to three terms of a pair: characters of the source, and a translation.
 
-        A third lose an ending if that form is more frequent, so that the model learns to inflect (Bergmanis and Pinnis
-        2021, 2021.eacl-main.271, who have lemmas).
+        A third lose an ending if this makes a more frequent word, so that the model learns to inflect (Bergmanis and
+        Pinnis 2021, 2021.eacl-main.271, who take lemmas).
         """
         words = [(word.span(), word[0].lower()) for word in _WORD.finditer(source)]
         links = [(span, other) for span, own in words for other in _WORD.findall(target) if (own, other) in self._links]

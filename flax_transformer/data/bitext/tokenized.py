@@ -1,6 +1,6 @@
 """Sentence pairs as ids: flat arrays with offsets, in memory or mapped from disk."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,12 +89,10 @@ def choose(
     target_slots: int | None,
     *,
     tags: Tags,
-    terms: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
+    sources: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Chosen:
-    """The pairs that fit; `terms` changes the ids and lengths of the sources."""
-    sides = [tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
-    if terms:
-        sides[0] = terms(*sides[0])
+    """The pairs that fit; `sources` are their ids and lengths, if known."""
+    sides = [sources or tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
     for number, tag in enumerate(tags):
         if tag is not None:
             ids, lengths = sides[number]

@@ -154,10 +154,7 @@ def prepare(config: Config, tokenizer: Tokenizer | None, cache: Path, *, say: Sa
         tokenizer = train_tokenizer(config, corpora)
     check_tokenizer(config, tokenizer)
     if config.data.terms and not tokenizer.marks:
-        raise UserError(
-            f'data.terms={config.data.terms}: the vocabulary has no marks of terms; start from a run that '
-            'vocabulary_change.add_marks has made'
-        )
+        raise UserError('data.terms: the vocabulary has no marks; start from a run that has (add_marks)')
 
     # First, so that an error in a validation set does not wait for a large corpus.
     validation = []
@@ -197,7 +194,7 @@ def _tokenized(
 
 def _report_filtered_pairs(name: str, pairs: TokenizedPairs, data: DataConfig, say: Say) -> None:
     total = len(pairs) + pairs.num_blank + pairs.num_too_long
-    copies = ', changed copies included' if data.robust else ''
+    copies = ', copies included' if data.robust else ''
     say(f'{name}: {len(pairs):,} of {total:,} pairs are trained on, {pairs.target.offsets[-1]:,} target tokens{copies}')
     if pairs.num_blank:
         say(f'  left out: {pairs.num_blank:,} pairs with a blank side')

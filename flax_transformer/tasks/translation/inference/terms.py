@@ -110,10 +110,10 @@ def with_marks(sources: list[list[int]], demands: Demands | None, tokenizer: Tok
         is_term = places[:, 0] < places[:, 1]
         translations = [phrase[phrase != NONE].tolist() for phrase in phrases[is_term]]
         line, moved = marked(ids, places[is_term].tolist(), translations, tokenizer.marks)
-        is_good = moved and len(line) <= most and (np.diff(places[is_term].ravel()) >= 0).all()
-        if is_good:
+        if moved and len(line) <= most:
             places[is_term] = moved
-        lines.append(line if is_good else ids)
+            ids = line
+        lines.append(ids)
     return lines
 
 

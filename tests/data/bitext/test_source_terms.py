@@ -33,7 +33,7 @@ TOKENIZER = SentencePieceTokenizer.train([*PAIRS.sources, *PAIRS.targets], vocab
 
 def lines_with_terms(share: float) -> list[list[int]]:
     terms = Terms([PAIRS], TOKENIZER, share)
-    ids, lengths = terms.marked(PAIRS, np.arange(len(PAIRS)), *TOKENIZER.encode_flat(PAIRS.sources))
+    ids, lengths = terms.marked(PAIRS, np.arange(len(PAIRS)))
     return [line.tolist() for line in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
@@ -70,7 +70,7 @@ def test_a_share_of_the_sources_has_terms_and_each_time_the_same() -> None:
 def test_some_terms_have_the_usual_form_where_the_target_has_another() -> None:
     pairs, translations = made(3000, 'en')
     terms = Terms([pairs], TOKENIZER, 1.0)
-    ids, lengths = terms.marked(pairs, np.arange(len(pairs)), *TOKENIZER.encode_flat(pairs.sources))
+    ids, lengths = terms.marked(pairs, np.arange(len(pairs)))
     kinds = Counter()
     for line, target in zip(np.split(ids, np.cumsum(lengths)[:-1]), pairs.targets, strict=True):
         for term in forms_in(line.tolist()):
