@@ -87,9 +87,13 @@ notebooks: $(VENV)/installed-dev format
 	$(BIN)/python notebooks/parts.py
 	$(BIN)/python notebooks/run.py
 
-# The site, in build/site: from the documents, the notebooks as they are stored, and the docstrings.
+# The site, in build/site: from the documents, the notebooks as they are stored, and the docstrings. After
+# `npm install onnxruntime-web@1.30.0` also the page that translates in the browser.
 docs: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
+	rm -rf build/site/browser
+	test ! -d node_modules/onnxruntime-web || ( $(INSTALL) -e '.[onnx]' && \
+		$(BIN)/flax-transformer export everyday build/site/browser --format web )
 	@echo 'Open build/site/index.html'
 
 # Asks for every address that the site links to; needs a network.

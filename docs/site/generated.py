@@ -1,6 +1,6 @@
 """What the site takes from the code when it is built: commands, config fields, the fields of dataclasses.
 
-A line `<!-- commands -->` or `<!-- config -->` in a page is replaced by Markdown.
+A line `<!-- commands -->`, `<!-- config -->` or `<!-- browser -->` in a page is replaced by Markdown.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from flax_transformer.cli.completion import options_class, options_of_command
 from flax_transformer.cli.help import Option, options_of, texts_of
 from flax_transformer.common.config_json import section_classes
 from flax_transformer.common.fields import marked
+from flax_transformer.interop.onnx_export import RUNTIME
 from flax_transformer.tasks.recipes import package_recipes
 
 HIDDEN = ('setup', 'dtype')  # members of Linen modules: Linen's own text on the one, an alias of float32 for the other
@@ -38,11 +39,17 @@ def setup(app: Sphinx) -> dict:
 
 def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
     """Replaces the marks of a page."""
-    makers: dict[str, Callable[[], Iterator[str]]] = {'commands': commands, 'config': config_fields}
+    makers: dict[str, Callable[[], Iterator[str]]] = {'commands': commands, 'config': config_fields, 'browser': browser}
     for name, make in makers.items():
         mark = f'<!-- {name} -->'
         if mark in source[0]:
             source[0] = source[0].replace(mark, '\n'.join(make()))
+
+
+def browser() -> Iterator[str]:
+    """The page that `make docs` exports, if ONNX Runtime for the web is there."""
+    if RUNTIME.is_dir():
+        yield '<p><a href="../browser/">Translate in this browser, and look inside the model</a></p>'
 
 
 def leave_plain(app: Sphinx, tree: nodes.document) -> None:

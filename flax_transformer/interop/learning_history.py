@@ -1,7 +1,7 @@
 """How a run learned to translate a line, by its checkpoints."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.engine.monitor.reporter import read_metrics
@@ -10,8 +10,8 @@ from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.inspection import attended
 
 
-def learning_history(run: Path, line: str) -> dict[str, Any]:
-    """What up to 12 checkpoints translate, their attention [T, S] over the last one's, and losses: kind, step, nats."""
+def learning_history(run: Path, line: str) -> bytes:
+    """JSON: what up to 12 checkpoints translate, their attention [T, S] over the last one's, and [kind, step, loss]."""
     steps = steps_of(run / 'checkpoints')
     if len(steps) < 2:
         raise UserError(f'{run} keeps {len(steps)} checkpoints, expected several; train with --training.keep-last 12')
@@ -27,4 +27,5 @@ def learning_history(run: Path, line: str) -> dict[str, Any]:
         weights = weights.astype(float).round(2).tolist()
         checkpoints.append({'step': step, 'text': translator(line).text, 'weights': weights})
     losses = [(record['kind'], record['step'], record['loss']) for record in read_metrics(run) if 'loss' in record]
-    return {'line': line, 'source': source, 'target': target, 'checkpoints': checkpoints, 'losses': losses}
+    history = {'line': line, 'source': source, 'target': target, 'checkpoints': checkpoints, 'losses': losses}
+    return json.dumps(history, ensure_ascii=False).encode()

@@ -2,10 +2,8 @@
 
 import gzip
 import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import refuse_non_finite
@@ -26,11 +24,9 @@ _SEARCHES |= {'word_reward': [0], 'min_tokens': [1], 'n_best': [1]}
 
 
 def export_onnx(
-    translator: Translator, folder: Path | str, *, runtime: Path | None = None, history: dict[str, Any] | None = None
+    translator: Translator, folder: Path | str, *, runtime: Path | None = None, history: bytes | None = None
 ) -> None:
     """Writes the translator's model and tokenizer as a new folder; with a `runtime`, npm's package, as a site.
-
-    The site also shows a `learning_history`.
 
     decoding.weights int8 is how matrices are stored there: they are float32 again once they are loaded.
     """
@@ -59,7 +55,7 @@ def export_onnx(
         'cleans': bool((marian or {}).get('clean_up_tokenization_spaces')),
     }
     if history:
-        files['history.json'] = json.dumps(history, ensure_ascii=False).encode()
+        files['history.json'] = history
     if runtime:
         files = _site(files, runtime)
     write_folder(folder, files, description | describe_ids(translator))

@@ -1,5 +1,6 @@
 """The site of a model translates in a headless Chromium as the translator does."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_a_history_has_what_each_checkpoint_translates(tmp_path: Path) -> None:
     (last,) = (run / 'checkpoints').iterdir()
     for step in range(1, 14):
         shutil.copytree(last, run / 'checkpoints' / str(step))
-    history = learning_history(run, 'forty-two')
+    history = json.loads(learning_history(run, 'forty-two'))
     checkpoints = history['checkpoints']
     assert [own['step'] for own in checkpoints] == [2, 4, 6, 8, 10, 12, int(last.name)]
     assert {own['text'] for own in checkpoints} == {'zweiundvierzig'}
