@@ -16,7 +16,8 @@ from .corpus import Pairs
 
 _SEED = 2019
 _LINKS = 1_500_000  # pairs of words, from the beginning of the text, that are counted
-_SURE = 0.3  # least probability of a translation, in both directions
+_SURE = 0.3  # least probability of the source word, given the target's
+_SELDOM = 0.03  # and the other way round: what is usual, a model learns without
 _RARE = 0.005  # share of the lines that a term is in, at most
 _WORD = re.compile(r'[^\W\d_]+')
 
@@ -52,7 +53,7 @@ class Terms:
         self._links = {
             (own, other)
             for (own, other), value in times.items()
-            if ours[own] < _RARE * len(lines) and value > _SURE * max(ours[own], theirs[other])
+            if ours[own] < _RARE * len(lines) and value > max(_SURE * theirs[other], _SELDOM * ours[own], 1.5)
         }
 
     def marked(self, pairs: Pairs, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
