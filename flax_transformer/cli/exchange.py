@@ -49,7 +49,8 @@ class ExportHuggingfaceOptions(OfCheckpoint):
 class ImportHuggingfaceOptions:
     """Make a run directory, RUN, from a model in a local FOLDER as Hugging Face's save_pretrained writes it.
 
-    The model is a Marian (OPUS-MT and others), NLLB-200, M2M-100 or mBART-50. Nothing is downloaded.
+    The model is a Marian (OPUS-MT and others), NLLB-200, M2M-100, mBART-50, T5, mT5 or MADLAD-400. Nothing is
+    downloaded.
     """
 
     run: tyro.conf.Positional[Path | None] = None  # the run directory to make

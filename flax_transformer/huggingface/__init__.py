@@ -1,1 +1,1 @@
-"""Marian, NLLB-200, M2M-100 and mBART-50 in Hugging Face's format: settings, weights, tokenizer; read and written."""
+"""Marian, NLLB-200, M2M-100, mBART-50 and T5 in Hugging Face's format: settings, weights, tokenizer."""

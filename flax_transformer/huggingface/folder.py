@@ -24,6 +24,7 @@ from .settings import (
     write_decoding,
     write_model,
 )
+from .spiece import read_spiece
 from .tokenizers import FairseqTokenizer, MarianTokenizer
 from .weights import SAFETENSORS, TIED, read_tensors, to_params, to_tensors, write_safetensors
 
@@ -34,7 +35,7 @@ GENERATION_FILE = 'generation_config.json'
 class Pretrained(NamedTuple):
     config: TransformerConfig
     params: Any
-    tokenizer: MarianTokenizer | FairseqTokenizer
+    tokenizer: MarianTokenizer | FairseqTokenizer | SentencePieceTokenizer
     decoding: DecodingConfig
 
 
@@ -53,7 +54,11 @@ def read_folder(folder: Path | str) -> Pretrained:
         decoding = read_decoding(searching, config)
 
         is_marian = family is MARIAN
-        if is_marian:
+        is_t5 = config.positions == 'relative'
+        if is_t5:
+            tokenizer = read_spiece(folder, config)
+            decoding = replace(decoding, split_sentences=bool(tokenizer.languages))
+        elif is_marian:
             tokenizer = MarianTokenizer.load(folder)
             _check_vocabulary(config, tokenizer)
         else:
@@ -65,9 +70,11 @@ def read_folder(folder: Path | str) -> Pretrained:
         tensors = read_tensors(folder)
         if is_marian:
             config = replace(config, pad_row=_pad_row(tensors, config))
+        if is_t5:
+            config = replace(config, tie_embeddings=_tie(tensors))
         params = to_params(tensors, config)
-        limit = min(tokenizer.settings.get('model_max_length', config.max_length), config.max_length)
-        decoding = replace(decoding, max_source_tokens=int(limit))
+        longest = getattr(tokenizer, 'settings', {}).get('model_max_length', config.max_length)
+        decoding = replace(decoding, max_source_tokens=int(min(longest, config.max_length)))
     except UserError as error:
         message = str(error)
         raise UserError(message if str(folder) in message else f'{folder}: {message}') from None
@@ -93,6 +100,8 @@ def check_export(model: TransformerConfig, decoding: DecodingConfig) -> None:
     """Raises UserError with every field that the format cannot hold."""
     if not isinstance(model, TransformerConfig):
         raise UserError(f"Hugging Face's formats cannot hold a {type(model).__name__}; expected a Transformer")
+    if model.positions == 'relative':
+        raise UserError("T5's format is only read; expected a model with positions of another kind")
     if faults := faults_of_model(model) + faults_of_decoding(decoding):
         name = family_of_model(model).name
         faults[-1] += (
@@ -135,6 +144,12 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
         if got != expected
     )
     refuse_faults('tokenizer and model do not belong together:', faults)
+
+
+def _tie(tensors: dict[str, np.ndarray]) -> str:
+    """'sides' if T5's softmax has a table of its own, whatever config.json says."""
+    table, head = tensors.get('shared.weight'), tensors.get('lm_head.weight')
+    return 'all' if table is None or head is None or np.array_equal(table, head) else 'sides'
 
 
 def _pad_row(tensors: dict[str, np.ndarray], config: TransformerConfig) -> str:

@@ -45,6 +45,16 @@ _UNSAID = {
 }
 _IDS = {'pad_token_id': 1, 'eos_token_id': 2}
 _IDS_AND_TABLE = _IDS | {'tie_word_embeddings': True}
+T5 = Family(
+    'T5',
+    't5',
+    'T5ForConditionalGeneration',
+    {'norm': 'rms', 'norm_first': True, 'attention_score': 'dot', 'feed_forward_bias': False}
+    | {'positions': 'relative', 'pad_row': 'both'},
+    {'relative_attention_num_buckets': 32, 'relative_attention_max_distance': 128},
+    {'pad_token_id': 0, 'eos_token_id': 1, 'decoder_start_token_id': 0}
+    | {'tie_word_embeddings': True, 'n_positions': 512},
+)
 FAMILIES = (
     Family(
         'Marian',
@@ -79,6 +89,13 @@ FAMILIES = (
         _UNSAID | _IDS | {'forced_eos_token_id': 2},
         table_offset=2,
     ),
+    T5,
+    T5._replace(
+        name='mT5',
+        model_type='mt5',
+        architecture='MT5ForConditionalGeneration',
+        unsaid=T5.unsaid | {'scale_decoder_outputs': False},
+    ),
 )
 
 MARIAN = FAMILIES[0]
@@ -94,6 +111,8 @@ def family_of_folder(theirs: dict[str, Any]) -> Family:
 
 
 def family_of_model(model: TransformerConfig) -> Family:
+    if model.positions == 'relative':
+        return T5
     if model.start_id is None:
         return MARIAN
     return FAMILIES[2 if model.positions == 'learned' else 1]
@@ -114,6 +133,24 @@ SAME = (
     ('pad_id', 'pad_token_id'),
     ('eos_id', 'eos_token_id'),
 )
+SAME_IN_T5 = (
+    *((name, name) for name in ['vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_decoder_layers']),
+    *((f'{part}dropout_rate', 'dropout_rate') for part in ('attention_', 'activation_', '')),
+    ('head_dim', 'd_kv'),
+    ('num_encoder_layers', 'num_layers'),
+    ('norm_epsilon', 'layer_norm_epsilon'),
+    ('pad_id', 'pad_token_id'),
+    ('eos_id', 'eos_token_id'),
+    ('start_id', 'decoder_start_token_id'),
+    ('max_length', 'n_positions'),
+)
+# T5's feed_forward_proj as our activation, and whether it is gated.
+UNITS = {
+    'relu': ('relu', False),
+    'gated-relu': ('relu', True),
+    'gated-gelu': ('gelu_tanh', True),
+    'gated-silu': ('swish', True),
+}
 ACTIVATIONS = {'relu': 'relu', 'gelu': 'gelu', 'swish': 'swish', 'silu': 'swish'}
 # Settings of generation_config.json that change translations, unless they are 1, or what counts as false.
 UNLESS_ONE = 'num_beam_groups repetition_penalty encoder_repetition_penalty guidance_scale num_return_sequences'
@@ -124,29 +161,48 @@ UNLESS_FALSE = (
 
 
 def read_model(theirs: dict[str, Any]) -> TransformerConfig:
-    """The model that config.json describes, except Marian's pad_row, which only its tensors show."""
+    """The model that config.json describes, except Marian's pad_row and T5's head, which only tensors show."""
     family = family_of_folder(theirs)
     is_marian = family is MARIAN
     theirs = family.unsaid | theirs
-    same = [name for _, name in SAME]
-    needed = [*same, 'decoder_attention_heads', 'decoder_ffn_dim', 'decoder_start_token_id', 'max_position_embeddings']
+    is_t5 = family.always['positions'] == 'relative'
+    if is_t5:
+        theirs.setdefault('num_decoder_layers', theirs.get('num_layers'))
+        numbers = list(dict.fromkeys(name for _, name in SAME_IN_T5))
+        needed = [*numbers, 'feed_forward_proj']
+    else:
+        numbers = [*(name for _, name in SAME), 'decoder_start_token_id', 'max_position_embeddings']
+        needed = [*numbers, 'decoder_attention_heads', 'decoder_ffn_dim']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
     expected = {name: [value] for name, value in family.theirs.items()}
     expected |= {'architectures': [[family.architecture]], 'activation_function': list(ACTIVATIONS)}
+    expected['feed_forward_proj'] = list(UNITS)
     expected |= {f'decoder_{name}': [theirs.get(f'encoder_{name}')] for name in ('attention_heads', 'ffn_dim')}
     if is_marian:
         expected['decoder_start_token_id'] = [theirs.get('pad_token_id')]
     faults += unexpected(theirs, expected)
-    for name in (*same, *needed[-2:]):
+    for name in numbers:
         kinds = (int,)
         if name == 'scale_embedding':
             kinds = (bool,)
-        elif 'dropout' in name:
+        elif 'dropout' in name or 'epsilon' in name:
             kinds = (int, float)
         if name in theirs and type(theirs[name]) not in kinds:
             faults.append(f'{name}={theirs[name]!r}: expected {" or ".join(kind.__name__ for kind in kinds)}')
     refuse_faults(f'this {family.name} model cannot be read:', faults)
+
+    if is_t5:
+        is_tied = theirs['tie_word_embeddings']
+        activation, is_gated = UNITS[theirs['feed_forward_proj']]
+        return TransformerConfig(
+            **{ours: theirs[name] for ours, name in SAME_IN_T5},
+            **family.always,
+            activation=activation,
+            gated=is_gated,
+            tie_embeddings='all' if is_tied else 'sides',
+            scale_embedding=theirs.get('scale_decoder_outputs', is_tied),
+        )
 
     rest = {'pad_row': 'both', 'start_id': theirs['decoder_start_token_id']}
     if is_marian:
@@ -183,7 +239,7 @@ def read_decoding(theirs: dict[str, Any], model: TransformerConfig) -> DecodingC
 
     # Hugging Face counts the decoder's start in max_length, not in max_new_tokens, and the target's tag in both.
     limit = theirs.get('max_new_tokens') or theirs.get('max_length', 0) - 1
-    limit -= has_tags
+    limit -= has_tags and model.positions != 'relative'
     cache = limit * model.num_decoder_layers * model.d_model
     least = theirs.get('min_length', 1)
     if theirs.get('min_new_tokens'):

@@ -29,7 +29,8 @@ def read_sentencepiece(file: Path, first: Sequence[int]) -> tuple[bytes, dict[st
         added = {token['id']: token for token in settings['added_tokens']}
         steps = [*_steps(settings['normalizer']), *_steps(settings['pre_tokenizer'])]
         faults = [f'{step["type"]}: not a step of SentencePiece' for step in steps if step['type'] not in _MERGED]
-        faults += [f'added token {token["content"]!r}: not special' for token in added.values() if not token['special']]
+        plain = [token['content'] for token in added.values() if not token['special']]
+        faults += [f'added token {text!r}: not special' for text in plain if not text.startswith('<2')]
         if kind == 'Unigram':
             scores = dict(model['vocab'])
             ids = {piece: i for i, (piece, _) in enumerate(model['vocab'])}
@@ -54,7 +55,7 @@ def read_sentencepiece(file: Path, first: Sequence[int]) -> tuple[bytes, dict[st
         for i in [*first, *range(max(first) + 1, last + 1)]:
             piece = pieces.get(i, f'<no piece {i}>')
             entry = proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=_KINDS.NORMAL)
-            if i == first[0]:
+            if piece == '<unk>':
                 entry.type = _KINDS.UNKNOWN
             elif i in added:
                 entry.type = _KINDS.CONTROL

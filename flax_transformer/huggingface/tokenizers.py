@@ -21,7 +21,7 @@ import sentencepiece
 
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
-from flax_transformer.text.languages import known_language
+from flax_transformer.text.languages import UNDETERMINED, known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
 from flax_transformer.text.tokenizer import DESCRIPTION_FILE, Portable, Tokenizer, write_files
 from flax_transformer.text.vocabulary_change import learn_pieces, used_pieces, with_pieces
@@ -43,7 +43,6 @@ MODEL_FILE = 'sentencepiece.bpe.model'
 LANGUAGES: dict[str, list[str]] = json.loads(Path(__file__).with_name('languages.json').read_text())
 _JSON_FILE = 'tokenizer.json'
 _FIRST = ('<s>', '<pad>', '</s>', '<unk>')  # ids 0 to 3
-UNDETERMINED = 'und'  # the target of an imported run until one is asked for
 _MADE_UP = 8  # M2M-100 has so many words after the languages
 # Files of transformers' tokenizers that are handed on unread; and their names in a run, which has a tokenizer.json.
 _HANDED_ON = {_JSON_FILE: 'fast_tokenizer.json', 'special_tokens_map.json': 'special_tokens_map.json'}

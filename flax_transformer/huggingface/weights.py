@@ -8,6 +8,7 @@ Files are safetensors or PyTorch's pickles, whole or in shards. torch is not nee
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ LAYER = (
     ('cross_attention', 'encoder_attn', 'attention'),
     ('cross_residual/norm', 'encoder_attn_layer_norm', 'norm'),
     ('feed_forward/inner', 'fc1', 'dense'),
+    ('feed_forward/gate', 'fc3', 'dense'),
     ('feed_forward/outer', 'fc2', 'dense'),
     ('feed_forward_residual/norm', 'final_layer_norm', 'norm'),
 )
@@ -75,11 +77,25 @@ KINDS = {
 # Names of one table: a file may hold any of them.
 TIED = {
     'all': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens', 'lm_head'),
+    'sides': ('model.shared', 'model.encoder.embed_tokens', 'model.decoder.embed_tokens'),
     'target': ('model.decoder.embed_tokens', 'lm_head'),
     'none': (),
 }
 # Sinusoids, which older versions wrote.
 POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encoder', 'decoder') for s in ('', 's'))
+# In T5's names, parts of these are replaced in this order.
+IN_T5 = (
+    ('model.', ''),
+    ('embed_positions', 'block.0.layer.0.SelfAttention.relative_attention_bias'),
+    ('self_attn_', 'layer.0.'),
+    ('self_attn', 'layer.0.SelfAttention'),
+    ('encoder_attn_', 'layer.1.'),
+    ('encoder_attn', 'layer.1.EncDecAttention'),
+    ('out_proj', 'o'),
+    ('_proj', ''),
+    ('coder.layer_norm', 'coder.final_layer_norm'),
+    ('layers', 'block'),
+)
 
 
 def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
@@ -92,7 +108,20 @@ def names(config: TransformerConfig) -> Iterator[tuple[str, str, str]]:
                     modules.append((f'{side}/layers_{n}/{ours}', f'model.{side}.layers.{n}.{theirs}', kind))
     for ours, theirs, kind in modules:
         for our_array, their_array, change in KINDS[kind]:
-            yield ours + our_array, theirs + their_array, change
+            yield ours + our_array, name_of(theirs + their_array, config), change
+
+
+def name_of(name: str, config: TransformerConfig) -> str:
+    """One of these names in the model's family."""
+    if config.positions != 'relative':
+        return name
+    for part, in_t5 in IN_T5:
+        name = name.replace(part, in_t5)
+    last = 'layer.1.' if name.startswith('encoder') else 'layer.2.'
+    inner = 'wi_0' if config.gated else 'wi'
+    for part, in_t5 in (('fc1', inner), ('fc2', 'wo'), ('fc3', 'wi_1')):
+        name = name.replace(part, f'{last}DenseReluDense.{in_t5}')
+    return re.sub(r'(?<=\d\.)final_', last, name)
 
 
 def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> Any:
@@ -100,14 +129,15 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
     params = {}
     faults = []
     our_shapes = shapes(config)
-    table_offset = family_of_model(config).table_offset
+    family = family_of_model(config)
+    is_t5 = config.positions == 'relative'
     homes = _homes(tensors, config)
     for ours, theirs, change in names(config):
         if ours not in our_shapes:
             continue
 
         shape = our_shapes[ours]
-        expected = _as_theirs(np.zeros(shape, bool), change, table_offset).shape
+        expected = _as_theirs(np.zeros(shape, bool), change, family.table_offset).shape
         if theirs not in homes:
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)
@@ -122,9 +152,11 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
         if change == 'transposed':
             tensor = tensor.T
         elif change == 'without first rows':
-            tensor = tensor[table_offset:]
+            tensor = tensor[family.table_offset :]
         elif change == 'as a row':
             tensor = tensor[0]
+        if is_t5 and config.scale_embedding and ours in ('embedding/table', 'projection'):
+            tensor = tensor * np.float32(config.d_model**-0.5)  # theirs scales logits, ours embeddings
         # jnp.array would copy twice.
         params[ours] = jax.device_put(_without_pad(ours, tensor, config), may_alias=False)
     faults += [f'{name}: unexpected' for name in homes]
@@ -171,12 +203,12 @@ def _without_pad(name: str, array: np.ndarray, config: TransformerConfig) -> np.
 
 def _homes(names: Iterable[str], config: TransformerConfig) -> dict[str, str]:
     """The name in the file of each tensor that is read: of copies the first, and no sinusoids."""
-    homes = {name: name for name in names}
-    aliases = [f'{name}.weight' for name in TIED[config.tie_embeddings]]
+    homes = {name: name for name in names if 'EncDecAttention.relative' not in name}  # T5's unread ones
+    aliases = [name_of(f'{name}.weight', config) for name in TIED[config.tie_embeddings]]
     if present := [homes.pop(name) for name in aliases if name in homes]:
         homes[aliases[0]] = present[0]
 
-    shared = homes.pop('model.shared.weight', None) if config.tie_embeddings != 'all' else None
+    shared = homes.pop('model.shared.weight', None) if config.tie_embeddings in ('target', 'none') else None
     if shared is not None:
         # The latest version also writes a table for each side.
         for side in ('encoder', 'decoder'):

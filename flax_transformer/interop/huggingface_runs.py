@@ -17,11 +17,12 @@ from flax_transformer.engine.runs.run_directory import ORIGIN_FILE
 from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
 from flax_transformer.huggingface.hub import digest_of, fetch
 from flax_transformer.huggingface.settings import MARIAN, family_of_model, longest_of, notes_on
-from flax_transformer.huggingface.tokenizers import UNDETERMINED, FairseqTokenizer, MarianTokenizer
+from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
-from flax_transformer.text.languages import known_language
+from flax_transformer.text.languages import UNDETERMINED, known_language
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import TokenizerConfig
 
 
@@ -39,7 +40,9 @@ def import_huggingface(
 
     tokenizer = pretrained.tokenizer
     family = family_of_model(pretrained.config)
-    if isinstance(tokenizer, MarianTokenizer):
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        named = [UNDETERMINED] * 2 if tokenizer.languages else ['source', 'target']
+    elif isinstance(tokenizer, MarianTokenizer):
         named = [tokenizer.settings.get(f'{side}_lang') or side for side in ('source', 'target')]
     else:
         tokenizer = tokenizer.reading(source_language or tokenizer.source_language)
@@ -52,7 +55,7 @@ def import_huggingface(
         train=f'{family.model_type}:{Path(folder).name}',
         validation='',
         test='',
-        language_tags=family is not MARIAN,
+        language_tags=isinstance(tokenizer, FairseqTokenizer),
     )
 
     run.open(

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, Self
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.audit.language import certain_language, identifier_of, is_language
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.huggingface.tokenizers import UNDETERMINED
 from flax_transformer.tasks.api import read_run_config
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.text.languages import known_language, name_of, two_letters, usual_name
+from flax_transformer.text.languages import UNDETERMINED, known_language, name_of, two_letters, usual_name
 
 from .fields import Refused
 
@@ -100,12 +99,13 @@ def is_folder(reference: str) -> bool:
 
 def _pairs(reference: str, translator: Translator) -> Iterable[tuple[str, str]]:
     tags = list(translator.tokenizer.languages)
-    if translator.first_id is not None:  # sources and targets name their languages
-        return itertools.permutations(tags, 2)
-    if not is_folder(reference):
+    settings = getattr(translator.tokenizer, 'settings', None)
+    if translator.pairs:
         return translator.pairs
+    if translator.first_id is not None or (tags and settings is None):  # any language may be translated into any
+        return itertools.permutations(tags, 2)
 
-    source, target = (translator.tokenizer.settings.get(f'{side}_lang') for side in ('source', 'target'))
+    source, target = ((settings or {}).get(f'{side}_lang') for side in ('source', 'target'))
     targets = tags or [target]
     if not source or not all(targets):
         raise UserError(

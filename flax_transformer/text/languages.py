@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flax_transformer.common.errors import UserError, nearest
 
+UNDETERMINED = 'und'  # a language of an imported run until one is asked for
 # ISO 639-1, and the three letters that NLLB-200 has for it (ISO 639-3, for some the code of one variety).
 THREE_LETTERS = json.loads(Path(__file__).with_name('three_letters.json').read_text())
 _TWO_LETTERS = {three: two for two, three in THREE_LETTERS.items() if two != 'no'}

@@ -19,7 +19,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import naming_damage
 from flax_transformer.common.json_text import read_json
 
-from .languages import known_language
+from .languages import UNDETERMINED, known_language
 from .sentencepiece_model import open_model, read_model, train_sentencepiece
 from .subword_sampling import Segmenter
 from .tokenizer import DESCRIPTION_FILE, MARKS, Portable, Tokenizer, flat, write_files
@@ -104,7 +104,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self.languages[known_language('target_language', language, self.languages)]
 
     def default_language(self, language: str) -> str | None:
-        return language if self.languages else None
+        return language if self.languages and language != UNDETERMINED else None
 
     @property
     def tags_to_ban(self) -> tuple[int, ...]:

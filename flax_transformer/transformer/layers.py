@@ -20,12 +20,7 @@ from .norms import make_norm
 
 Sublayer = Callable[[jax.Array], jax.Array]  # [B, T, D] -> [B, T, D]
 
-ACTIVATIONS = {
-    'relu': nn.relu,
-    'gelu': partial(nn.gelu, approximate=False),
-    'gelu_tanh': nn.gelu,
-    'swish': nn.swish,
-}
+ACTIVATIONS = {'relu': nn.relu, 'gelu': partial(nn.gelu, approximate=False), 'gelu_tanh': nn.gelu, 'swish': nn.swish}
 BUCKETS = 32  # of distances, each with a bias for each head
 FARTHEST = 128  # positions: from there on, distances have one bucket
 
@@ -85,8 +80,8 @@ class Positions(nn.Module):
 def bucket_of(distance: jax.Array, *, is_causal: bool) -> jax.Array:
     """The bucket of how far a key comes before its query (Raffel et al. 2020, section 2.1).
 
-    Half of the buckets are for keys that come after, unless `is_causal`. Half of a direction's are for one distance
-    each, the others for ranges that grow exponentially, up to FARTHEST.
+    Half are for keys that come after, unless `is_causal`. Half of a direction's have one distance each, the others
+    ranges that grow exponentially, up to FARTHEST.
 
     >>> bucket_of(jnp.array([0, 1, 16, 31, 32, 500, -1]), is_causal=False).tolist()
     [0, 1, 10, 11, 12, 15, 17]
@@ -95,11 +90,9 @@ def bucket_of(distance: jax.Array, *, is_causal: bool) -> jax.Array:
     exact = buckets // 2
     distances = np.arange(FARTHEST)
     share = np.log2(np.maximum(distances, exact) / exact) / np.log2(FARTHEST / exact)
-    table = np.minimum(distances, exact) + (share * (buckets - exact)).astype(int)
-    if is_causal:
-        return jnp.asarray(table)[jnp.clip(distance, 0, FARTHEST - 1)]
-    bucket = jnp.asarray(table)[jnp.minimum(jnp.abs(distance), FARTHEST - 1)]
-    return jnp.where(distance < 0, bucket + buckets, bucket)
+    table = jnp.asarray(np.minimum(distances, exact) + (share * (buckets - exact)).astype(int))
+    bucket = table[jnp.minimum(jnp.abs(distance), FARTHEST - 1)]
+    return bucket if is_causal else jnp.where(distance < 0, bucket + buckets, bucket)
 
 
 class RelativePositions(nn.Module):

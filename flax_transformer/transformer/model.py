@@ -59,9 +59,8 @@ class Transformer(nn.Module):
         self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))
         nn.share_scope(self, self.embeddings)
         if config.positions == 'relative':
-            self.source_positions, self.target_positions = (
-                RelativePositions(config.num_heads, is_causal) for is_causal in (False, True)
-            )
+            self.source_positions = RelativePositions(config.num_heads, is_causal=False)
+            self.target_positions = RelativePositions(config.num_heads, is_causal=True)
         else:
             self.source_positions, self.target_positions = Positions.of(config), Positions.of(config)
         self.source_norm = self.target_norm = None

@@ -57,6 +57,11 @@ class Case:
     ours: Translator
 
     eos_id, forced, prefix = 0, {}, None  # what every target begins with, for them and for us
+    forces_eos = True
+
+    @property
+    def banned(self) -> list[int]:
+        return [self.theirs.config.pad_token_id]
 
     @property
     def start_id(self) -> int:
@@ -89,9 +94,8 @@ class Case:
                     start = torch.tensor([[self.start_id, *tokens] for tokens in new])
                     logits = self.theirs(**repeated, decoder_input_ids=start).logits[:, -1]
                 found = torch.log_softmax(logits, -1).numpy().astype(np.float64)
-                if self.prefix is None:
-                    found[:, self.theirs.config.pad_token_id] = -np.inf
-                elif new == [()]:
+                found[:, self.banned] = -np.inf
+                if self.prefix is not None and new == [()]:
                     found = np.where(np.arange(found.shape[1]) == self.prefix[0, 0], 0.0, -np.inf)[None]
                 known.update(zip(new, found, strict=True))
             return [known[tokens] for tokens in hypotheses]
@@ -171,7 +175,7 @@ def compare_beams(case: Case, width: int, explained: int = NUM_EXPLAINED) -> dic
     the two rules differs.
     """
     limit = case.theirs.generation_config.max_length - 1
-    common = {'width': width, 'limit': limit, 'eos_id': case.eos_id, 'alpha': 1.0, 'forces_eos': not case.forced}
+    common = {'width': width, 'limit': limit, 'eos_id': case.eos_id, 'alpha': 1.0, 'forces_eos': case.forces_eos}
     ours = case.search(beam_width=width)
     equal = {'lines': len(ours)}
     for name, early_stopping, bound in (('as it is', False, 'present'), ('never stops early', 'never', 'longest')):

@@ -39,6 +39,7 @@ class TaggedCase(Case):
     tag: int
 
     eos_id, start_id = 2, 2
+    forces_eos, banned = False, ()
 
     @property
     def forced(self) -> dict:

@@ -13,6 +13,7 @@ import jax
 import local_hub
 import numpy as np
 import pytest
+import t5_folders
 from conftest import ROOT
 
 from flax_transformer import Translator
@@ -42,6 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local_hub.Hub]:
         (folder / 'marian' / 'README.md').write_text('---\nlanguage: de\nlicense: cc-by-4.0\n---\n')
         for kind, name in NAMES.items():
             hub.models[name] = fairseq_folders.write_folder(folder / kind, kind)
+        hub.models['some/madlad'] = t5_folders.write_folder(folder / 'madlad', 'MADLAD-400')
         yield hub
 
 
@@ -65,7 +67,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 @pytest.mark.parametrize(
-    'name', ['some/marian', *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES.values())]
+    'name', ['some/marian', *(pytest.param(name, marks=pytest.mark.slow) for name in (*NAMES.values(), 'some/madlad'))]
 )
 @pytest.mark.slow
 def test_a_model_is_imported_once_and_known_by_its_name(name: str, hub: local_hub.Hub, capsys) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.text.languages import is_named, known_language
+from flax_transformer.text.languages import UNDETERMINED, is_named, known_language
 from flax_transformer.text.tokenizer import Tokenizer
 
 Pairs = Sequence[tuple[str, str]]
@@ -11,7 +11,7 @@ Pairs = Sequence[tuple[str, str]]
 
 def pairs_of(data: DataConfig, tokenizer: Tokenizer) -> Pairs:
     """Source and target of each corpus, the usual pair first; () if sources and targets may name any language."""
-    if hasattr(tokenizer, 'source_language'):
+    if hasattr(tokenizer, 'source_language') or data.source_language == UNDETERMINED:
         return ()
     if tokenizer.languages and not data.language_tags:  # Marian's, imported
         return [(data.source_language, tag) for tag in tokenizer.languages]

@@ -177,9 +177,9 @@ class Translator(Streams):
 
     @classmethod
     def from_huggingface(cls, folder: Path | str, *, parallel: ParallelConfig | None = None, **decoding: Any) -> Self:
-        """The translator of a folder in Hugging Face's format: Marian, NLLB-200, M2M-100 or mBART-50.
+        """The translator of a folder in Hugging Face's format: Marian, NLLB-200, M2M-100, mBART-50 or T5 (MADLAD-400).
 
-        `decoding` overrides the model's own settings; all but Marian need a target_language.
+        `decoding` overrides the model's own settings; models of many languages need a target_language.
         """
         use_compilation_cache()
         config, params, tokenizer, own = _pretrained(folder)
