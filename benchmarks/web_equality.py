@@ -61,6 +61,11 @@ def translate_in_chromium(
     Inspections are {sentence, broken, forced}, of which worker.js knows more; their translations are `inspected`.
     """
     asked = {'lines': lines, 'inspections': inspections, 'source': source, 'target': target}
+    return open_in_chromium(site, PAGE, asked, seconds)
+
+
+def open_in_chromium(site: Path, page: bytes, asked: dict, seconds: float) -> dict:
+    """What a page sends to `results` that is opened among the site's files; it finds `asked` in lines.json."""
     asked = json.dumps(asked).encode()
     found: list[dict] = []
 
@@ -72,7 +77,7 @@ def translate_in_chromium(
             pass
 
         def do_GET(self) -> None:
-            own = {'/compare.html': ('text/html', PAGE), '/lines.json': ('application/json', asked)}
+            own = {'/compare.html': ('text/html', page), '/lines.json': ('application/json', asked)}
             if self.path not in own:
                 return super().do_GET()
             kind, content = own[self.path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import TESTS
 
-from benchmarks.web_equality import translate_in_chromium
+from benchmarks.web_equality import open_in_chromium, translate_in_chromium
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
@@ -19,6 +19,7 @@ from flax_transformer.ops.int8 import from_int8
 RUN, MARIAN = TESTS / 'golden' / 'number_words', TESTS / 'fixtures' / 'marian'
 # npm's package onnxruntime-web, in a folder node_modules.
 MODULES = Path(os.environ.get('FLAX_TRANSFORMER_NODE_MODULES', TESTS.parent / 'node_modules'))
+LAST = 1000  # the step of its checkpoint
 LINES = ['seven', 'nine hundred and ninety-nine', '', 'five hundred and eighty-six\n\n  forty-two ', 'x' * 90]
 TEXTS = ["I'll be staying in a motel.", "I don't feel safe here.", 'ﬁne ½ ①  x', '日本 y']
 
@@ -27,6 +28,38 @@ BROKEN = [
     [f'decoder/cross_heads/{head}' for head in range(4)],
     ['encoder/residuals/0'],
 ]
+# Uses the site's page in a frame as a reader would.
+READER = b"""<!doctype html><iframe src="index.html"></iframe><script type="module">
+const part = (id) => document.querySelector('iframe').contentDocument.getElementById(id);
+const text = (id) => part(id)?.textContent;
+const until = async (isSo) => { while (!isSo()) await new Promise((resume) => setTimeout(resume, 50)); };
+const change = (id, value, event = 'change') => {
+  part(id).value = value;
+  part(id).dispatchEvent(new Event(event));
+};
+await until(() => text('learned-step'));
+change('source', 'forty-two', 'input');
+await until(() => text('target') === 'zweiundvierzig' && part('query').children.length && text('reading'));
+change('language', 'de');
+change('checkpoint', 1, 'input');
+await until(() => text('reading').includes('wird geschrieben'));
+part('next').querySelector('li:nth-child(2) button').click();
+await until(() => text('broken'));
+const ids = ['said', 'learned', 'learned-step', 'broken'];
+const seen = Object.fromEntries(ids.map((id) => [id, text(id)]));
+seen.strips = part('vectors').querySelectorAll('canvas').length / part('vectors').tBodies[0].rows.length;
+seen.cells = part('learned-map').rows.length;
+fetch('results', { method: 'POST', body: JSON.stringify(seen) });
+</script>"""
+
+
+def run_with_checkpoints(folder: Path, count: int) -> Path:
+    """A copy of the trained run whose checkpoint is there several times."""
+    shutil.copytree(RUN, folder)
+    (last,) = (folder / 'checkpoints').iterdir()
+    for step in range(1, count):
+        shutil.copytree(last, folder / 'checkpoints' / str(step))
+    return folder
 
 
 def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -39,14 +72,10 @@ def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: p
 def test_a_history_has_what_each_checkpoint_translates(tmp_path: Path) -> None:
     with pytest.raises(UserError, match='keep-last'):
         learning_history(RUN, 'five')
-    run = tmp_path / 'run'
-    shutil.copytree(RUN, run)
-    (last,) = (run / 'checkpoints').iterdir()
-    for step in range(1, 14):
-        shutil.copytree(last, run / 'checkpoints' / str(step))
+    run = run_with_checkpoints(tmp_path / 'run', 14)
     history = json.loads(learning_history(run, 'forty-two'))
     checkpoints = history['checkpoints']
-    assert [own['step'] for own in checkpoints] == [2, 4, 6, 8, 10, 12, int(last.name)]
+    assert [own['step'] for own in checkpoints] == [2, 4, 6, 8, 10, 12, LAST]
     assert {own['text'] for own in checkpoints} == {'zweiundvierzig'}
     assert len(checkpoints[0]['weights']) == len(history['target'])
     assert sum(checkpoints[0]['weights'][0]) == pytest.approx(1, abs=0.01 * len(history['source']))  # rounded
@@ -59,7 +88,14 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
         pytest.skip(f'needs Chromium, and ONNX Runtime for the web in {MODULES} (npm install onnxruntime-web)')
     site = tmp_path / 'site'
     monkeypatch.chdir(MODULES.parent)
-    assert main(['export', str(RUN), str(site), '--format', 'web']) == 0
+    history = ['--history', str(run_with_checkpoints(tmp_path / 'run', 2)), 'forty-two']
+    assert main(['export', str(RUN), str(site), '--format', 'web', *history]) == 0
+    seen = open_in_chromium(site, READER, {}, seconds=100)
+    assert seen.get('learned') == 'zweiundvierzig', seen
+    assert seen['learned-step'].startswith(f'Schritt {LAST}, Verlust ')
+    assert seen['said'].startswith('Übersetzt in ')
+    assert seen['broken'].endswith('Heil: „zweiundvierzig“.')
+    assert (seen['strips'], seen['cells']) == (4, 1 + len(Translator.from_run(RUN)('forty-two').token_ids))
     five, expected = Translator.from_run(RUN)(['five', 'forty-two'])
     forced = list(five.token_ids[:-1])
     changes = [{}, *({'broken': broken} for broken in BROKEN), {'forced': forced}]
