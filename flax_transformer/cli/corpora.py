@@ -97,11 +97,7 @@ def clean(argv: list[str]) -> None:
             processes=os.cpu_count() or 1,
             progress=bar.update,
         )
-    for corpus in cleaned:
-        rejected = sum(corpus.rejected.values())
-        print(f'{corpus.name}: {corpus.kept:,} pairs kept, {rejected:,} left out, see {corpus.rejected_file}')
-        for kind, count in corpus.rejected.items():
-            print(f'  {count:>10,}  {kind}')
+    print(*cleaned, sep='\n')
     for finding in report.errors:
         note(f'{finding.corpus}: {finding.kind}: {finding.count:,}; see with `check` whether cleaning removed it')
     if not config.data.mixture:

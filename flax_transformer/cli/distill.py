@@ -3,7 +3,6 @@
 import json
 import shlex
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,24 +19,17 @@ from flax_transformer.text.languages import two_letters
 from . import train
 from .card import CardOptions, card_of
 from .new import config_text
-from .options import (
-    ToTranslate,
-    note,
-    parse,
-    positional,
-    print_next,
-    trainer_on_one_device,
-)
+from .options import ToTranslate, note, parse, positional, print_next, trainer_on_one_device
 from .translate import TranslateOptions, translate_shard
 
-Directions = dict[str, tuple[str, str]]  # such as de-en, with the teacher's codes of the languages
+Pair = tuple[str, str]  # languages, as the teacher names them
 
 
 @dataclass(frozen=True)
 class DistillOptions(ToTranslate):
     """Train a small, fast model on what a large one translates: NAME.py is its config, runs/NAME-int8 the model.
 
-    A TEACHER is a run, a model by its name, or a file that has the translations already; several runs vote as an
+    A TEACHER is a run, a model by its name, or a file that has the translations already; several runs are an
     ensemble. The same command goes on where it was stopped.
     """
 
@@ -57,31 +49,31 @@ def main(argv: list[str]) -> None:
     folder = file.with_suffix('.data')
     trained, made = Path('runs', file.stem), Path('runs', f'{file.stem}-int8')
     if not teachers or file.suffix != '.py' or options.source is None:
-        raise UserError('distill: expected TEACHER ... NAME.py, then --source FILE')
+        raise UserError('distill: expected TEACHER ... NAME.py --source FILE')
     if options.both and (given or options.reference is None):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
     if file.exists() and not folder.exists():
         raise UserError(f'{file} exists; give another name, or remove it')
-    codes = options.decoding.source_language, options.decoding.target_language
+    pair = options.decoding.source_language, options.decoding.target_language
     if not given:
-        codes = _codes(teachers[0], *codes, both=options.both)
-    elif None in codes or len(teachers) > 1:
+        pair = _languages(teachers[0], *pair, both=options.both)
+    elif None in pair or len(teachers) > 1:
         raise UserError(f'{given}: translations stand alone; give --from and --to')
-    both = [codes, codes[::-1]][: 1 + options.both]
+    both = [pair, pair[::-1]][: 1 + options.both]
     directions = {f'{two_letters(source)}-{two_letters(target)}': (source, target) for source, target in both}
     if not file.exists():
         from flax_transformer.tasks.translation.distillation import students
 
         _translate(teachers, options, given, folder / 'raw', directions)
-        lines, candidates = students(folder, [*directions], options.megabytes)
+        text, candidates = students(folder, [*directions], options.megabytes)
         (fitted,) = fit(candidates, 60 * options.minutes)
-        note('\n'.join(lines))
-        text = '\n'.join([f'flax-transformer distill {shlex.join(argv)}\n', *lines, ''])
-        write_whole(file, config_text(fitted.config, text, {}))
+        note(text)
+        command = f'flax-transformer distill {shlex.join(argv)}'
+        write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
     if not made.exists():
         from flax_transformer.engine.runs.averaging import average
 
-        train.main([name, '--workdir', str(trained)])
+        train.main([name])
         new = folder / 'raw' / made.name
         shutil.rmtree(new, ignore_errors=True)  # an earlier start was stopped here
         run = open_run(trained)
@@ -92,8 +84,7 @@ def main(argv: list[str]) -> None:
     print_next(f'The model is in {made}', f'flax-transformer translate {made} < lines')
 
 
-def _codes(teacher: str, source: str | None, target: str | None, *, both: bool) -> tuple[str, str]:
-    """Source and target language, as the teacher names them."""
+def _languages(teacher: str, source: str | None, target: str | None, *, both: bool) -> Pair:
     run = open_run(split_reference(teacher)[0])
     data = run.read_config().data
     known = pairs_of(data, run.read_tokenizer())
@@ -105,7 +96,7 @@ def _codes(teacher: str, source: str | None, target: str | None, *, both: bool) 
 
 
 def _translate(
-    teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: Directions
+    teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: dict[str, Pair]
 ) -> None:
     """Has the teacher translate, and writes the pairs to learn from."""
     from flax_transformer.tasks.translation.distillation import write_pairs
@@ -115,18 +106,18 @@ def _translate(
     if min(counts) < 100 or len({*counts}) > 1:
         raise UserError(f'got files of {counts} lines, expected as many of each, at least 100')
     raw.mkdir(parents=True, exist_ok=True)
-    for name, codes in directions.items():
+    for name, pair in directions.items():
         source, reference = texts
         if not given:
             files = {'input': source, 'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
             n_best = options.decoding.num_candidates if reference else 1
-            decoding = replace(options.decoding, n_best=n_best, **_named(codes))
+            decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
             translate_shard(teachers, TranslateOptions(decoding=decoding, **files))
         note(write_pairs(raw / name, source, reference, given or raw / name))
         texts.reverse()
 
 
-def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: Directions) -> None:
+def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> None:
     """Writes the card of a student, and prints how good teacher and student are."""
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.evaluation import compare_translators
@@ -134,12 +125,12 @@ def _write_card(run: Path, teachers: list[str], options: DistillOptions, directi
 
     table = []
     scores = []
-    for name, codes in directions.items():
-        pair = name.split('-')
-        test = read_text_files(*(run.with_name(f'{name}.test.{language}') for language in pair))
-        decoding = asdict(options.decoding) | _named(codes)
+    for name, pair in directions.items():
+        short = name.split('-')
+        test = read_text_files(*(run.with_name(f'{name}.test.{language}') for language in short))
+        decoding = asdict(options.decoding) | _named(*pair)
         sides = {'teacher': Translator.from_run(*teachers, **decoding)} if teachers else {}
-        sides['student'] = Translator.from_run(run, **_named(pair))
+        sides['student'] = Translator.from_run(run, **_named(*short))
         lines, values = compare_translators(sides, test)
         table += [f'{name}, {len(test)} lines held out', *lines]
         scores.append(run.with_name(f'{name}.json'))
@@ -150,5 +141,5 @@ def _write_card(run: Path, teachers: list[str], options: DistillOptions, directi
     print(text)
 
 
-def _named(languages: Sequence[str]) -> dict[str, str]:
-    return dict(zip(('source_language', 'target_language'), languages, strict=True))
+def _named(source: str, target: str) -> dict[str, str]:
+    return {'source_language': source, 'target_language': target}

@@ -34,6 +34,7 @@ class LoopConfig:
     spike_deviations: float = setting(8.0, 'resumable', 'cosmetic')
     # A tracker that gets the metrics, too, by its own client: Weights & Biases or MLflow.
     report_to: Literal['none', 'wandb', 'mlflow'] = setting('none', 'resumable', 'cosmetic')
+    int8_share: float = 0.0  # share of the steps, the last, for which matrices are rounded to eight bits
     profile_from: int = setting(0, 'resumable', 'cosmetic')  # first step of a jax.profiler trace; 0: no trace
     profile_steps: int = setting(3, 'resumable', 'cosmetic')  # steps in the trace
 
@@ -46,6 +47,7 @@ class LoopConfig:
             f'average_last={self.average_last}: expected 1 to keep_last={self.keep_last}, the checkpoints kept',
         )
         check_range(self, 'patience', 'spike_deviations', 'profile_from', 'epochs', 'minutes', 'max_steps', least=0)
+        check_range(self, 'int8_share', least=0, most=1)
         check(not (self.epochs and self.minutes), f'epochs={self.epochs}, minutes={self.minutes}: expected one of them')
 
     @property

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.ops.int8 import rounded_where
 
 from .config import EngineConfig
 from .devices import multihost
@@ -33,6 +34,7 @@ class OwnUpdate:
         is_set = {
             'optimizer.freeze': config.optimizer.freeze,
             'optimizer.ema_decay': config.optimizer.ema_decay,
+            'training.int8_share': config.training.int8_share,
             'parallel.max_tokens_per_device': config.parallel.max_tokens_per_device,
             'parallel.sum_gradients_in': config.parallel.sum_gradients_in != 'float32',
         }
@@ -131,8 +133,11 @@ class Trainer:
         tx = self._optimizer_for(self._schedule(steps))
         if isinstance(tx, OwnUpdate):
             return tx.step(state, batch, key, **axis)
-        options = {'ema_decay': self.config.optimizer.ema_decay, 'is_frozen': self.is_frozen}
-        return train_step(state, batch, key, tx=tx, **options, **self._common, **axis)
+        options = {'ema_decay': self.config.optimizer.ema_decay, 'is_frozen': self.is_frozen, **self._common}
+        if share := self.config.training.int8_share:
+            rounded = partial(rounded_where, state.step >= (1 - share) * steps)
+            options['loss'] = lambda params, *rest: self._common['loss'](rounded(params), *rest)
+        return train_step(state, batch, key, tx=tx, **options, **axis)
 
     def _with_steps(self, key: Any) -> Any:
         return key, np.int32(self.config.schedule_end)

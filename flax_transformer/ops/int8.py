@@ -60,6 +60,13 @@ def from_int8(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
 
 
+def rounded_where(is_rounded: jax.Array, params: Any) -> Any:
+    """The tree as eight bits give it back, if it is to be; with the gradients of what is not rounded."""
+    exact = jax.lax.stop_gradient(params)
+    rounded = from_int8(to_int8(exact))
+    return jax.tree.map(lambda x, y, z: jnp.where(is_rounded, z + (x - y), x), params, exact, rounded)
+
+
 @jax.jit(static_argnames='axis')
 def quantize(x: jax.Array, axis: int) -> Quantized:
     """Integers from -127 to 127 in the shape of x, and scales along the other axes, whose product is nearly x."""

@@ -116,3 +116,12 @@ def test_translations_in_int8(copy_run: Path):
 def test_faults_of_a_search_are_not_told_in_int8(copy_run: Path):
     with pytest.raises(UserError, match="weights='int8': expected 'float32'"):
         analyze(Translator.from_run(copy_run, weights='int8'), Pairs(['a'], ['a']))
+
+
+def test_rounding_in_training_is_that_of_decoding_and_gradients_go_straight_through():
+    params = drawn(parameter_shapes(TransformerConfig(vocab_size=30, d_model=16, num_heads=2, d_ff=32)))
+    expected = int8.from_int8(to_int8(params))
+    rounded, back = jax.vjp(jax.jit(partial(int8.rounded_where, True)), params)
+    jax.tree.map(np.testing.assert_array_equal, rounded, expected)
+    jax.tree.map(np.testing.assert_array_equal, back(params)[0], params)
+    jax.tree.map(np.testing.assert_array_equal, int8.rounded_where(False, params), params)

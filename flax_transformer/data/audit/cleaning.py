@@ -33,6 +33,11 @@ class Cleaned:
     kept: int  # pairs
     rejected: dict[str, int]  # pairs by the first kind of fault they show
 
+    def __str__(self) -> str:
+        rejected = sum(self.rejected.values())
+        lines = [f'{self.name}: {self.kept:,} pairs kept, {rejected:,} left out, see {self.rejected_file}']
+        return '\n'.join([*lines, *(f'  {count:>10,}  {kind}' for kind, count in self.rejected.items())])
+
 
 def clean(
     data: DataConfig,

@@ -55,7 +55,7 @@ def evaluate_translation(
 
 
 def compare_translators(translators: Mapping[str, Translator], pairs: Pairs) -> tuple[list[str], Scores]:
-    """A table of translators by name, with the distance from the first to the last, and the scores of the last."""
+    """A table of translators, how far the last is from the first, and its scores."""
     rows = [['', 'BLEU', 'chrF', 'MB of weights', 'lines/s']]
     every = []
     for name, translator in translators.items():

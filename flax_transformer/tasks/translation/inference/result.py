@@ -140,14 +140,13 @@ def expected_utilities(
     unique = list(dict.fromkeys(texts))
     numbers = list(map(unique.index, texts))
     mass = np.bincount(numbers, weights)
-    score = sentence_metric(utility, language)
+    score = _utility(utility, language)
     table = np.array([[score(ours, theirs) for theirs in unique] for ours in unique])
     return (table @ (mass / mass.sum()))[numbers]
 
 
 @functools.cache
-def sentence_metric(name: str, language: str | None = None) -> Callable[[str, str], float]:
-    """`bleu` or `chrf` of a text against another; BLEU counts the tokens of the language."""
+def _utility(name: str, language: str | None) -> Callable[[str, str], float]:
     from sacrebleu.metrics import BLEU, CHRF  # a slow import that no other search needs
 
     metric = BLEU(effective_order=True, tokenize=score_tokens(language).bleu) if name == 'bleu' else CHRF()
