@@ -39,7 +39,7 @@ RUNS = {
 NOT_RUN = {
     r'^(pip|make|\.|cat|seq) ': 'builds environments or sites, or takes hours',
     r'^sbatch|^ct2-|examples/|num-processes': 'wants a cluster or another program',
-    r'train (?!my_config)|--init-from|--training\.profile': 'trains for minutes to days',
+    r'train (?!my_config)|distill|--init-from|--training\.profile': 'trains for minutes to days',
     r'prepare |flores200|--download': 'downloads',
     r'flax-transformer serve|^curl': 'runs until it is stopped, or asks such a server',
     r'new .*--task': 'wants tables and recordings',
