@@ -13,6 +13,8 @@ from flax_transformer.transformer.config import TransformerConfig
 
 from .tokenizer_json import read_sentencepiece
 
+_MOST_UNUSED = 10_000  # rows after the pieces
+
 
 def read_spiece(folder: Path, config: TransformerConfig) -> SentencePieceTokenizer:
     """The tokenizer of a folder, with as many ids as the model has rows."""
@@ -25,7 +27,7 @@ def read_spiece(folder: Path, config: TransformerConfig) -> SentencePieceTokeniz
         open_model(model)
     proto = ModelProto.FromString(model)
     size = len(proto.pieces)
-    if size > config.vocab_size:
+    if not 0 <= config.vocab_size - size <= _MOST_UNUSED:
         raise UserError(f'{file} has {size} pieces, and the model {config.vocab_size} rows')
 
     control = ModelProto.SentencePiece.CONTROL
@@ -35,6 +37,9 @@ def read_spiece(folder: Path, config: TransformerConfig) -> SentencePieceTokeniz
     for number in range(size, config.vocab_size):  # such as T5's sentinels, which no text has
         proto.pieces.add(piece=f'<{number}>', type=control)
     pad, eos = proto.pieces[config.pad_id], proto.pieces[config.eos_id]
+    if ModelProto.SentencePiece.UNKNOWN in (pad.type, eos.type):
+        ids = f'pad_token_id={config.pad_id}, eos_token_id={config.eos_id}'
+        raise UserError(f'{ids}: one is the unknown piece of {file}')
     pad.type = eos.type = control
     proto.trainer_spec.pad_piece = pad.piece
     proto.trainer_spec.eos_piece = eos.piece

@@ -137,7 +137,7 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             continue
 
         shape = our_shapes[ours]
-        expected = _as_theirs(np.zeros(shape, bool), change, family.table_offset).shape
+        expected = _as_theirs(np.broadcast_to(False, shape), change, family.table_offset).shape
         if theirs not in homes:
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)

@@ -102,6 +102,9 @@ def test_copies_of_older_versions_are_read_and_the_softmax_is_what_its_table_say
         ({'relative_attention_max_distance': 64}, 'relative_attention_max_distance=64: expected 128'),
         ({'num_layers': 3}, r'encoder\.block\.2\.layer\.1\.DenseReluDense\.wi_1\.weight: missing'),
         ({'vocab_size': 60}, 'pieces, and the model 60 rows'),
+        ({'vocab_size': 10**9}, 'pieces, and the model 1000000000 rows'),
+        ({'pad_token_id': 0}, 'pad_token_id=0, eos_token_id=2: one is the unknown piece'),
+        ({'d_ff': 10**9}, r'wi_0\.weight: got shape \(48, 32\), expected \(1000000000, 32\)'),
         ({'missing': 'spiece.model'}, 'spiece.model'),
     ],
 )
