@@ -10,7 +10,13 @@ ifneq ($(origin PYTHON),file)
 endif
 BIN := $(VENV)/bin
 LOCKED := 3.11
-INSTALL = $(BIN)/python -m pip install -q $$(test ! -e $(BIN)/python$(LOCKED) || echo -c requirements.lock)
+PIP = $(BIN)/python -m pip install -q --no-compile $$(test ! -e $(BIN)/python$(LOCKED) || echo -c requirements.lock)
+
+# Compiles on all cores, which pip would on one; files that are templates do not compile.
+define install
+$(PIP) -e $(1)
+$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || :
+endef
 
 .PHONY: quickstart reproduce bench test test-slow test-lowest smoke installed lint format notebooks docs links lock clean
 
@@ -39,6 +45,9 @@ reproduce: $(VENV)/installed
 PEERS ?= $(BIN)/python
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench.py --peers $(PEERS) $(ARGS)
+
+# Python that writes no bytecode compiles the package again in each process.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
@@ -74,12 +83,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/installed: $(BIN)/python pyproject.toml requirements.lock
-	$(INSTALL) -e .
+	$(call install,.)
 	touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(INSTALL) -e '.[dev]'
-	touch $@
+$(VENV)/installed-dev: $(BIN)/python pyproject.toml requirements.lock
+	$(call install,'.[dev]')
+	touch $(VENV)/installed $@
 
 # Writes the badges and install cells of the notebooks, and the badge of the README; runs the notebooks that are stored with
 # their outputs, and stores them again.
@@ -101,7 +110,7 @@ links: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -q -E -b linkcheck -c docs/site -d build/doctrees . build/links
 
 $(VENV)/installed-docs: $(VENV)/installed
-	$(INSTALL) -e '.[docs]'
+	$(call install,'.[docs]')
 	touch $@
 
 # Pins what is installed now; run after upgrading and testing, under Python 3.11.
