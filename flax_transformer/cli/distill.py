@@ -41,7 +41,7 @@ class DistillOptions(ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    given = next((path for path in map(Path, argv[:1]) if path.is_file()), None)  # translations
+    given = Path(*argv[:1]) if Path(*argv[:1]).is_file() else None
     default = DistillOptions() if given else None
     options = parse('distill', DistillOptions, argv, first='TEACHER ... NAME.py', default=default, most=None)
     *teachers, name = positional(argv)
@@ -52,8 +52,8 @@ def main(argv: list[str]) -> None:
         raise UserError('distill: expected TEACHER ... NAME.py --source FILE')
     if options.both and (given or options.reference is None):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
-    if file.exists() and not folder.exists():
-        raise UserError(f'{file} exists; give another name, or remove it')
+    if not folder.exists() and (file.exists() or trained.exists()):
+        raise UserError(f'{file} or {trained} exists; give another name, or remove it')
     pair = options.decoding.source_language, options.decoding.target_language
     if not given:
         pair = _languages(teachers[0], *pair, both=options.both)
@@ -112,7 +112,7 @@ def _translate(
             files = {'input': source, 'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
             n_best = options.decoding.num_candidates if reference else 1
             decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
-            translate_shard(teachers, TranslateOptions(decoding=decoding, **files))
+            translate_shard(teachers, TranslateOptions(decoding=decoding, parallel=options.parallel, **files))
         note(write_pairs(raw / name, source, reference, given or raw / name))
         texts.reverse()
 

@@ -155,7 +155,8 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([], 'got nothing'),
         ([TEACHER, '--source', 'text.en'], 'expected TEACHER ... NAME.py'),
         ([TEACHER, 'small.py'], 'expected TEACHER ... NAME.py'),
-        ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py exists'),
+        ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py or runs/there exists'),
+        ([TEACHER, 'begun.py', '--source', 'text.en'], 'runs/begun exists'),
         ([TEACHER, 'small.py', '--source', 'none.en'], 'none.en does not exist'),
         ([TEACHER, 'small.py', '--source', 'empty'], 'got files of [0] lines'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'empty'], 'got files of [121, 0] lines'),
@@ -171,6 +172,7 @@ def test_what_cannot_be_done_is_said_before_anything_is(
 ) -> None:
     write(folder / 'empty', [])
     write(folder / 'there.py', [])
+    (folder / 'runs' / 'begun').mkdir(parents=True)
     before = sorted(folder.rglob('*'))
     code, _, err = call_command('distill', *argv)
     assert (code, message in err, sorted(folder.rglob('*'))) == (2, True, before), err
