@@ -66,6 +66,13 @@ def _begins(job: Job) -> bool:
     return result.running() or (not result.done() and result.set_running_or_notify_cancel())
 
 
+def _settle(job: Job, result: Any) -> None:
+    """Gives a job its result, or an exception in place of one, if somebody still waits for it."""
+    give = job.result.set_exception if isinstance(result, Exception) else job.result.set_result
+    with contextlib.suppress(InvalidStateError):
+        give(result)
+
+
 class Batcher:
     """Translates what is submitted, in batches; clients have equal shares of its time while they wait."""
 
@@ -141,8 +148,7 @@ class Batcher:
         """Drops a client's jobs; whoever waits for them waits no more."""
         for job in jobs:
             if not job.result.cancel():
-                with contextlib.suppress(InvalidStateError):
-                    job.result.set_exception(CancelledError())  # it is being translated
+                _settle(job, CancelledError())  # it is being translated
         with self._changed:
             for job in self._turns.drop(client, _is_done):
                 self._count -= 1
@@ -163,8 +169,7 @@ class Batcher:
             if (result := self._cache.get(job.key)) is None:
                 return False
         job.started = min(job.started, time.monotonic())
-        with contextlib.suppress(InvalidStateError):
-            job.result.set_result(result)
+        _settle(job, result)
         return True
 
     def _clear(self) -> list[Job]:
@@ -233,8 +238,7 @@ class Batcher:
             if not isinstance(error, UserError):
                 traceback.print_exception(error)
         for job in jobs:
-            with contextlib.suppress(InvalidStateError):
-                job.result.set_exception(ThreadFailed(reason))
+            _settle(job, ThreadFailed(reason))
 
     def _wait_until(self, count: int, timeout: float | None = None) -> None:
         with self._changed:
@@ -293,8 +297,4 @@ class Batcher:
             if job.key and not isinstance(result, Exception):
                 with self._changed:
                     self._cache.put(job.key, result)
-            with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
-                if isinstance(result, Exception):
-                    job.result.set_exception(result)
-                else:
-                    job.result.set_result(result)
+            _settle(job, result)
