@@ -40,7 +40,6 @@ from killers import STEPS, Killer
 from measuring import in_fork, write_config
 
 from flax_transformer.config import Config
-from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.engine.monitor.reporter import METRICS_FILE, read_metrics
 from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.api import make_trainer
@@ -134,7 +133,7 @@ def kill_again_and_again(
 
 
 def faults(run: Path, alone: Path, config: Config) -> list[str]:
-    prepare_devices(config.parallel.num_devices)
+    config.parallel.prepare_devices()
     return leftovers(run) + differences(run, alone, config)
 
 

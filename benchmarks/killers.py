@@ -16,7 +16,6 @@ from absl import logging
 from flax_transformer.cli import process
 from flax_transformer.common.errors import EXIT_CODE, Interrupted
 from flax_transformer.config import Config
-from flax_transformer.engine.devices.devices import prepare_devices
 from flax_transformer.tasks.api import train
 
 STEPS = 40  # each run has as many
@@ -108,7 +107,7 @@ def _fork(config: Config, run: Path, log: Path) -> None:
     _redirect(log)
 
     def main() -> int:
-        prepare_devices(config.parallel.num_devices)
+        config.parallel.prepare_devices()
         logging.set_verbosity(logging.FATAL)
         try:
             train(config, run, exit_at_second=True)

@@ -65,9 +65,7 @@ def main(argv: list[str]) -> None:
 
 def _measured(candidates: list[Candidate], options: Any) -> list[Candidate]:
     from flax_transformer.common.compilation_cache import use_compilation_cache
-    from flax_transformer.engine.devices.devices import prepare_devices
 
-    prepare_devices(1)
     use_compilation_cache()
     minutes = options.minutes or 60 * (options.hours or 1)
     return fit(candidates, 60 * minutes, 24 * HOUR)

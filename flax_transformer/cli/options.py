@@ -134,9 +134,7 @@ def read_config_file(name: str, task: str | None = None) -> Any:
 
 
 def open_translator(runs: list[str], options: Any) -> 'Translator':
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
+    options.parallel.prepare_devices()
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 

@@ -36,12 +36,11 @@ class PlanOptions(Generic[C]):
 def plan(argv: list[str]) -> int:
     options = parse('plan', PlanOptions, argv, first='CONFIG')
     from flax_transformer.cost.chips import LOCAL, prepare_compiler, topology_devices
-    from flax_transformer.engine.devices.devices import prepare_devices
 
     config = options.config
     devices = None
     if options.topology == LOCAL:
-        prepare_devices(config.parallel.least_devices)
+        config.parallel.prepare_devices()
     else:
         prepare_compiler()
         devices = topology_devices(options.topology)
@@ -189,9 +188,7 @@ class ShowOptions(Generic[C]):
 
 def show(argv: list[str]) -> None:
     options = parse('show', ShowOptions, argv, first='CONFIG')
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.config.parallel.least_devices)
+    options.config.parallel.prepare_devices()
 
     from flax_transformer.cost.step_cost import step_cost
     from flax_transformer.cost.summary import schedule_plot

@@ -211,10 +211,7 @@ def compare(argv: list[str]) -> None:
         raise UserError('two files of translations: give --reference too (and --source, to print the sources)')
     if runs:
         check_files(options.source, options.reference)
-
-        from flax_transformer.engine.devices.devices import prepare_devices
-
-        prepare_devices(options.parallel.num_devices)
+        options.parallel.prepare_devices()
 
     from flax_transformer.tasks.translation.metrics import NO_TER, note_on
     from flax_transformer.tasks.translation.significance import changed_lines, paired_tests

@@ -19,7 +19,6 @@ from flax_transformer.common.installing import install_command
 from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
 from flax_transformer.decoding.config import DecodingConfig
-from flax_transformer.engine.devices.devices import prepare_devices
 
 from .help import wants_help
 from .options import ToTranslate, note, parse, positional
@@ -95,7 +94,7 @@ def main(argv: list[str]) -> int:
     teaches = in_use(options.learn, say=note) if options.learn else contextlib.nullcontext()
     with _listen(options.host, options.port) as listener, teaches:
         signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet
-        prepare_devices(options.parallel.num_devices)
+        options.parallel.prepare_devices()
         # Each model keeps its own settings, but for the batch and what is given here.
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens, 'buckets': _DECODING.buckets} | changes

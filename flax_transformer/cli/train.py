@@ -48,10 +48,9 @@ def main(argv: list[str]) -> None:
     import jax
 
     from flax_transformer.engine.devices import multihost, process_group
-    from flax_transformer.engine.devices.devices import prepare_devices
 
     parallel = options.config.parallel
-    prepare_devices(-(-parallel.least_devices // max(parallel.num_processes, 1)))
+    parallel.prepare_devices(max(parallel.num_processes, 1))
     process_group.start(parallel, lambda: _facts(options))
     if multihost.is_first() and jax.default_backend() == 'cpu':
         hint = huge_pages_hint()

@@ -1,5 +1,6 @@
 """The config sections of the engine: the loop, the optimizer, the devices, and what the configs of all tasks share."""
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -164,6 +165,15 @@ class ParallelConfig:
     def least_devices(self) -> int:
         """num_devices or, if that is 0, as many as the mesh needs."""
         return self.num_devices or max(self.data, 1) * self.fsdp * self.tensor
+
+    def prepare_devices(self, processes: int = 1) -> None:
+        """Has JAX simulate CPU devices in this process; only possible before it initializes its back end."""
+        count = -(-self.least_devices // processes)
+        if count > 1:
+            import jax
+
+            with contextlib.suppress(RuntimeError):  # too late, which `get_devices` reports
+                jax.config.update('jax_num_cpu_devices', count)
 
 
 @dataclass(frozen=True)

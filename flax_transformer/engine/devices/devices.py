@@ -4,7 +4,6 @@ The state is never stacked, so checkpoints fit both. A step is `step(state, batc
 its part of the batch, a tree of [rows, ...], and, given axis_name, adds the sums of all devices with psum.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,13 +22,6 @@ from .sharding import AXES, DATA, ROWS, Rules, in_process_order, lay_out, state_
 _EXTRAS = {'cuda': 'cuda13', 'gpu': 'cuda13', 'tpu': 'tpu'}  # JAX's name of a platform: our extra
 _KNOWN = ('cpu', 'cuda', 'gpu', 'rocm', 'tpu')
 NO_MESH = Mesh(np.empty((), object), ())
-
-
-def prepare_devices(num_devices: int) -> None:
-    """Has JAX simulate CPU devices in this process; only possible before it initializes its back end."""
-    if num_devices > 1:
-        with contextlib.suppress(RuntimeError):  # too late, which `get_devices` reports
-            jax.config.update('jax_num_cpu_devices', num_devices)
 
 
 def get_devices(config: ParallelConfig) -> list[jax.Device]:

@@ -45,9 +45,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
                 raise UserError(f'--output {options.output} is what is read; give another')
         options.output.open('a').close()  # fail before the work, not after
 
-    from flax_transformer.engine.devices.devices import prepare_devices
-
-    prepare_devices(options.parallel.num_devices)
+    options.parallel.prepare_devices()
 
     from .evaluation import evaluate_ensemble_loss, evaluate_loss, evaluate_translation
     from .inference.translator import Translator
