@@ -20,15 +20,15 @@ class Kind(NamedTuple):
         return 'note' if self.severity == 'warning' and count < self.share * total else self.severity
 
 
-def read_kinds(file: Path, **numbers: int) -> dict[str, Kind]:
-    """The kinds of a file, by name, in the order in which they are reported; their texts may have numbers."""
-    kinds = json.loads(file.read_text('utf-8'))
+def read_kinds(module: str, **numbers: int) -> dict[str, Kind]:
+    """The kinds beside a module's file, by name, in the order of reports; their texts may have numbers."""
+    kinds = json.loads(Path(module).with_name('kinds.json').read_text('utf-8'))
     return {name: Kind(name, **fields | {'what': fields['what'].format(**numbers)}) for name, fields in kinds.items()}
 
 
 # An error is certain damage, or makes the test score meaningless: training does not start. For translation, the shares
 # are fields of CheckConfig with the kinds' names.
-KINDS = read_kinds(Path(__file__).with_name('kinds.json'))
+KINDS = read_kinds(__file__)
 _SHARED = (
     *('blank', 'control', 'entity', 'quoted', 'mojibake', 'duplicate', 'contradiction', 'leaked'),
     *('test_is_training', 'validation_is_test'),

@@ -22,7 +22,7 @@ IMBALANCE = 10  # examples of the most frequent label for each of the rarest
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Examples]  # train, and perhaps the others
 
-_LABELS = read_kinds(Path(__file__).with_name('kinds.json'), few=FEW_EXAMPLES, imbalance=IMBALANCE)
+_LABELS = read_kinds(__file__, few=FEW_EXAMPLES, imbalance=IMBALANCE)
 KINDS = {**_LABELS, **SHARED, 'test_is_training': SHARED['test_is_training']._replace(severity='warning')}
 
 

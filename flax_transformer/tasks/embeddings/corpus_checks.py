@@ -14,7 +14,7 @@ from .run import Run
 
 _MARKS = '.,;:!?)"'
 
-KINDS = read_kinds(Path(__file__).with_name('kinds.json'))
+KINDS = read_kinds(__file__)
 
 
 def report_of(config: EmbeddingsConfig, workdir: Path | None, **_: Any) -> Report:

@@ -21,7 +21,7 @@ from .units import Units
 CORPORA = ('train', 'validation', 'test')
 Corpora = dict[str, Corpus]
 
-KINDS = read_kinds(Path(__file__).with_name('kinds.json')) | {'quoted': SHARED['quoted']}
+KINDS = read_kinds(__file__) | {'quoted': SHARED['quoted']}
 
 
 def read_corpora(config: SpeechConfig, names: Iterable[str] = CORPORA, *, say: Say) -> Corpora:

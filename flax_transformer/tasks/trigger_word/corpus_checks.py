@@ -15,9 +15,7 @@ from .scenes import Clips, read_parts
 
 FEW_TRIGGERS = 50
 
-KINDS = read_kinds(Path(__file__).with_name('kinds.json'), few=FEW_TRIGGERS) | {
-    name: SHARED[name] for name in ('leaked', 'validation_is_test')
-}
+KINDS = read_kinds(__file__, few=FEW_TRIGGERS) | {name: SHARED[name] for name in ('leaked', 'validation_is_test')}
 
 
 def report_of(config: TriggerWordConfig, workdir: Path | None, **_: Any) -> Report:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from flax_transformer.common.installing import imported
@@ -184,11 +185,7 @@ def _escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     for token in tokens:
         if token.kind == 'text' and token.raw.startswith('&') and not token.value.isascii():
             table[ord(token.value)] = token.raw
-
-    def escape(text: str) -> str:
-        return text.translate(table)
-
-    return escape
+    return methodcaller('translate', table)
 
 
 def _attributes(token: Token) -> list[Part]:

@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
+from operator import methodcaller
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -166,12 +167,7 @@ def escape_of(tokens: Sequence[Token]) -> Callable[[str], str]:
     """Writes text as markup, and letters as their author spelled them."""
     spelled = {token.value: token.raw for token in tokens if token.kind == 'text' and token.raw != token.value}
     letters = {value: raw for value, raw in spelled.items() if len(value) == 1 and not value.isascii()}
-    table = str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters)
-
-    def escape(text: str) -> str:
-        return text.translate(table)
-
-    return escape
+    return methodcaller('translate', str.maketrans({'&': '&amp;', '<': '&lt;', '>': '&gt;'} | letters))
 
 
 def _sentence(
