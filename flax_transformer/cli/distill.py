@@ -75,7 +75,7 @@ def main(argv: list[str]) -> None:
 
         train.main([name])
         new = folder / 'raw' / made.name
-        shutil.rmtree(new, ignore_errors=True)  # an earlier start was stopped here
+        shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
         run = open_run(trained)
         average(run, new, trainer_on_one_device(run.read_config()).shapes.params, best=1, int8=True)
         _write_card(new, [] if given else teachers, options, directions)
@@ -118,7 +118,7 @@ def _translate(
 
 
 def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> None:
-    """Writes the card of a student, and prints how good teacher and student are."""
+    """Writes the card, and prints how good teacher and student are."""
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.evaluation import compare_translators
     from flax_transformer.tasks.translation.inference.translator import Translator

@@ -110,7 +110,7 @@ def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[
     rows = [good] * 5 + [record] + [good] * 34
     (made / 'source.000000').write_text(''.join(json.dumps(row) + '\n' for row in rows))
     said = write_pairs(made, tmp_path / 'source', tmp_path / 'reference', made)
-    assert said == f'en-de: 35 translations kept, 1 {reason}'
+    assert said == f'en-de: 35 kept, 1 {reason}'
     sources, targets = (list(each_line(tmp_path / f'en-de.{language}')) for language in ('en', 'de'))
     assert sources.count('number 5') == 1
     assert sources.count('number 6') == 2

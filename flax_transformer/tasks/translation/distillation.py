@@ -40,7 +40,7 @@ STUDENT = {
 def write_pairs(stem: Path, source: Path, reference: Path | None, translated: Path) -> str:
     """Writes STEM.en and STEM.de, if STEM is en-de, to learn from; says how many translations are, and why not.
 
-    `translated` is a file of them, or a folder by `translate --shard --format jsonl`. References are learned from, too:
+    `translated` is a file, or a folder by `translate --shard --format jsonl`. References are learned from:
     they have what the teacher does not know. STEM.valid.* and STEM.test.* are held out.
     """
     texts = each_line(source), each_line(reference) if reference else repeat('')
@@ -54,13 +54,13 @@ def write_pairs(stem: Path, source: Path, reference: Path | None, translated: Pa
             [stack.enter_context(written_whole(Path(f'{stem}{name}'))) for name in pair] for pair in names
         )
         records = _records_in(translated, source.suffix)
-        for number, (line, reference_line, record) in enumerate(zip(*texts, records, strict=False)):
-            text, fault = _chosen(record, reference_line, low)
-            targets = {'' if fault else text: train, reference_line: train}
+        for number, (line, wanted, record) in enumerate(zip(*texts, records, strict=False)):
+            text, fault = _chosen(record, wanted, low)
+            targets = {'' if fault else text: train, wanted: train}
             if number % every < 2:
-                targets = {reference_line or record['translation']: held_out[number % every]}
+                targets = {wanted or record['translation']: held_out[number % every]}
             else:
-                counts[fault or 'translations kept'] += 1
+                counts[fault or 'kept'] += 1
             for target, files in targets.items():
                 for file, cell in zip(files, (line, target) if target.strip() else (), strict=False):
                     file.write(cell.encode() + b'\n')
@@ -88,7 +88,7 @@ def _chosen(record: dict[str, Any], reference: str, low: float) -> tuple[str, st
     best = record | {'text': record['translation']}
     if reference and 'n_best' in record:
         likeness = make_metrics()['chrf'].sentence_score
-        best = max(record['n_best'], key=lambda hypothesis: likeness(hypothesis['text'], [reference]).score)
+        best = max(record['n_best'], key=lambda own: likeness(own['text'], [reference]).score)
     text = best['text']
     faults = {
         'empty': not text.strip(),
@@ -113,19 +113,21 @@ def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, lis
     cleaned, _ = clean(data, usual.check, Vocabulary(8000, usual.tokenizer), folder, overwrite=True)
 
     one, other = (folder / f'{names[0]}.{language}' for language in (source, target))
-    valid = {'valid_source': one, 'valid_target': other}  # so that none are held out
+    valid = {'valid_source': one, 'valid_target': other}
     options = NewOptions(source=one, target=other, **valid, source_language=source, target_language=target)
     own['mixture'] = tuple(replace(corpus, train=f'{folder.name}/{corpus.name}.{{lang}}') for corpus in mixture)
     own |= {'train': DataConfig.train, 'validation': DataConfig.validation}
     fields = {f'data.{name}': value for name, value in own.items()} | STUDENT
     candidates = []
     for candidate in propose(folder, options)[1]:
-        candidate = replace(candidate, base=changed(candidate.base, fields))
+        share = candidate.passes_of_a_step / len(names)
+        base = changed(candidate.base, fields)
+        candidate = replace(candidate, base=base, steps=candidate.steps * len(names), passes_of_a_step=share)
         model = candidate.base.model
         leaves = jax.tree.leaves(jax.eval_shape(to_int8, family_of(model).parameter_shapes(model)))
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / 1e6
         if size <= megabytes:
             candidates.append(candidate)
         elif not candidates:
-            raise UserError(f'--megabytes {megabytes:g}: expected at least {size:.1f} for these pairs')
+            raise UserError(f'--megabytes {megabytes:g}: expected at least {size:.1f}')
     return '\n'.join(map(str, cleaned)), candidates
