@@ -39,7 +39,7 @@ export function showHistory() {
   part('learned-step').textContent = text('step', step, measured ? measured[2].toFixed(2) : '?');
   const head = history.source.map((piece) => html('th', { scope: 'col' }, html('span', {}, shown(piece))));
   const rows = history.target.map((piece, i) => {
-    const cells = weights[i].map((weight) => html('td', { style: `--weight: ${1.6 * weight}`, title: `${Math.round(100 * weight)} %` }));
+    const cells = weights[i].map((weight) => html('td', { style: `--weight: ${Math.min(1.6, 3 * weight)}`, title: `${Math.round(100 * weight)} %` }));
     return html('tr', {}, html('th', { scope: 'row' }, shown(piece)), ...cells);
   });
   part('learned-map').replaceChildren(html('tr', {}, html('td'), ...head), ...rows);
