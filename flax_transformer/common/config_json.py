@@ -46,6 +46,8 @@ def split_header(values: dict[str, Any]) -> tuple[Header, dict[str, Any]]:
     if type(version) is not int or version != SCHEMA_VERSION:
         is_later = type(version) is int and version > SCHEMA_VERSION
         remedy = 'upgrade flax_transformer to read it' if is_later else 'train again'
+        if 'model_type' in values:
+            remedy = "import-huggingface makes a run of a model in Hugging Face's format"
         raise UserError(
             f'schema_version={version!r}: this version of flax_transformer reads {SCHEMA_VERSION}; {remedy}'
         )

@@ -120,6 +120,8 @@ def test_a_bad_folder_is_refused_with_what_is_wrong(spoil: dict[str, Any], expec
 
 def test_an_imported_run_translates_between_any_languages_and_is_not_exported(tmp_path: Path, capsys) -> None:
     folder, run = t5_folders.write_folder(tmp_path / 'madlad', 'MADLAD-400'), str(tmp_path / 'run')
+    assert main(['translate', str(folder), '--to', 'de']) == 2
+    assert 'import-huggingface' in capsys.readouterr().err
     assert main(['import-huggingface', str(folder), run]) == 0
     with pytest.raises(UserError, match='target_language=None: expected one of en, de, fr'):
         Translator.from_run(run)
