@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from conftest import TESTS
+from fairseq_folders import write_folder
 from num2words import num2words
 
 from flax_transformer.cli import distill
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.data.lines import each_line
+from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.tasks.new_config import Candidate, changed
 from flax_transformer.tasks.translation.distillation import students, write_pairs
 from flax_transformer.tasks.translation.loading import load_run
@@ -87,6 +89,23 @@ def test_a_student_is_made_whatever_stops_the_command(
     run = load_run('runs/small-int8')
     assert run.config.decoding.weights == 'int8'
     assert (Path('runs/small-int8/checkpoints/0/int8')).is_dir()
+
+
+@pytest.mark.slow
+def test_a_multilingual_teacher_gives_a_student_of_both_directions(
+    folder: Path, is_tiny: None, call_command: Callable[..., Any]
+) -> None:
+    """The teacher's codes are its own, the student's two letters. What it says is random, but not the references."""
+    import_huggingface(write_folder(folder / 'nllb', 'NllbTokenizer'), folder / 'run')
+    argv = ('--source', 'text.en', '--reference', 'text.de', '--from', 'eng_Latn', '--to', 'deu_Latn', '--both')
+    code, out, err = call_command('distill', 'run', 'small.py', *argv, '--decoding.max-tokens', 12)
+    assert code == 0, err
+    assert 'en-de, 6 lines held out' in out
+    assert 'de-en, 6 lines held out' in out
+    assert out.count('teacher') == out.count('student ') == 2
+    _, there, _ = call_command('translate', 'runs/small-int8', '--to', 'de', text='one thousand\n')
+    _, back, _ = call_command('translate', 'runs/small-int8', '--to', 'en', text='eintausend\n')
+    assert there.count('\n') == back.count('\n') == 1
 
 
 @pytest.mark.parametrize(
