@@ -84,6 +84,7 @@ def test_a_missing_first_argument_is_told_with_the_usage(refuse, folder, command
     code, message = refuse(command, '--workdir', 'new')
     others = {
         'detect': 'RUN FILE ...',
+        'distill': 'TEACHER ... NAME.py',
         'import-huggingface': 'FOLDER',
         'new': 'MY_CONFIG.py',
         'compare': 'RUN|FILE RUN|FILE',
