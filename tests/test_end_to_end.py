@@ -165,7 +165,7 @@ def mixture_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that has learned when to write capitals, and what it told. Read it only."""
     folder = tmp_path_factory.mktemp('mixture')
     config = mixture_config(folder)
-    training = replace(config.training, steps=120, evaluate_every=120, sample_translations=2)
+    training = replace(config.training, steps=60, evaluate_every=60, sample_translations=2)
     with contextlib.redirect_stderr(io.StringIO()) as told:
         train(replace(config, training=training), folder / 'run')
     return folder / 'run', told.getvalue()

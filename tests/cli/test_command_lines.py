@@ -168,7 +168,7 @@ launch()
 def test_a_reader_that_leaves_ends_the_command_quietly_and_nothing_superfluous_was_imported(
     copy_run: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / 'in').write_text('a b c\n' * 20_000)
+    (tmp_path / 'in').write_text('a b c\n' * 6_000)
     options = (*GREEDY, '--decoding.batch-tokens', '4096')
     command = [sys.executable, '-c', NOTING, 'translate', str(copy_run), *options, str(tmp_path / 'modules')]
     with (tmp_path / 'in').open('rb') as lines:

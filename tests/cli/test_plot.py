@@ -9,6 +9,7 @@ from flax_transformer.cli import main
 from flax_transformer.cli.plot import pictures
 
 
+@pytest.mark.slow
 def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one map and one n-best list for all of them."""
     import numpy as np
@@ -32,6 +33,7 @@ def test_each_kind_of_a_line_is_drawn(copy_run: Path, tmp_path: Path, monkeypatc
     assert sorted(file.suffix for file in tmp_path.iterdir()) == ['.png'] * 6
 
 
+@pytest.mark.slow
 def test_schedules_positions_and_scores_by_length_are_drawn(tmp_path: Path, capsys) -> None:
     scores = {'words': '0-10', 'num_lines': 3, 'bleu': 20.0, 'chrf': 40.0}
     table = {'by_length': [scores], 'length_unit': 'words', 'has_four_words': True}

@@ -62,6 +62,7 @@ def read_sparse() -> Iterator[str]:
             yield f'{type(error).__name__}: {error}'.replace('\n', ' ')
 
 
+@pytest.mark.slow
 def test_a_bomb_takes_the_memory_of_what_is_there(tmp_path: Path) -> None:
     code = (
         f'import sys; sys.path[:0] = {[str(Path(__file__).parents[up]) for up in (0, 1)]}\n'

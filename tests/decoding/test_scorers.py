@@ -61,6 +61,7 @@ def compare(result: Hypotheses, toys: Toys, expect, *, least: float = 0.85) -> N
 
 
 @pytest.mark.parametrize('reward', [0.5, 3.0])
+@pytest.mark.slow_cases('3.0')
 def test_a_word_reward_is_added_for_each_token(reward):
     toys = make_toys(31, BATCH)
     scorer = add(length_normalized('none', 0.0), word_reward(reward))
@@ -110,6 +111,7 @@ def test_a_coverage_penalty_is_that_of_the_paper(width):
 
 
 @pytest.mark.parametrize('mean', ['log_probability', 'probability'])
+@pytest.mark.slow_cases('probability')
 def test_an_ensemble_searches_under_the_mean_of_its_members(mean):
     toys, others = make_toys(34, BATCH), make_toys(35, BATCH)
 

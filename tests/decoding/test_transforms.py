@@ -204,6 +204,7 @@ def long_enough(seed: int) -> Toys:
 
 
 @pytest.mark.parametrize('width', [1, 3])
+@pytest.mark.slow_cases('3')
 def test_narrow_searches_under_rules_equal_the_same_over_lists(width):
     toys = long_enough(21)
 

@@ -82,6 +82,7 @@ def test_a_run_cut_in_each_evaluation_ends_as_an_unbroken_one(unbroken: CircleRu
     assert len(validate.evaluated) == 4
 
 
+@pytest.mark.slow
 def test_an_early_stop_by_an_evaluation_that_was_cut_is_final(tmp_path: Path, capfd) -> None:
     config = of_training(patience=2, checkpoint_every=50)
     losses = {10: 0.5, 20: 0.6, 30: 0.7}

@@ -23,6 +23,7 @@ from flax_transformer.engine.runs.reading import CheckpointReader
 from flax_transformer.tasks.api import run_of, train
 
 
+@pytest.mark.slow
 def test_epochs_decide_the_steps_and_a_resumed_run_keeps_them(tmp_path: Path, capsys, monkeypatch) -> None:
     write_texts(tmp_path)
     config = tiny_config(tmp_path, steps=1000, epochs=2.0)

@@ -119,6 +119,7 @@ def train_records(run: CircleRun) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize('parallel', [ParallelConfig(), ParallelConfig('mesh', 2, fsdp=2)])
+@pytest.mark.slow
 def test_a_resumed_run_holds_one_state(parallel: ParallelConfig, tmp_path: Path, monkeypatch) -> None:
     """None but the checkpoint's is ever made, and its arrays are placed as those of a new run."""
     config = replace(of_training(steps=2), parallel=parallel)

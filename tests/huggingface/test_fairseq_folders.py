@@ -95,6 +95,7 @@ def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize('kind', fairseq_folders.KINDS)
+@pytest.mark.slow_cases('M2M100Tokenizer', 'NllbTokenizer')
 def test_sources_and_targets_have_tags(kind: str, tmp_path: Path) -> None:
     fairseq_folders.write_folder(tmp_path, kind)
     tokenizer = read_folder(tmp_path).tokenizer

@@ -105,11 +105,13 @@ def test_the_license_is_told_and_translations_are_the_folders(hub: local_hub.Hub
     assert not hub.requests
 
 
+@pytest.mark.slow
 def test_an_import_without_a_target_asks_for_one(hub: local_hub.Hub, capsys) -> None:
     assert 'target_language=None: give --to and one of' in error_of(capsys, 'translate', 'some/nllb', '--download')
     assert ('en', 'de') in Directions.load('some/nllb', ParallelConfig()).pairs
 
 
+@pytest.mark.slow
 def test_a_question_at_a_terminal_is_an_option(hub: local_hub.Hub, capsys, monkeypatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

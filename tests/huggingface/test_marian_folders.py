@@ -245,6 +245,7 @@ def test_a_bad_command_is_refused(argv: list[str], expected: str, capsys, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_overwritten(imported: Path, tmp_path: Path, capsys) -> None:
     assert main(['import-marian', str(FIXTURE), str(imported)]) == 2
     assert 'is a run directory already' in capsys.readouterr().err

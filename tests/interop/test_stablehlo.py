@@ -38,47 +38,48 @@ TEXTS = [['the house is small', 'x y z', 'no', 'it is a very long line of words,
 # What the loader says that it needs is there; nothing else can be imported.
 PROCESS = """
 import json, runpy, sys
-for name in sys.argv[3:]:
+for name in sys.argv[4:]:
     sys.modules[name] = None
-found = []
-for folder, batches in json.loads(sys.argv[1]):
-    translate = runpy.run_path(folder + '/load.py')['load'](folder)
-    found.append([[list(best) for best in translate(lines)] for lines in batches])
-exec(sys.argv[2], {})
+translate = runpy.run_path(sys.argv[1] + '/load.py')['load'](sys.argv[1])
+found = [[list(best) for best in translate(lines)] for lines in json.loads(sys.argv[2])]
+exec(sys.argv[3], {})
 print(json.dumps(found))
 """
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Exports of a trained model, weights beside it, and of one from Marian, weights inside, that takes phrases."""
-    folder = tmp_path_factory.mktemp('exports')
-    assert main(['export', str(RUN), str(folder / 'exported')]) == 0
-    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
-    export_run(marian, folder / 'marian', weights='inside', platforms=['cpu'], phrases=True)
-    return folder / 'exported', folder / 'marian'
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of a trained model, weights beside it."""
+    folder = tmp_path_factory.mktemp('exports') / 'exported'
+    assert main(['export', str(RUN), str(folder)]) == 0
+    return folder
 
 
 @pytest.fixture(scope='module')
-def translated(folders: tuple[Path, Path]) -> tuple[list, str]:
+def exported_marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of a model from Marian, weights inside, that takes phrases."""
+    folder = tmp_path_factory.mktemp('exports') / 'marian'
+    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
+    export_run(marian, folder, weights='inside', platforms=['cpu'], phrases=True)
+    return folder
+
+
+def load_elsewhere(folder: Path, batches: list[list[str]], documented: str = '') -> tuple[list, str]:
     """What the loader makes of the batches, (text, ids, score) of each line; and what the documents' lines print."""
-    todo = [(str(folders[0]), NUMBERS), (str(folders[1]), TEXTS)]
-    documented = re.search(r'```python\n(.*?)```', PAGE.read_text('utf-8'), re.S)[1]
-    assert len(documented.strip().splitlines()) <= 11  # ten, and a blank one
     said = needs_of_the_loader()
     allowed = {required for name in said for required in closure(name)}
     unsaid = [name for name, owners in importlib.metadata.packages_distributions().items() if not allowed & {*owners}]
     result = subprocess.run(
-        [sys.executable, '-c', PROCESS, json.dumps(todo), documented, 'flax_transformer', *unsaid],
-        cwd=folders[0].parent,
+        [sys.executable, '-c', PROCESS, str(folder), json.dumps(batches), documented, 'flax_transformer', *unsaid],
+        cwd=folder.parent,
         env=os.environ | {'PYTHONPATH': '', 'JAX_NUM_CPU_DEVICES': '1'},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    printed, found = result.stdout.splitlines()
-    return json.loads(found), printed
+    *printed, found = result.stdout.splitlines()
+    return json.loads(found), '\n'.join(printed)
 
 
 def assert_same(found: list, translator: Translator, batches: list[list[str]]) -> None:
@@ -89,34 +90,37 @@ def assert_same(found: list, translator: Translator, batches: list[list[str]]) -
         np.testing.assert_allclose([s for *_, s in of_batch], [t.score for t in expected], atol=1e-5)
 
 
-def test_the_loader_gives_the_translators_tokens(translated) -> None:
-    found, printed = translated
-    assert_same(found[0], Translator.from_run(RUN), NUMBERS)
-    assert len({len(ids) for batch in found[0] for _, ids, _ in batch}) == 3
+def test_the_loader_gives_the_translators_tokens(exported: Path) -> None:
+    documented = re.search(r'```python\n(.*?)```', PAGE.read_text('utf-8'), re.S)[1]
+    assert len(documented.strip().splitlines()) <= 11  # ten, and a blank one
+    found, printed = load_elsewhere(exported, NUMBERS, documented)
+    assert_same(found, Translator.from_run(RUN), NUMBERS)
+    assert len({len(ids) for batch in found for _, ids, _ in batch}) == 3
     assert printed == 'zweiundvierzig'
 
 
-def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(translated) -> None:
-    found, _ = translated
+@pytest.mark.slow
+def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(exported_marian: Path) -> None:
+    found, _ = load_elsewhere(exported_marian, TEXTS)
     translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
     # Hugging Face strips what it decodes; the tokens are the same.
-    found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found[1]]
+    found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found]
     assert_same(found, translator, TEXTS)
     assert max(len(ids) for batch in found for _, ids, _ in batch) == 12
 
 
 @pytest.mark.slow
-def test_an_export_with_phrases_requires_what_the_translator_does(folders: tuple[Path, Path]) -> None:
+def test_an_export_with_phrases_requires_what_the_translator_does(exported: Path, exported_marian: Path) -> None:
     translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated'), TEXTS[0]
     required = [['no', ['x', 'house']], [], None, None]
     plain, expected = translator(lines), translator(lines, required=required)
-    found = export_loader.load(folders[1])(lines, required)
+    found = export_loader.load(exported_marian)(lines, required)
     assert [tuple(ids) for _, ids, _ in found] == [each.token_ids for each in expected]
     assert [a.token_ids == b.token_ids for a, b in zip(plain, expected, strict=True)] == [False, True, True, True]
     with pytest.raises(ValueError, match='takes no phrases'):
-        export_loader.load(folders[0])(['one'], [['zwei']])
+        export_loader.load(exported)(['one'], [['zwei']])
     with pytest.raises(ValueError, match='expected at most 16'):
-        export_loader.load(folders[1])(['no'], [['no ' * 30]])
+        export_loader.load(exported_marian)(['no'], [['no ' * 30]])
 
 
 def needs_of_the_loader() -> set[str]:
@@ -131,36 +135,37 @@ def closure(name: str) -> set[str]:
 
 
 def test_what_the_loader_imports_is_what_it_says() -> None:
-    """Nothing else can be imported in the process of `translated`."""
+    """Nothing else can be imported in the process of `load_elsewhere`."""
     tree = ast.parse(Path(export_loader.__file__).read_text('utf-8'))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert names - set(sys.stdlib_module_names) == needs_of_the_loader()
 
 
-def test_an_export_says_how_it_is_called(folders: tuple[Path, Path]) -> None:
-    beside, inside = (json.loads((folder / 'export.json').read_text('utf-8')) for folder in folders)
+@pytest.mark.slow
+def test_an_export_says_how_it_is_called(exported: Path, exported_marian: Path) -> None:
+    beside, inside = (json.loads((folder / 'export.json').read_text('utf-8')) for folder in (exported, exported_marian))
     assert beside['format'] == 1
     assert beside['platforms'] == list(PLATFORMS)
     assert beside['jax'] == jax.__version__
     assert [text.partition(':')[0] for text in beside['arguments']] == ['weights', 'source']
     assert [text.partition(':')[0] for text in inside['arguments']] == ['source', 'required']
-    assert sorted(beside['sha256']) == sorted(file.name for file in folders[0].iterdir() if file.name != 'export.json')
+    assert sorted(beside['sha256']) == sorted(file.name for file in exported.iterdir() if file.name != 'export.json')
     assert 'weights.npz' not in inside['sha256']
     assert all(
-        b'StableHLO_v1.13.7' in (folder / 'program.bin').read_bytes() for folder in folders
+        b'StableHLO_v1.13.7' in (folder / 'program.bin').read_bytes() for folder in (exported, exported_marian)
     )  # jax 0.10.0 reads it
 
 
-def test_a_jax_that_is_too_old_is_named(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jax_that_is_too_old_is_named(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, '__version__', '0.9.2')
     with pytest.raises(ValueError, match=r'pip install jax==.* 0\.9\.2'):
-        export_loader.load(folders[0])
+        export_loader.load(exported)
 
 
 @pytest.mark.parametrize('name', ['program.bin', 'source.spm'])
-def test_a_damaged_file_is_named(folders: tuple[Path, Path], tmp_path: Path, name: str) -> None:
-    for file in folders[0].iterdir():
+def test_a_damaged_file_is_named(exported: Path, tmp_path: Path, name: str) -> None:
+    for file in exported.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     content = bytearray((tmp_path / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -175,10 +180,10 @@ def test_a_pipe_in_place_of_the_description_is_not_waited_for(tmp_path: Path) ->
         export_loader.load(tmp_path)
 
 
-def test_a_line_that_is_too_long_is_refused(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_refused(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, 'stdin', ['one ' * 40])
     with pytest.raises(SystemExit, match='takes at most 32: split it'):
-        runpy.run_path(f'{folders[0]}/load.py', run_name='__main__')
+        runpy.run_path(f'{exported}/load.py', run_name='__main__')
 
 
 @pytest.fixture(scope='module')

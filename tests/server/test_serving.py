@@ -641,6 +641,7 @@ def test_a_key_has_glossaries_usage_a_quota_and_a_rate_of_its_own(model: Directi
         assert client.get('/v2/usage', **bearer('3')).status == 200
 
 
+@pytest.mark.slow
 def test_quota_and_rate_hold_whoever_asks_at_once_or_from_neighboring_addresses(
     model: Directions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -787,6 +788,7 @@ def test_silent_connections_make_room_and_are_closed(guarded: Client, monkeypatc
 STOPPED = [('/translate', {'q': 'six', **PAIR}), ('/v2/translate', {'text': 'six', 'target_lang': 'DE'})]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     model: Directions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

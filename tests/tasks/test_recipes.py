@@ -144,6 +144,7 @@ def test_commands_are_what_the_recipe_says(circle: Path, monkeypatch, capsys) ->
     assert capsys.readouterr().out == f"['{circle}', '{circle}@last'] 7\n"
 
 
+@pytest.mark.slow
 def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     circle: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_run_of_another_task_is_averaged_wherever_it_was_trained(
     assert train_options(str(tmp_path / 'mine.py'), ['--init-from', str(tmp_path / 'mean')]).config == CircleConfig()
 
 
+@pytest.mark.slow
 def test_a_validation_set_is_scored_by_evaluate_and_may_be_an_array(tmp_path: Path, monkeypatch, capsys) -> None:
     class Held(toy_task.CircleTask):
         def prepare(self):

@@ -35,6 +35,7 @@ class Transcriber:
         return Transcript('a', -0.1, (Word('a', 0.2, 0.32),), 0.5)
 
 
+@pytest.mark.slow
 def test_a_transcribers_frames_are_at_their_times() -> None:
     wave, _, panel, _ = speech.plot_recording(Transcriber(), SAMPLES).axes
     assert [text.get_text() for text in wave.texts] == ['a']

@@ -48,6 +48,7 @@ def segmentation_scores(word: str, alpha: float) -> dict[tuple[str, ...], float]
 
 
 @pytest.mark.parametrize('alpha', [0.0, 0.5])
+@pytest.mark.slow_cases('0.5')
 def test_unigram_draws_have_the_probabilities_of_all_segmentations(alpha: float) -> None:
     """Kudo 2018, section 3.2: every segmentation of a word, written out, by the power of its probability."""
     all_scores = (segmentation_scores(word, alpha) for word in sorted(set(' '.join(TEXT).split())) if len(word) < 10)

@@ -229,6 +229,7 @@ def test_cached_decode_does_not_depend_on_the_slots_left(positions):
 
 
 @all_configs([{}, {'attention_score': 'additive'}, T5])
+@pytest.mark.slow_cases('attention_score=additive')
 def test_cached_decode_of_several_hypotheses_equals_full_forward(config):
     """N = B * W hypotheses, all different, W of a sentence side by side; the source is given once."""
     width = 2
@@ -282,6 +283,7 @@ def test_cross_attention_rows_are_distributions_over_the_real_source():
     assert (weights[~hidden] > 0).all()
 
 
+@pytest.mark.slow
 def test_cross_attention_is_what_the_decoder_uses():
     """Memory of one token leaves each head no choice; of several, the weights recombine to the layer's own output."""
     config = small(num_decoder_layers=2)

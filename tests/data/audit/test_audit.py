@@ -397,6 +397,7 @@ def test_the_audit_needs_neither_jax_nor_grain():
         ),
     ],
 )
+@pytest.mark.slow
 def test_real_corpora_show_what_is_known_of_them_and_no_error(corpus_name, kinds):
     file = real_corpus(*corpus_name.format(lang='en').split('/'))
     root = str(file.parents[1])

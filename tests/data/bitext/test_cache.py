@@ -252,6 +252,7 @@ print(pairs.fingerprint, sum(read), flush=True)
 
 
 @pytest.mark.parametrize('ends', ['well', 'killed'])
+@pytest.mark.slow_cases('killed')
 def test_one_process_waits_for_another_that_prepares_the_same(folder, tmp_path, never_tokenized, ends):
     """And does the work itself where the other is killed in the middle of it; nothing is left of that."""
     TOKENIZER.save(tmp_path / 'tokenizer')

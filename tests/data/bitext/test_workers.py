@@ -77,6 +77,7 @@ def test_batches_places_and_resumes_are_those_of_one_thread(plan: PackingPlan) -
     assert not children()
 
 
+@pytest.mark.slow
 def test_a_forgotten_reader_leaves_no_process(plan: PackingPlan) -> None:
     reader = iter(batches(plan, 2))
     next(reader)
@@ -97,6 +98,7 @@ def test_a_worker_that_dies_is_an_error_and_no_hang(plan: PackingPlan) -> None:
     assert not children()
 
 
+@pytest.mark.slow
 def test_signals_that_a_terminal_sends_to_all_are_left_to_the_trainer(plan: PackingPlan) -> None:
     """Ctrl-C and SIGTERM reach the workers as well; the trainer still needs batches to end its step."""
     reader, alone = iter(batches(plan, 2)), iter(batches(plan, 0))

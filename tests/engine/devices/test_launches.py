@@ -18,7 +18,8 @@ from toy_runs import train_circle
 
 from flax_transformer.engine.monitor.reporter import read_metrics
 
-SLOW = 'process 0 dies in a step', 'four devices in each of two', 'two devices in each of four'
+DEVICES = 'two devices in each of two', 'four devices in each of two', 'two devices in each of four'
+SLOW = ('process 0 dies in a step', *DEVICES)
 
 
 class End(NamedTuple):
@@ -137,13 +138,11 @@ def test_without_process_0_jax_ends_the_others(tmp_path_factory: pytest.TempPath
     assert 'another task died' in end.said[1]
 
 
-@pytest.mark.parametrize(
-    'name', ['two devices in each of two', *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW[1:])]
-)
-def test_several_devices_in_each_process(name: str, request, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize('name', DEVICES)
+def test_several_devices_in_each_process(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever the order of the devices: the same rows reach each device, with the same random numbers."""
-    is_slow = name in SLOW
-    end = (launch(str(tmp_path_factory.mktemp('launches')), name) if is_slow else request.getfixturevalue('ends'))[name]
+    end = launch(str(tmp_path_factory.mktemp('launches')), name)[name]
     assert set(end.codes) == {0}, end.said
     # Gloo and JAX print their own lines.
     found = [json.loads(next(line for line in said.splitlines() if line.startswith('{'))) for said in end.said]

@@ -195,6 +195,7 @@ def test_a_fresh_state_does_not_depend_on_the_mesh() -> None:
     jax.tree.map(np.testing.assert_array_equal, one, cut)
 
 
+@pytest.mark.slow
 def test_passes_add_up_to_the_batch(computed: Callable[[str], Any], params: Any) -> None:
     trainer = make_trainer(config_of(replace(MESHES['2x2x2'], max_tokens_per_device=32)))
     assert trainer.passes.count == 4
@@ -207,6 +208,7 @@ def test_passes_add_up_to_the_batch(computed: Callable[[str], Any], params: Any)
     assert kernel.sharding.spec == P('fsdp', 'tensor')
 
 
+@pytest.mark.slow
 def test_devices_sum_rounded_gradients_and_exact_losses() -> None:
     def compute(dtype: str) -> tuple[Any, Any]:
         trainer = RECIPE.trainer(CircleConfig(parallel=ParallelConfig('pmap', 8, sum_gradients_in=dtype)))
@@ -226,6 +228,7 @@ def test_a_batch_that_fits_is_one_pass_and_a_row_that_does_not_is_refused() -> N
         config_of(ParallelConfig(max_tokens_per_device=31))
 
 
+@pytest.mark.slow
 def test_passes_draw_other_noise() -> None:
     """Each pass has random numbers of its own: the same rows in the second are not treated alike."""
     trainer = declare(NoisyCircle).trainer(CircleConfig(parallel=ParallelConfig('mesh', 1, max_tokens_per_device=20)))

@@ -85,6 +85,7 @@ def test_eight_bits_are_a_quarter_of_the_size_and_read_back(run: Path, tmp_path:
     assert (tmp_path / 'small' / 'checkpoints' / '0' / 'int8').is_dir()
 
 
+@pytest.mark.slow
 def test_the_best_by_bleu_are_others(run: Path, tmp_path: Path) -> None:
     other = tmp_path / 'run'
     shutil.copytree(run, other)
@@ -127,6 +128,7 @@ def test_what_cannot_be_averaged_is_refused(run: Path, tmp_path: Path, argv: lis
     assert not (tmp_path / 'out').exists()
 
 
+@pytest.mark.slow
 def test_another_models_checkpoint_among_them_is_told(run: Path, copy_folder: Path, tmp_path: Path, capsys) -> None:
     other = tmp_path / 'run'
     shutil.copytree(run, other)

@@ -93,6 +93,7 @@ def test_equal_curves_are_dashed_so_that_each_shows(tmp_path: Path) -> None:
     assert styles == ['-', '--', '--', '-']
 
 
+@pytest.mark.slow
 def test_watching_shows_what_is_new_until_the_runs_are_finished(tmp_path: Path, monkeypatch, capsys) -> None:
     run = make_run(tmp_path / 'a', [5.0], [], steps=60)
     picture = tmp_path / 'curves.svg'

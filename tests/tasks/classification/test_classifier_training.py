@@ -36,6 +36,7 @@ def test_validation_reports_what_it_learned(tiny_classifier: Path) -> None:
     assert records[-1]['examples'] == 40
 
 
+@pytest.mark.slow
 def test_a_linear_classifier_learns_pairs_of_words_and_parts_of_them(tmp_path: Path) -> None:
     """Two labels have the same words; the third has a word in many forms, of which one more is then asked."""
     texts = [('bites', 'dog bites man'), ('bitten', 'man bites dog'), *(('fish', f'fish{i}ing') for i in range(10))]
@@ -150,6 +151,7 @@ def test_a_naive_bayes_start_is_naive_bayes() -> None:
     np.testing.assert_array_equal(probability.argmax(axis=1), scores.argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_a_naive_bayes_start_decides_before_the_first_step(texts_folder: Path, tmp_path: Path) -> None:
     config = tiny_config(texts_folder, start='naive_bayes', steps=1, evaluate_every=1, checkpoint_every=1)
     config = replace(config, optimizer=replace(config.optimizer, learning_rate=1e-6))

@@ -32,6 +32,7 @@ def test_pairs_are_counted_where_both_labels_are_right() -> None:
     assert score_pairs(lambda texts: [answers[text] for text in texts]) == (100, 100, 100, 100)
 
 
+@pytest.mark.slow
 def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:
     splits = {'train': train, **{name: read_opinions(name) for name in ('validation', 'test')}}
     texts = [text for texts, _ in splits.values() for text in texts]
@@ -42,6 +43,7 @@ def test_splits_are_disjoint_balanced_and_without_the_pairs(train) -> None:
         assert abs(labels.count('pos') - SIZES[name] / 2) < 1.5 * np.sqrt(SIZES[name])
 
 
+@pytest.mark.slow
 def test_opinions_are_a_source_like_any_other() -> None:
     found = read_examples('opinions:test', ClassificationDataConfig())
     assert (found.texts, found.labels) == read_opinions('test')

@@ -78,6 +78,7 @@ def test_tables_are_updated_in_place(text_folder: Path) -> None:
         assert trainer.lower().compile().memory_analysis().temp_size_in_bytes < table, method
 
 
+@pytest.mark.slow
 def test_two_devices_apply_the_updates_of_both_blocks(text_folder: Path) -> None:
     config = tiny_config(text_folder, blocks_per_step=2)
     trainer = make_trainer(replace(config, parallel=ParallelConfig('pmap', 2)))

@@ -73,6 +73,7 @@ def test_warping_multiplies_frequencies(factor: float) -> None:
     assert np.argmax(top[0, 0]) == 39
 
 
+@pytest.mark.slow
 def test_training_changes_each_utterance_by_its_key_alone() -> None:
     samples, counts = rows(tone(500), tone(500), tone(900, count=3_000), np.zeros(0, np.float32))
     change = lambda key: training_features(key, samples, counts, CONFIG, PerturbationConfig(vocal_tract=1.2))

@@ -70,6 +70,7 @@ def test_long_recordings_are_read_in_windows(transcriber: Transcriber, tones: Co
     assert all(one.end <= two.start + 1e-6 for one, two in zip(found.words, found.words[1:], strict=False))
 
 
+@pytest.mark.slow
 def test_a_model_of_strings_hears_silence_after_each_recording(transcriber: Transcriber, tones: Corpus) -> None:
     """Half of the longest gap; one of single recordings hears them as they are."""
     single = replace(transcriber.config, strings=replace(transcriber.config.strings, most=0))

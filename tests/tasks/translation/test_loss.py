@@ -184,6 +184,7 @@ def test_chunked_logits_are_never_whole_in_memory():
 
 
 @pytest.mark.parametrize(('device', 'slots'), [('cpu', 256), ('tpu', 1024)])
+@pytest.mark.slow
 def test_a_step_has_the_chunk_of_the_devices_it_is_compiled_for(device: str, slots: int) -> None:
     """Which need not be here: `plan` compiles for TPUs on a machine without them."""
     devices = {'cpu': jax.devices()[:1], 'tpu': tpu_slice('v5e:2x2')[:1]}[device]

@@ -61,6 +61,7 @@ def test_the_loss_is_that_of_the_paper_halved(params: Any, loss_chunk: int) -> N
     assert per_token(jax.device_get(sums | {'loss': loss}))['kl'] == pytest.approx(kl / 43, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_without_alpha_or_without_dropout_there_is_one_pass(params: Any) -> None:
     """The very program of the ordinary loss."""
     program = lambda key, **alpha: str(jax.make_jaxpr(partial(LOSS, **alpha))(params, uneven_batch(), key))

@@ -64,6 +64,7 @@ def test_p_is_that_of_all_exchanges_of_ten_lines() -> None:
     assert found.p_randomization == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5)
 
 
+@pytest.mark.slow
 def test_an_interval_covers_what_more_lines_show() -> None:
     """And is half as wide for four times as many lines."""
     many = sentences(400, seed=3)
@@ -101,6 +102,7 @@ def test_systems_of_unequal_length_are_refused() -> None:
         paired_tests([], [], [])
 
 
+@pytest.mark.slow
 def test_equal_lines_are_drawn_together() -> None:
     lines = [''] * 20_000
     found = paired_tests(lines, [*lines[1:], 'a'], lines, resamples=20, trials=20)

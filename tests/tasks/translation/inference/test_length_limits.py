@@ -97,6 +97,7 @@ def test_a_pair_of_any_length_is_scored_or_named(learned: Translator) -> None:
             learned.score(['a', text(source)], ['', text(target)])
 
 
+@pytest.mark.slow
 def test_a_prefix_of_any_length_is_continued_or_named(learned: Translator) -> None:
     for n in LENGTHS:
         if n <= LIMIT:  # EOS counts: it must still fit
@@ -130,6 +131,7 @@ def test_a_map_of_attention_names_what_is_too_long(learned: Translator) -> None:
         attention_map(learned, 'a', text(LIMIT + 3))
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_pair_of_any_length_is_evaluated_or_refused(tokenizer: SentencePieceTokenizer) -> None:
     loss_of = partial(loss_sums, model=Transformer(LEARNED), label_smoothing=0.1)
     data = DataConfig('in', 'out', source_length=16, target_length=16)

@@ -25,7 +25,7 @@ def tiny() -> Translator:
     return tiny_translator()
 
 
-@pytest.mark.parametrize('count', [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('count', [100, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_as_many_random_lines_come_out_as_went_in(count: int, tiny: Translator) -> None:
     rng = np.random.default_rng(0)
     counts = check_lines(tiny, [random_line(rng) for _ in range(count)])
