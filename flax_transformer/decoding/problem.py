@@ -14,7 +14,7 @@ from .scorers import Scorer, length_normalized
 NEG_INF = -1e9  # finite, so that differences are numbers
 NONE = -1  # fills up `phrases`
 FIRST_STAGE = 32  # positions
-LEAST_DIVIDED = 16  # sentences
+LEAST_ROWS = 8  # sentences: steps of fewer cost CPUs hardly less
 BLOCK = 64  # numbers, compared by their maximum first
 
 
@@ -116,59 +116,74 @@ def run_search(
 
     It also ends once `problem.length` tokens are chosen. `is_open(carry)` is [B].
     """
-    batch = problem.start.shape[0]
-    # On CPUs a step costs as much as it has rows. Each size has a compiled step of its own, so a stage has two.
-    has_rows = problem.of_rows is not None and isinstance(batch, int) and batch >= LEAST_DIVIDED
-    is_divided = has_rows and jax.default_backend() == 'cpu'
 
-    def run_from(stages: Sequence[int], carry: Any, fewer: int) -> Any:
-        end, *later = stages
-        carry = carry._replace(state=with_room(carry.state, end, width))
+    def finish(shapes: Sequence[tuple[int, int]], carry: Any, problem: SearchProblem) -> Any:
+        """The carry of some sentences once none is open, by steps of these (sentences, slots)."""
+        (rows, slots), *later = shapes
+        fewer = later[0][0] if later and later[0][0] != rows else 0
 
-        def run(carry: Any, problem: SearchProblem, fewer: int) -> Any:
-            def goes_on(carry: Any) -> jax.Array:
-                return (is_open(carry).sum() > fewer) & (carry.position < end)
+        def goes_on(carry: Any) -> jax.Array:
+            return (is_open(carry).sum() > fewer) & (carry.position < slots)
 
-            return jax.lax.while_loop(goes_on, lambda carry: advance(carry, problem), carry)
-
-        carry = run(carry, problem, fewer if is_divided else 0)
-        if is_divided:
-            rows = jnp.argsort(~is_open(carry))[:fewer]  # open ones first
-            part = run(_rows_of(carry, rows, batch), problem.of_rows(rows), 0)
-            carry = _with_rows(carry, rows, part)
+        carry = carry._replace(state=with_room(carry.state, slots, width))
+        carry = jax.lax.while_loop(goes_on, lambda carry: advance(carry, problem), carry)
+        state, carry = carry.state, carry._replace(state=())
         if not later:
-            return carry._replace(state=())
+            return carry
+        if not fewer:  # most batches end here: room for more would be filled for nothing
 
-        # Most batches end in their first stage: room for more would be filled for nothing.
-        go_on = partial(run_from, later, fewer=batch // 8)
-        return jax.lax.cond(is_open(carry).any(), go_on, lambda carry: carry._replace(state=()), carry)
+            def go_on(carry: Any) -> Any:
+                return finish(later, carry._replace(state=state), problem)
 
-    stages = _stages(carry.state, problem.length, factor=4 if is_divided else 2)
-    return run_from(stages, carry, batch // 2)
+            return jax.lax.cond(is_open(carry).any(), go_on, lambda carry: carry, carry)
+
+        def finish_some(carry: Any) -> Any:
+            order = jnp.argsort(~is_open(carry))  # open ones first
+            chosen = order[:fewer]
+            part = _rows_of(carry._replace(state=state), chosen, rows)
+            part = finish(later, part, problem.of_rows(chosen))
+            return _with_rows(carry, order, part)
+
+        return jax.lax.while_loop(lambda carry: is_open(carry).any(), finish_some, carry)
+
+    return finish(_shapes(carry.state, problem), carry, problem)
 
 
 def _rows_of(tree: Any, rows: jax.Array, batch: int) -> Any:
     """The entries of some sentences, from arrays [B * any, ...]."""
+    leaves, treedef = jax.tree.flatten(tree)
+    arrays = [x.reshape(batch, -1, *x.shape[1:]) for x in leaves if x.ndim]
+    # Each is copied whole: a gather would compute every number's place.
+    taken = iter(jax.lax.map(lambda row: [x[row] for x in arrays], rows))
+    parts = [next(taken).reshape(-1, *x.shape[1:]) if x.ndim else x for x in leaves]
+    return jax.tree.unflatten(treedef, parts)
 
-    def take(x: jax.Array) -> jax.Array:
-        return x.reshape(batch, -1, *x.shape[1:])[rows].reshape(-1, *x.shape[1:]) if x.ndim else x
 
-    return jax.tree.map(take, tree)
-
-
-def _with_rows(carry: Any, rows: jax.Array, part: Any) -> Any:
-    """The carry with what `_rows_of` took from it, after more steps."""
+def _with_rows(carry: Any, order: jax.Array, part: Any) -> Any:
+    """The carry [B * any, ...] with later values of the first sentences in `order` [B]."""
+    back = jnp.argsort(order)
 
     def put(x: jax.Array, part: jax.Array) -> jax.Array:
         if not x.ndim:
-            return part
-        each = part.reshape(len(rows), -1, *x.shape[1:])
-        return x.reshape(-1, *each.shape[1:]).at[rows].set(each).reshape(x.shape)
+            return x
+        entries = x.reshape(len(order), -1, *x.shape[1:])
+        part = part.reshape(-1, *entries.shape[1:])
+        return jnp.concatenate([part, entries[order[len(part) :]]])[back].reshape(x.shape)
 
-    shared = carry.state.shared  # is only read
-    carry, part = (each._replace(state=each.state._replace(shared=())) for each in (carry, part))
-    carry = jax.tree.map(put, carry, part)
-    return carry._replace(state=carry.state._replace(shared=shared))
+    return jax.tree.map(put, carry, part)
+
+
+def _shapes(state: DecodeState, problem: SearchProblem) -> list[tuple[int, int]]:
+    """(sentences, slots) of each step that is compiled: as searches end there are fewer, with room for more tokens."""
+    batch = problem.start.shape[0]
+    length = problem.length
+    # On CPUs a step costs as much as it has rows.
+    is_divided = problem.of_rows is not None and isinstance(batch, int) and jax.default_backend() == 'cpu'
+    if not is_divided or batch <= LEAST_ROWS:
+        return [(batch, slots) for slots in _stages(state, length, factor=2)]
+    first, *later = _stages(state, length, factor=4)
+    halved = [rows for rows in (batch, batch // 2, batch // 4) if rows > LEAST_ROWS]
+    return [(rows, first) for rows in halved] + [(LEAST_ROWS, slots) for slots in later or [first]]
 
 
 def _stages(state: DecodeState, length: int, factor: int) -> list[int]:

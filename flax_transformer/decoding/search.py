@@ -1,7 +1,6 @@
 """The search that a DecodingConfig describes, and several models as one step."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -50,12 +49,13 @@ def search(
 ) -> Hypotheses:
     """The hypotheses that the config asks for; `options` are those of make_problem."""
 
-    def of_rows(rows: jax.Array) -> SearchProblem:
-        take = partial(jnp.take, indices=rows, axis=0)
-        arrays = {name: options.get(name) for name in ('prefix', 'required', 'places')}
-        return make_problem(decoding, take(source), pad_id=pad_id, **options | jax.tree.map(take, arrays))
+    def problem_of(source: jax.Array, arrays: Any) -> SearchProblem:
+        def of_rows(rows: jax.Array) -> SearchProblem:
+            return problem_of(*jax.tree.map(lambda x: x[rows], (source, arrays)))
 
-    problem = make_problem(decoding, source, pad_id=pad_id, **options)._replace(of_rows=of_rows)
+        return make_problem(decoding, source, pad_id=pad_id, **options | arrays)._replace(of_rows=of_rows)
+
+    problem = problem_of(source, {name: options.get(name) for name in ('prefix', 'required', 'places')})
     if decoding.search == 'sample':
         if problem.required is not None:
             raise ValueError("required phrases need search='beam'")
