@@ -57,8 +57,8 @@ def main(argv: list[str]) -> None:
     pair = options.decoding.source_language, options.decoding.target_language
     if not given:
         pair = _languages(teachers[0], *pair, both=options.both)
-    elif None in pair or len(teachers) > 1:
-        raise UserError(f'{given}: translations stand alone; give --from and --to')
+    if len({*pair, None}) < 3 or (given and len(teachers) > 1):
+        raise UserError(f'{teachers[0]}, {pair}: expected models or one file, --from and --to')
     both = [pair, pair[::-1]][: 1 + options.both]
     directions = {f'{two_letters(source)}-{two_letters(target)}': (source, target) for source, target in both}
     if not file.exists():
@@ -98,7 +98,7 @@ def _languages(teacher: str, source: str | None, target: str | None, *, both: bo
 def _translate(
     teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: dict[str, Pair]
 ) -> None:
-    """Has the teacher translate, and writes the pairs to learn from."""
+    """Writes the pairs to learn from."""
     from flax_transformer.tasks.translation.distillation import write_pairs
 
     texts = [options.source, options.reference]
@@ -118,7 +118,7 @@ def _translate(
 
 
 def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> None:
-    """Writes the card, and prints how good teacher and student are."""
+    """Writes the card; prints its table."""
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.evaluation import compare_translators
     from flax_transformer.tasks.translation.inference.translator import Translator

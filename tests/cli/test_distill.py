@@ -182,7 +182,9 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([TEACHER, 'small.py', '--source', 'text.en', '--both'], 'and --reference'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--to', 'fr'], "target_language='fr'"),
         ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--both'], "source_language='de'"),
-        (['text.de', 'small.py', '--source', 'text.en'], 'give --from and --to'),
+        (['text.de', 'small.py', '--source', 'text.en'], 'expected models or one file, --from and --to'),
+        (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], "('de', 'de')"),
+        (['nothing', 'no/small.py', '--source', 'text.en'], 'nothing does not exist'),
         (['nothing', 'small.py', '--source', 'text.en'], 'nothing does not exist'),
     ],
 )
