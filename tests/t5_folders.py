@@ -42,14 +42,8 @@ def write_tokenizer(folder: Path, kind: str, lines: list[str] = LINES) -> int:
 
 
 def write_folder(folder: Path, kind: str, *, rows: int | None = None, seed: int = 0, **changes: Any) -> Path:
-    """A whole folder, written by this package alone; with `rows` its tokenizer is there already.
-
-    The parameters are random, and outputs vary.
-    """
+    """A whole folder with random parameters, whose outputs vary; with `rows` its tokenizer is there already."""
     from safetensors.numpy import save_file
-
-    from flax_transformer.huggingface.settings import read_model
-    from flax_transformer.huggingface.weights import names, shapes
 
     model_type, settings, _ = MODELS[kind]
     sizes = {'d_model': 32, 'd_kv': 6, 'num_heads': 4, 'd_ff': 48, 'num_layers': 2, 'num_decoder_layers': 2}
@@ -70,22 +64,37 @@ def write_folder(folder: Path, kind: str, *, rows: int | None = None, seed: int 
     ids = {name: theirs[name] for name in _IN_T5}
     (folder / 'generation_config.json').write_text(json.dumps(ids | {'max_length': 16}))
 
-    config, rng, tensors = read_model(theirs), np.random.default_rng(seed), {}
-    our_shapes = shapes(config)
-    for ours, name, change in names(config):
-        if ours not in our_shapes:
-            continue
-        values = rng.normal(size=our_shapes[ours])
-        if ours.endswith('query/kernel'):
-            values *= 3 * values.size**-0.5
-        elif ours.endswith('kernel'):
-            values *= 1.5 * len(values) ** -0.5
-        elif ours.endswith('scale'):
-            values = (0.1 * values + 1) * (4 if 'decoder/final' in ours else 1)
-        elif ours == 'embedding/table':
-            values *= 0.3  # else a tied model repeats what it reads
-        elif ours == 'projection':
-            values *= len(values) ** -0.5
-        tensors[name] = np.ascontiguousarray(values.T if change == 'transposed' else values, np.float32)
-    save_file(tensors, folder / 'model.safetensors')
+    save_file(random_tensors(theirs, np.random.default_rng(seed)), folder / 'model.safetensors')
     return folder
+
+
+def random_tensors(theirs: dict[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Their arrays by their names, written down here and not taken from the package."""
+    d_model, inner = theirs['d_model'], theirs['num_heads'] * theirs['d_kv']
+    tensors = {}
+
+    def draw(name: str, *shape: int, scale: float = 1.0, mean: float = 0.0) -> None:
+        tensors[f'{name}.weight'] = (mean + scale * rng.normal(size=shape)).astype(np.float32)
+
+    draw('shared', theirs['vocab_size'], d_model, scale=0.3)  # larger, a tied model repeats what it reads
+    if not theirs.get('tie_word_embeddings', True):
+        draw('lm_head', theirs['vocab_size'], d_model, scale=d_model**-0.5)
+    is_gated = theirs['feed_forward_proj'].startswith('gated')
+    for side, attentions in (('encoder', ['SelfAttention']), ('decoder', ['SelfAttention', 'EncDecAttention'])):
+        draw(f'{side}.final_layer_norm', d_model, scale=0.1, mean=4 if side == 'decoder' else 1)
+        for block in range(theirs['num_layers' if side == 'encoder' else 'num_decoder_layers']):
+            for number, kind in enumerate([*attentions, 'DenseReluDense']):
+                layer = f'{side}.block.{block}.layer.{number}'
+                draw(f'{layer}.layer_norm', d_model, scale=0.1, mean=1)
+                if kind == 'DenseReluDense':
+                    for part in ('wi_0', 'wi_1') if is_gated else ('wi',):
+                        draw(f'{layer}.{kind}.{part}', theirs['d_ff'], d_model, scale=1.5 * d_model**-0.5)
+                    draw(f'{layer}.{kind}.wo', d_model, theirs['d_ff'], scale=1.5 * theirs['d_ff'] ** -0.5)
+                    continue
+                draw(f'{layer}.{kind}.q', inner, d_model, scale=3 * (inner * d_model) ** -0.5)
+                for part in 'kv':
+                    draw(f'{layer}.{kind}.{part}', inner, d_model, scale=1.5 * d_model**-0.5)
+                draw(f'{layer}.{kind}.o', d_model, inner, scale=1.5 * inner**-0.5)
+                if block == 0 and kind == 'SelfAttention':
+                    draw(f'{layer}.{kind}.relative_attention_bias', 32, theirs['num_heads'])
+    return tensors
