@@ -171,6 +171,7 @@ def mixture_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / 'run', told.getvalue()
 
 
+@pytest.mark.slow
 def test_each_corpus_of_a_mixture_has_its_own_loss(mixture_run: tuple[Path, str]) -> None:
     records = read_metrics(mixture_run[0])
     for record in records:
@@ -182,6 +183,7 @@ def test_each_corpus_of_a_mixture_has_its_own_loss(mixture_run: tuple[Path, str]
     assert {record['kind'] for record in records} == {'train', 'validation'}
 
 
+@pytest.mark.slow
 def test_the_samples_of_an_evaluation_are_translated_into_the_languages_of_their_sets(
     mixture_run: tuple[Path, str],
 ) -> None:
@@ -192,6 +194,7 @@ def test_the_samples_of_an_evaluation_are_translated_into_the_languages_of_their
         assert upper.isupper()
 
 
+@pytest.mark.slow
 def test_one_model_translates_into_the_language_that_is_asked_for(
     mixture_run: tuple[Path, str], monkeypatch, call_command: Callable
 ) -> None:

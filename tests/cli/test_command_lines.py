@@ -165,6 +165,7 @@ launch()
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_the_command_quietly_and_nothing_superfluous_was_imported(
     copy_run: Path, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def is_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distill, 'fit', fit)
 
 
+@pytest.mark.slow
 def test_a_student_is_made_whatever_stops_the_command(
     folder: Path, is_tiny: None, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

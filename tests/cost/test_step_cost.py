@@ -166,6 +166,7 @@ def parameters_of(d_model: int, d_ff: int, vocab_size: int, layers: int) -> int:
     return vocab_size * d_model + layers * (3 * attention + 2 * feed_forward + 5 * 2 * d_model)
 
 
+@pytest.mark.slow
 def test_data_parallel_training_sums_all_gradients_once(by_pmap: StepCost) -> None:
     parameters = parameters_of(32, 64, 20, 1)
     assert by_pmap.parameters == parameters
@@ -205,6 +206,7 @@ def test_a_step_that_does_not_fit_says_so_and_what_would(by_pmap: StepCost) -> N
     assert found.memory.total < by_pmap.memory.total
 
 
+@pytest.mark.slow
 def test_a_program_that_cannot_be_read_still_has_its_memory(by_pmap: StepCost, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> str:
         raise jax.errors.JaxRuntimeError('INTERNAL: async-update instruction should have 1 operands but sees 3')

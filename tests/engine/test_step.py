@@ -46,6 +46,7 @@ def test_random_numbers_differ_from_step_to_step_and_repeat_with_the_seed() -> N
     assert first['loss'] != other['loss']
 
 
+@pytest.mark.slow
 def test_each_device_draws_its_own_random_numbers() -> None:
     def loss(params: Any, batch: Any, key: jax.Array) -> tuple[jax.Array, Any]:
         total, sums = CIRCLE.loss(params, batch, key)

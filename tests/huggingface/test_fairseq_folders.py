@@ -186,7 +186,7 @@ def test_weights_in_int8_are_all_that_is_kept(nllb: Path) -> None:
 
 
 @pytest.mark.parametrize('kind', fairseq_folders.KINDS)
-@pytest.mark.slow_cases('M2M100Tokenizer', 'MBart50Tokenizer')
+@pytest.mark.slow
 def test_an_imported_run_is_exported_as_it_was(kind: str, tmp_path: Path, capsys) -> None:
     folder, run, out = fairseq_folders.write_folder(tmp_path / 'in', kind), tmp_path / 'run', tmp_path / 'out'
     assert main(['import-huggingface', str(folder), str(tmp_path / 'any')]) == 0

@@ -73,7 +73,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize('weights', ['float32', 'int8'])
 @pytest.mark.parametrize('name', VARIANTS)
-@pytest.mark.slow_cases('marian_like-float32', 'paper-int8', 'pre_norm-float32', 'pre_norm-int8')
+@pytest.mark.slow_cases('marian_like-float32', 'marian_like-int8', 'paper-int8', 'pre_norm-float32', 'pre_norm-int8')
 def test_logits_and_attention_are_the_models(name: str, weights: str, tmp_path: Path) -> None:
     tokenizer = SentencePieceTokenizer.train(['a b c d e f g h'] * 9, vocab_size=19, byte_fallback=False)
     sizes = dict(vocab_size=19, d_model=8, num_heads=2, d_ff=12, num_encoder_layers=2, num_decoder_layers=2)

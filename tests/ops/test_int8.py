@@ -95,6 +95,7 @@ def test_every_matrix_of_a_model_is_quantized_and_the_logits_stay_near():
     assert 0 < float(jnp.abs(found - expected).max()) < 0.1 * float(expected.std())
 
 
+@pytest.mark.slow
 def test_translations_in_int8(copy_run: Path):
     """The field does it, for the search and for scores; the parameters themselves stay."""
     lines = ['a b c', 'h g', 'c d e f g a b']

@@ -118,7 +118,7 @@ def test_a_fresh_layer_keeps_the_length_of_its_state() -> None:
     ('cell', 'attention', 'input_feeding'),
     [('lstm', 'additive', True), ('gru', 'multiplicative', False)],
 )
-@pytest.mark.slow_cases('lstm-additive-True')
+@pytest.mark.slow
 def test_no_sum_over_a_batch_is_in_bfloat16(cell, attention, input_feeding) -> None:
     fields = {'cell': cell, 'attention': attention, 'input_feeding': input_feeding, 'num_decoder_layers': 2}
     config = RecurrentConfig(vocab_size=29, d_model=16, hidden_size=12, **fields, dtype='bfloat16')
@@ -154,7 +154,7 @@ SLOTS = 7, 5
         ('gru', 'additive', False),
     ],
 )
-@pytest.mark.slow_cases('gru-additive-False', 'lstm-none-True')
+@pytest.mark.slow
 def test_flops_are_those_of_the_traced_products(cell, attention, input_feeding) -> None:
     config = RecurrentConfig(**SIZES, cell=cell, attention=attention, input_feeding=input_feeding, dtype='float32')
     model, ids = AttentionRNN(config), [jnp.ones((1, slots), jnp.int32) for slots in SLOTS]

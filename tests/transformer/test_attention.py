@@ -179,7 +179,7 @@ def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
 
 
 @pytest.mark.parametrize('is_masked', [True, False])
-@pytest.mark.slow_cases('True')
+@pytest.mark.slow
 def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, monkeypatch):
     """What is asked of cuDNN, answered by JAX itself: no machine of these tests has the library.
 

@@ -221,7 +221,7 @@ def test_cached_decode_equals_full_forward(config):
 
 
 @pytest.mark.parametrize('positions', ['tensor2tensor', 'learned'])
-@pytest.mark.slow_cases('tensor2tensor')
+@pytest.mark.slow
 def test_cached_decode_does_not_depend_on_the_slots_left(positions):
     config = small(positions=positions)
     got = decode_all(config, SOURCE, TARGET_IN[:, :2], length=9)

@@ -40,6 +40,7 @@ def table_at_start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return begin
 
 
+@pytest.mark.slow
 def test_known_words_start_from_their_vectors_until_the_run_has_begun(
     config: ClassificationConfig, tmp_path: Path, table_at_start: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,6 +39,7 @@ def make_batches(examples: Examples, *, batch_size: int = 8, own_rows: np.ndarra
     return TrainingBatches(config, prepared, own_rows)
 
 
+@pytest.mark.slow
 def test_a_string_is_clips_of_one_speaker_at_their_places(tones: Corpus, strings: Strings) -> None:
     by_place = {each.place: index for index, each in enumerate(tones.recordings)}
     counts = set()

@@ -26,6 +26,7 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes
 
 
+@pytest.mark.slow
 def test_bleu_is_that_of_the_translations_that_the_run_makes(copy_folder: Path, tmp_path: Path) -> None:
     """Of the moving average, by the run's own search, to the digit; and it can say which checkpoint is best."""
     config = copy_config(copy_folder, steps=50, evaluate_every=50, checkpoint_every=50, keep_last=1, evaluate_bleu=30)

@@ -53,7 +53,7 @@ def run_of(family: str, folder: Path) -> tuple[Path, list[str]]:
 
 
 @pytest.mark.parametrize('family', FAMILIES)
-@pytest.mark.slow_cases('M2M100Tokenizer')
+@pytest.mark.slow
 def test_a_trimmed_run_is_equal_where_no_dropped_piece_is_used(family: str, tmp_path: Path) -> None:
     run, lines = run_of(family, tmp_path)
     old, new = trim_run(run, tmp_path / 'small', lines, FEW.get(family, ()))
@@ -182,6 +182,7 @@ def test_what_cannot_be_is_refused(argv, expected, tmp_path, monkeypatch, capsys
     assert not Path('out').exists()
 
 
+@pytest.mark.slow
 def test_a_glossary_is_written_into_the_source_where_the_vocabulary_has_marks(tmp_path: Path) -> None:
     old, new = add_marks(GOLDEN, tmp_path / 'marked')
     assert new.config.model.vocab_size == old.config.model.vocab_size + 3

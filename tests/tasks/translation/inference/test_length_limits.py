@@ -84,6 +84,7 @@ def test_a_line_of_any_length_is_translated_within_the_positions(tokenizer, mode
         assert found.alignment is not None
 
 
+@pytest.mark.slow
 def test_a_pair_of_any_length_is_scored_or_named(learned: Translator) -> None:
     pairs = [(n, m) for n in LENGTHS for m in (1, n)]
     for source, target in {*pairs, *(pair[::-1] for pair in pairs)}:

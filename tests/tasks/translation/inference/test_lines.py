@@ -89,6 +89,7 @@ def test_str_lines_with_lone_surrogates_are_replaced_and_flagged(tiny: Translato
     assert not other.replaced
 
 
+@pytest.mark.slow
 def test_repetition_is_flagged_unless_the_source_repeats_too(tiny: Translator) -> None:
     translator = saying(tiny_translator(max_tokens=20), ['<0x21>'])
     one, other = translator(['der Hund', '! ! ! ! ! ! ! ! !'])

@@ -431,6 +431,7 @@ def test_asynchronous_lines_are_translated(translator: Translator) -> None:
     assert asyncio.run(texts()) == ['a', 'b c', '', 'd', 'a b', '', 'c']
 
 
+@pytest.mark.slow
 def test_a_pickled_or_copied_translator_translates_the_same(translator: Translator) -> None:
     other = copy.deepcopy(pickle.loads(pickle.dumps(translator)))
     assert other(['a b c']) == translator(['a b c'])
