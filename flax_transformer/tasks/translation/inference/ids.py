@@ -98,7 +98,8 @@ WIDTHS = (16, 32, 64, 128)
 def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
     """`start(source)` of ids [B, S] that are sorted by length.
 
-    CPUs encode a group of rows at a time, in as few slots as it needs: most of a batch of mixed lengths is padding.
+    CPUs encode a group of rows at a time, in as few slots as it needs: most of a batch of mixed lengths is padding. A
+    group of padding only is not encoded.
     """
     rows, slots = source.shape
     is_static = isinstance(rows, int) and isinstance(slots, int)
@@ -115,8 +116,8 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
 
     def start_group(group: jax.Array) -> DecodeState:
         longest = (group != pad_id).sum(axis=1).max()
-        starts = [partial(in_width, width) for width in widths]
-        return jax.lax.switch((longest > jnp.array(widths)).sum(), starts, group)
+        starts = [lambda group: jax.tree.map(jnp.zeros_like, whole), *[partial(in_width, width) for width in widths]]
+        return jax.lax.switch((longest > jnp.array([0, *widths])).sum(), starts, group)
 
     def join(x: jax.Array) -> jax.Array:
         return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
