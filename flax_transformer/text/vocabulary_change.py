@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -105,12 +106,17 @@ def learn_pieces(model: bytes, lines: Sequence[str], count: int) -> list[NewPiec
 
 
 def _words(processor: SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
-    """Words as characters that stand for the ids of their pieces; bytes and special pieces part words."""
+    """Words as characters that stand for the ids of their pieces; bytes, signs and special pieces part words.
+
+    A sign in a piece, as in "ion.", would split the ends of all other languages' lines anew.
+    """
     kinds = processor.is_byte, processor.is_unknown, processor.is_control
     for line in lines:
         words = ''
         for i in processor.encode(line):
-            is_special = any(is_such(i) for is_such in kinds)
-            words += ' ' * (is_special or processor.id_to_piece(i).startswith('\u2581'))
-            words += chr(_FIRST + i) * (not is_special)
+            piece = processor.id_to_piece(i)
+            has_letters = any(unicodedata.category(sign)[0] in 'LMN' for sign in piece)
+            is_apart = not has_letters or any(is_such(i) for is_such in kinds)
+            words += ' ' * (is_apart or piece.startswith('\u2581'))
+            words += chr(_FIRST + i) * (not is_apart)
         yield from words.split()

@@ -128,6 +128,7 @@ def test_new_pieces_stand_for_what_they_were_split_into(algorithm: str, byte_fal
     new = SentencePieceTokenizer(with_pieces(old.model, range(old.vocab_size), learned)[0])
     assert len(learned) == 60
     assert 'î' in [piece.piece for piece in learned]
+    assert not any('-' in piece.piece for piece in learned if piece.piece != '-'), 'no signs among letters'
     encoded = new.encode(lines)
     assert [new.decode(ids) for ids in encoded][1:] == lines[1:], 'é is seen once'
     assert sum(map(len, encoded)) < 0.6 * sum(map(len, old.encode(lines)))
