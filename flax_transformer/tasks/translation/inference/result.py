@@ -325,8 +325,9 @@ def align_words(weights: np.ndarray, source: Sequence[str], target: Sequence[str
 def align_ids(
     weights: np.ndarray, source: Sequence[int], target: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[int, int], ...]:
-    source, owners = unmarked(source, tokenizer.marks)
-    weights = weights[:, : len(owners)] @ np.eye(len(source), dtype=weights.dtype)[owners]
+    if tokenizer.marks:
+        source, owners = unmarked(source, tokenizer.marks)
+        weights = weights[:, : len(owners)] @ np.eye(len(source), dtype=weights.dtype)[owners]
     tags = set(tokenizer.languages.values())  # no words
     source_pieces = ['' if i in tags else tokenizer.source_piece(i) for i in source[:-1]]
     target_pieces = ['' if i in tags else tokenizer.piece(i) for i in target if i != tokenizer.eos_id]
