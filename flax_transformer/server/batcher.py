@@ -22,7 +22,6 @@ from .turns import Turns
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
 _BACK = 0.1  # seconds in which a client that has its reply may ask again
-_LONG = 0.1  # seconds, about, that a batch should not take while others wait for it to end
 
 
 @dataclass(eq=False)
@@ -273,10 +272,6 @@ class Batcher:
             ahead = _AHEAD if len(batch) in sizes else math.inf
             self._count_out(batch[-1])
             clients = {job.client for job in batch}
-            if len(batch) in sizes and self._turns.has_others(clients):
-                larger = sizes[sizes.index(len(batch)) + 1]
-                if sum(job.cost for job in batch) * larger / len(batch) > _LONG:
-                    return batch
             if (job := self._turns.take_like(batch[0].kind, clients, ahead)) is None:
                 return batch
             batch.append(job)

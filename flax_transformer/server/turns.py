@@ -74,12 +74,6 @@ class Turns:
         """A client may come back until then (as time.monotonic)."""
         self._expected[client] = until
 
-    def has_others(self, clients: set[Hashable]) -> bool:
-        """Whether clients other than these wait or may come back."""
-        now = time.monotonic()
-        back = {client for client, until in self._expected.items() if until > now}
-        return not clients.issuperset(self._waiting.keys() | back)
-
     def time_to_wait(self, ahead: float) -> float:
         """Seconds for which clients may come back that have had less, by more than `ahead`, than all who wait."""
         now = time.monotonic()
