@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.fields import check_range
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import each_line
 from flax_transformer.engine.runs.run_directory import split_reference
@@ -14,6 +15,7 @@ from flax_transformer.engine.runs.trust import remember
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.inference.directions import direction, pairs_of
+from flax_transformer.tasks.translation.new_config import check_path
 from flax_transformer.text.languages import two_letters
 
 from . import train
@@ -39,6 +41,9 @@ class DistillOptions(ToTranslate):
     minutes: float = 60.0  # how long to train, once all is translated
     megabytes: float = 10.0  # how much the weights may take, in eight bits
 
+    def __post_init__(self) -> None:
+        check_range(self, 'minutes', 'megabytes', above=0, below=1e6)
+
 
 def main(argv: list[str]) -> None:
     given = Path(*argv[:1]) if Path(*argv[:1]).is_file() else None
@@ -50,17 +55,15 @@ def main(argv: list[str]) -> None:
     trained, made = Path('runs', file.stem), Path('runs', f'{file.stem}-int8')
     if not teachers or file.suffix != '.py' or options.source is None:
         raise UserError('distill: expected TEACHER ... NAME.py --source FILE')
+    check_path(folder)
     if options.both and (given or options.reference is None):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
-    if not folder.exists() and (file.exists() or trained.exists()):
-        raise UserError(f'{file} or {trained} exists; give another name, or remove it')
-    pair = options.decoding.source_language, options.decoding.target_language
-    if not given:
-        pair = _languages(teachers[0], *pair, both=options.both)
-    if len({*pair, None}) < 3 or (given and len(teachers) > 1):
-        raise UserError(f'{teachers[0]}, {pair}: expected models or one file, --from and --to')
-    both = [pair, pair[::-1]][: 1 + options.both]
-    directions = {f'{two_letters(source)}-{two_letters(target)}': (source, target) for source, target in both}
+    there = ', '.join(str(path) for path in (file, trained, made) if path.exists())
+    if there and not folder.exists():
+        raise UserError(f'{there} exists; give another name, or remove it')
+    directions = _directions(teachers, options, is_file=given is not None)
+
+    command = f'flax-transformer distill {shlex.join(argv)}'
     if not file.exists():
         from flax_transformer.tasks.translation.distillation import students
 
@@ -68,8 +71,9 @@ def main(argv: list[str]) -> None:
         text, candidates = students(folder, [*directions], options.megabytes)
         (fitted,) = fit(candidates, 60 * options.minutes)
         note(text)
-        command = f'flax-transformer distill {shlex.join(argv)}'
         write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
+    elif command not in file.read_text('utf-8', 'replace'):
+        note(f'{file} is of another command, whose options hold; for those given now remove {there}')
     if not made.exists():
         from flax_transformer.engine.runs.averaging import average
 
@@ -81,7 +85,21 @@ def main(argv: list[str]) -> None:
         _write_card(new, [] if given else teachers, options, directions)
         new.rename(made)
         remember(made)
-    print_next(f'The model is in {made}', f'flax-transformer translate {made} < lines')
+    print_next(f'The model is in {made}', f'flax-transformer translate {shlex.quote(str(made))} < lines')
+
+
+def _directions(teachers: list[str], options: DistillOptions, *, is_file: bool) -> dict[str, Pair]:
+    """The languages to learn from and into, by names such as en-de."""
+    pair = options.decoding.source_language, options.decoding.target_language
+    if not is_file:
+        pair = _languages(teachers[0], *pair, both=options.both)
+    short = [language and two_letters(language) for language in pair]
+    if len({*short, None}) < 3 or (is_file and len(teachers) > 1):
+        raise UserError(f'{teachers[0]}, {pair}: expected models or one file, --from and --to')
+    directions = {'-'.join(short): pair}
+    if options.both:
+        directions['-'.join(short[::-1])] = pair[::-1]
+    return directions
 
 
 def _languages(teacher: str, source: str | None, target: str | None, *, both: bool) -> Pair:

@@ -70,8 +70,8 @@ class ShardOfFiles:
             changed = [f'{name}: {there.get(name, "absent")} there, {ours.get(name, "absent")} here' for name in names]
             raise UserError(
                 f'{self.folder} holds translations by another model, with other options or of other input:\n'
-                f'{format_faults(changed)}\nGive another --output; or, if input files were repaired, remove their '
-                f'outputs and {file}, then start all shards again'
+                f'{format_faults(changed)}\nGive another folder (--output); or, if input files were repaired, remove '
+                f'their outputs and {file}, then start all shards again'
             )
 
     def run(self, translate: Translate) -> Counter[str]:

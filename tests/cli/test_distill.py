@@ -109,6 +109,19 @@ def test_a_multilingual_teacher_gives_a_student_of_both_directions(
     assert there.count('\n') == back.count('\n') == 1
 
 
+def test_options_that_a_config_is_not_of_are_said_to_have_no_effect(
+    folder: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ('distill', 'text.de', 'small.py', '--source', 'text.en', '--from', 'en', '--to', 'de')
+    (folder / 'small.data').mkdir()
+    write(folder / 'small.py', [f'"""flax-transformer {" ".join(argv)}', '"""'])
+    (folder / 'runs' / 'small-int8').mkdir(parents=True)
+    for more, is_other in (((), False), (('--minutes', '5'), True)):
+        code, out, err = call_command(*argv, *more)
+        assert (code, 'The model is in runs/small-int8' in out) == (0, True)
+        assert ('for those given now remove small.py, runs/small-int8' in err) == is_other
+
+
 @pytest.mark.parametrize(
     ('record', 'reason'),
     [
@@ -175,7 +188,7 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([], 'got nothing'),
         ([TEACHER, '--source', 'text.en'], 'expected TEACHER ... NAME.py'),
         ([TEACHER, 'small.py'], 'expected TEACHER ... NAME.py'),
-        ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py or runs/there exists'),
+        ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py exists'),
         ([TEACHER, 'begun.py', '--source', 'text.en'], 'runs/begun exists'),
         ([TEACHER, 'small.py', '--source', 'none.en'], 'none.en does not exist'),
         ([TEACHER, 'small.py', '--source', 'empty'], 'got files of [0] lines'),
@@ -185,6 +198,9 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--both'], "source_language='de'"),
         (['text.de', 'small.py', '--source', 'text.en'], 'expected models or one file, --from and --to'),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], "('de', 'de')"),
+        (['text.de', 'small.py', '--source', 'text.en', '--from', 'pt_BR', '--to', 'pt_PT'], "('pt_BR', 'pt_PT')"),
+        ([TEACHER, 'a,b.py', '--source', 'text.en'], 'a comma or {lang} has a meaning'),
+        ([TEACHER, 'old.py', '--source', 'text.en'], 'runs/old-int8 exists'),
         (['nothing', 'no/small.py', '--source', 'text.en'], 'nothing does not exist'),
         (['nothing', 'small.py', '--source', 'text.en'], 'nothing does not exist'),
     ],
@@ -195,6 +211,14 @@ def test_what_cannot_be_done_is_said_before_anything_is(
     write(folder / 'empty', [])
     write(folder / 'there.py', [])
     (folder / 'runs' / 'begun').mkdir(parents=True)
+    (folder / 'runs' / 'old-int8').mkdir()
     before = sorted(folder.rglob('*'))
     code, _, err = call_command('distill', *argv)
     assert (code, message in err, sorted(folder.rglob('*'))) == (2, True, before), err
+
+
+@pytest.mark.parametrize('value', [-5.0, 0.0, float('nan'), float('inf')])
+@pytest.mark.parametrize('name', ['minutes', 'megabytes'])
+def test_time_and_size_are_positive(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f'{name}={value}: expected'):
+        distill.DistillOptions(**{name: value})

@@ -169,7 +169,7 @@ def test_what_differs_from_the_outputs_that_are_there_is_refused(
     assert call('1/2')[0] == 0
     before = outputs()
     code, said = call('2/2', '--format', 'jsonl')
-    assert (code, 'format: text there, jsonl here' in said, 'another --output' in said) == (2, True, True)
+    assert (code, 'format: text there, jsonl here' in said, 'another folder' in said) == (2, True, True)
     assert 'decoding.n_best: 1 there, 2 here' in call('2/2', '--decoding.beam-width', 2, '--n-best', 2)[1]
     translator.params['kernel'][1] = 1e-9
     assert 'parameters: ' in call('2/2')[1]

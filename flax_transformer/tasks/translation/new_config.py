@@ -342,9 +342,14 @@ def _check(file: Path, options: NewOptions) -> None:
     for path in (file, *(value for value in vars(options).values() if isinstance(value, Path))):
         if path != file and not path.is_file():
             raise UserError(f'{path} does not exist, or is not a file')
-        whole = str(path.absolute())
-        if ',' in whole or '{lang}' in whole:
-            raise UserError(f'{whole}: a comma or {{lang}} has a meaning in names of corpora; rename it')
+        check_path(path)
+
+
+def check_path(path: Path) -> None:
+    """Raises UserError for a path that a config's name of a corpus cannot hold."""
+    whole = str(path.absolute())
+    if ',' in whole or '{lang}' in whole:
+        raise UserError(f'{whole}: a comma or {{lang}} has a meaning in names of corpora; rename it')
 
 
 def _data(file: Path, options: NewOptions, languages: tuple[str, str], held_out: int) -> dict[str, Any]:
