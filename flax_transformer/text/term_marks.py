@@ -17,13 +17,21 @@ def marked(
 ) -> tuple[list[int], list[Place]]:
     """Ids with the translations of places, which are in order, and the places with these.
 
+    A place that overlaps the one before gets no translation of its own.
+
     >>> marked([5, 6, 1], [(1, 2)], [[9]], (30, 31, 32))
     ([5, 30, 6, 31, 9, 32, 1], [(1, 6)])
     """
-    out, moved, end = [], [], 0
+    out: list[int] = []
+    moved: list[Place] = []
+    end = 0
     for (first, last), translation in zip(places, translations, strict=True):
-        begin = len(out) + first - end
-        out += [*ids[end:first], marks[0], *ids[first:last], marks[1], *translation, marks[2]]
+        if first < end:  # the words share a piece
+            moved.append(moved[-1])
+            continue
+        out += ids[end:first]
+        begin = len(out)
+        out += [marks[0], *ids[first:last], marks[1], *translation, marks[2]]
         moved.append((begin, len(out)))
         end = last
     return out + ids[end:], moved

@@ -52,7 +52,7 @@ def with_changed_copies(pairs: Pairs, numbers: np.ndarray, share: float) -> tupl
                 lines.append(copy)
                 origins.append(origin)
                 break
-    return Pairs(*map(list, zip(*lines, strict=True))), numbers[origins]
+    return Pairs([source for source, _ in lines], [target for _, target in lines]), numbers[origins]
 
 
 def _changed(kind: str, source: str, target: str, other: Pair, draw: random.Random, small: set[str]) -> Pair | None:

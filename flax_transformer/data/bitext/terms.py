@@ -56,8 +56,11 @@ class Terms:
             if ours[own] < _RARE * len(lines) and value > max(_SURE * theirs[other], _SELDOM * ours[own], 1.5)
         }
 
-    def marked(self, pairs: Pairs, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of the sources and their lengths, with terms in a share; `numbers` are places in the corpus."""
+    def marked(self, pairs: Pairs, numbers: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of the sources and their lengths, with terms in a share of those that then have at most `most` ids.
+
+        `numbers` are places in the corpus.
+        """
         ids, lengths = self._tokenizer.encode_flat(pairs.sources)
         seeds = hashed(_SEED, numbers)
         lines = np.split(ids, np.cumsum(lengths)[:-1])
@@ -66,7 +69,9 @@ class Terms:
             found = self._found(source, pairs.targets[row], random.Random(int(seeds[row])))
             places = [positions_of(span, source, line, self._tokenizer) for span, _ in found]
             forms = [form[:-1] for form in self._tokenizer.encode_target([form for _, form in found])]
-            lines[row] = np.array(marked(line, places, forms, self._tokenizer.marks)[0], ids.dtype)
+            line, _ = marked(line, places, forms, self._tokenizer.marks)
+            if len(line) <= most:
+                lines[row] = np.array(line, ids.dtype)
         return np.concatenate(lines), np.array(list(map(len, lines)))
 
     def _found(self, source: str, target: str, draw: random.Random) -> list[tuple[tuple[int, int], str]]:

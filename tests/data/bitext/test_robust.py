@@ -85,6 +85,7 @@ def test_copies_are_a_share_of_the_pairs_and_the_same_each_time():
     assert abs(len(some) / 2000 - 0.2) < 0.03
     assert some == copies_of(GERMAN, share=0.2)
     assert not copies_of(GERMAN, share=0.0)
+    assert len(with_changed_copies(Pairs([], []), np.arange(0), 0.2)[0]) == 0  # a table's header alone
 
 
 def test_copies_are_cached_with_the_numbers_of_their_pairs_and_not_where_they_are_off(tmp_path):

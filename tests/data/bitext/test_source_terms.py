@@ -31,9 +31,9 @@ PAIRS, TRANSLATIONS = made(3000)
 TOKENIZER = SentencePieceTokenizer.train([*PAIRS.sources, *PAIRS.targets], vocab_size=340, marks=MARKS)
 
 
-def lines_with_terms(share: float) -> list[list[int]]:
+def lines_with_terms(share: float, most: int = 100) -> list[list[int]]:
     terms = Terms([PAIRS], TOKENIZER, share)
-    ids, lengths = terms.marked(PAIRS, np.arange(len(PAIRS)))
+    ids, lengths = terms.marked(PAIRS, np.arange(len(PAIRS)), most)
     return [line.tolist() for line in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
@@ -67,10 +67,17 @@ def test_a_share_of_the_sources_has_terms_and_each_time_the_same() -> None:
     assert 0.15 * most < sum(TOKENIZER.marks[0] in line for line in lines) < 0.25 * most
 
 
+def test_a_source_that_terms_would_make_too_long_stays_without() -> None:
+    plain = TOKENIZER.encode(PAIRS.sources)
+    free, bounded = lines_with_terms(1.0), lines_with_terms(1.0, most=40)
+    assert bounded == [terms if len(terms) <= 40 else line for line, terms in zip(plain, free, strict=True)]
+    assert any(len(line) > 40 for line in free)
+
+
 def test_some_terms_have_the_usual_form_where_the_target_has_another() -> None:
     pairs, translations = made(3000, 'en')
     terms = Terms([pairs], TOKENIZER, 1.0)
-    ids, lengths = terms.marked(pairs, np.arange(len(pairs)))
+    ids, lengths = terms.marked(pairs, np.arange(len(pairs)), 100)
     kinds = Counter()
     for line, target in zip(np.split(ids, np.cumsum(lengths)[:-1]), pairs.targets, strict=True):
         for term in forms_in(line.tolist()):
@@ -97,6 +104,13 @@ def test_what_belongs_to_a_term_belongs_to_its_words() -> None:
     assert places == [(0, 6), (7, 13)]
     assert unmarked(line, (30, 31, 32)) == ([4, 5, 6, 7, 1], [0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4])
     assert unmarked([4, 1], ()) == ([4, 1], [0, 1])
+
+
+def test_words_that_share_a_piece_give_it_once() -> None:
+    """As "can" and "t", or two words of Chinese."""
+    line, places = marked([4, 5, 1], [(0, 1), (0, 1), (1, 2)], [[8], [9], [10]], (30, 31, 32))
+    assert line == [30, 4, 31, 8, 32, 30, 5, 31, 10, 32, 1]
+    assert places == [(0, 5), (0, 5), (5, 10)]
 
 
 def test_terms_are_cached_apart_and_segmentations_are_not_redrawn(tmp_path) -> None:

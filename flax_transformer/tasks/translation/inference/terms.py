@@ -67,13 +67,16 @@ class Demands(NamedTuple):
 def demands_of_line(
     text: str, number: int, required: Sequence[Phrase] | None, glossary: Glossary | None
 ) -> list[Demand]:
-    """What line `number` requires of its own, and its terms outside of these phrases' spans. Raises UserError."""
+    """What line `number` requires of its own, and its terms outside of these phrases' spans, by place.
+
+    Raises UserError.
+    """
     demands = _checked(required or (), number)
     spans = [demand.span for demand in demands if demand.span]
     for term in glossary.find(text) if glossary else ():
         if all(term.end <= begin or end <= term.start for begin, end in spans):
             demands.append(Demand(term.targets, (term.start, term.end)))
-    return demands
+    return sorted(demands, key=lambda demand: demand.span or (-1, -1))
 
 
 def demands_of_parts(
