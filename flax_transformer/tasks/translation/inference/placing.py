@@ -1,10 +1,13 @@
 """Where the tags of a text go in its translation, by the words that are aligned."""
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+
+import numpy as np
 
 from .marked import Span, ends_of
 
@@ -86,17 +89,21 @@ def _assign(element: _Element, target: tuple[int, int], aligned: list[int | None
     taken = []
     points = []
     for child in sorted(element.children, key=lambda child: -len(child.words)):
+        if not child.words:
+            points.append(child)
+            continue
         is_all = child.words == element.words and free == [target]
         parts = [(1, *target)] if is_all else [_densest(gap, child.words, aligned) for gap in free]
         gain, first, last = max(parts, key=itemgetter(0), default=(0, 0, 0))
-        if gain > 0 and first < last and child.words:
+        if gain > 0 and first < last:
             free = _without(free, first, last)
             taken.append((first, last))
             _assign(child, (first, last), aligned)
         else:
             points.append(child)
+    places = np.array([math.inf if word is None else word for word in aligned[slice(*target)]])
     for child in sorted(points, key=lambda child: not child.words):
-        at = _point(child, element.words, target, aligned)
+        at = target[0] + _point(child, element.words, places)
         rest = [i for gap in free for i in range(*gap)] if child.words else []
         if rest:  # around the word next to it, rather than around nothing
             word = min(rest, key=lambda i: abs(2 * (i - at) + 1))
@@ -127,27 +134,24 @@ def _densest(gap: tuple[int, int], words: range, aligned: list[int | None]) -> t
             start = i
         if aligned[i] is not None:
             total += 1 if aligned[i] in words else -1
-        best = max(best, (total, start, i + 1), key=itemgetter(0))
+        if total > best[0]:
+            best = (total, start, i + 1)
     return best
 
 
-def _point(child: _Element, words: range, target: tuple[int, int], aligned: list[int | None]) -> int:
-    """Before which target word an empty element goes: where fewest words change sides, near ones above all."""
+def _point(child: _Element, words: range, places: np.ndarray) -> int:
+    """Before which target word an empty element goes: where fewest words change sides, near ones above all.
+
+    `places` are the source words with which the target words are aligned.
+    """
     word = child.words.start
-    cost = 0.0
     left, right = child.neighbors
     leads = not left.strip() and right.strip() and word > words.start  # it is written right before the next word
-    best = (0.0, target[0])
-    for i in range(*target):
-        if aligned[i] is not None:
-            distance = aligned[i] - word
-            if distance >= 0:
-                cost += 2.0**-distance
-            else:
-                cost -= 2.0 ** (distance + 1) * (0.99 if leads else 1.01)
-        if cost < best[0] or (cost == best[0] and (leads or word >= words.stop)):
-            best = (cost, i + 1)
-    return best[1]
+    near = np.exp2(-np.abs(places - word))
+    costs = np.cumsum(np.where(places < word, -2 * near * (0.99 if leads else 1.01), near))
+    costs = np.append(0.0, costs)
+    best = np.flatnonzero(costs == costs.min())
+    return int(best[-1] if leads or word >= words.stop else best[0])
 
 
 def _written(
