@@ -148,7 +148,8 @@ def _check_vocabulary(config: TransformerConfig, tokenizer: MarianTokenizer) -> 
 
 def _tie(tensors: dict[str, np.ndarray]) -> str:
     """'sides' if T5's softmax has a table of its own, whatever config.json says."""
-    table, head = tensors.get('shared.weight'), tensors.get('lm_head.weight')
+    *sides, head = (tensors.get(f'{name.removeprefix("model.")}.weight') for name in TIED['all'])
+    table = next((side for side in sides if side is not None), None)  # MADLAD-400 has the decoder's alone
     return 'all' if table is None or head is None or np.array_equal(table, head) else 'sides'
 
 

@@ -137,7 +137,7 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             continue
 
         shape = our_shapes[ours]
-        expected = _as_theirs(np.broadcast_to(False, shape), change, family.table_offset).shape
+        expected = _their_shape(shape, change, family.table_offset)
         if theirs not in homes:
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)
@@ -189,6 +189,15 @@ def _as_theirs(array: np.ndarray, change: str, table_offset: int) -> np.ndarray:
     if change == 'without first rows':
         return np.pad(array, ((table_offset, 0), (0, 0)))
     return array[None] if change == 'as a row' else array
+
+
+def _their_shape(shape: tuple[int, ...], change: str, table_offset: int) -> tuple[int, ...]:
+    """The shape that `_as_theirs` gives; without the memory for what a damaged config.json asks for."""
+    if change == 'transposed':
+        return shape[::-1]
+    if change == 'without first rows':
+        return shape[0] + table_offset, *shape[1:]
+    return (1, *shape) if change == 'as a row' else shape
 
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:

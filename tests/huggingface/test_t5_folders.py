@@ -94,6 +94,18 @@ def test_copies_of_older_versions_are_read_and_the_softmax_is_what_its_table_say
     np.testing.assert_array_equal(params['projection'].T, 2 * table)
 
 
+def test_the_published_madlad_has_its_table_by_the_decoders_name_alone(tmp_path: Path) -> None:
+    folder = t5_folders.write_folder(tmp_path, 'MADLAD-400')
+    before = read_folder(folder)
+    tensors = safetensors.load_file(folder / 'model.safetensors')
+    tensors['decoder.embed_tokens.weight'] = tensors.pop('shared.weight')
+    safetensors.save_file(tensors, folder / 'model.safetensors')
+    after = read_folder(folder)
+    assert after.config == before.config
+    assert after.config.tie_embeddings == 'sides'
+    jax.tree.map(np.testing.assert_array_equal, after.params, before.params)
+
+
 @pytest.mark.parametrize(
     ('spoil', 'expected'),
     [
@@ -105,6 +117,7 @@ def test_copies_of_older_versions_are_read_and_the_softmax_is_what_its_table_say
         ({'vocab_size': 10**9}, 'pieces, and the model 1000000000 rows'),
         ({'pad_token_id': 0}, 'pad_token_id=0, eos_token_id=2: one is the unknown piece'),
         ({'d_ff': 10**9}, r'wi_0\.weight: got shape \(48, 32\), expected \(1000000000, 32\)'),
+        ({'num_heads': 10**9}, r'relative_attention_bias\.weight: got shape \(32, 4\), expected \(32, 1000000000\)'),
         ({'missing': 'spiece.model'}, 'spiece.model'),
     ],
 )
