@@ -93,7 +93,8 @@ def _search(
         chosen = chosen.astype(jnp.int32)
         gain = jnp.take_along_axis(log_probs, chosen[:, None], axis=-1)[:, 0]
         gain = jnp.where(is_done, 0.0, gain)
-        chosen = jnp.where(is_done, problem.pad_id, chosen)
+        # On CPUs, rows that ended later than here may go along with others (run_search).
+        chosen = jnp.where(is_done, hypotheses.tokens[:, position], chosen)
 
         ends = ~is_done & (chosen == problem.eos_id)
         stops = ends | (~is_done & (position + 1 >= problem.max_lengths))
@@ -102,7 +103,7 @@ def _search(
             log_probs=hypotheses.log_probs + gain,
             lengths=jnp.where(stops, position + 1, hypotheses.lengths),
             is_finished=hypotheses.is_finished | ends,
-            token_log_probs=hypotheses.token_log_probs.at[:, position].set(gain),
+            token_log_probs=hypotheses.token_log_probs.at[:, position].add(gain),
         )
         state_scores = carry.state_scores
         scorer = problem.scorer

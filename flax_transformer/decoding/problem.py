@@ -137,14 +137,17 @@ def run_search(
 
             return jax.lax.cond(is_open(carry).any(), go_on, lambda carry: carry, carry)
 
-        def finish_some(carry: Any) -> Any:
-            order = jnp.argsort(~is_open(carry))  # open ones first
+        open_first = jnp.argsort(~is_open(carry))
+
+        def finish_some(turn: jax.Array, carry: Any) -> Any:
+            order = jnp.roll(open_first, -turn * fewer)
             chosen = order[:fewer]
             part = _rows_of(carry._replace(state=state), chosen, rows)
             part = finish(later, part, problem.of_rows(chosen))
             return _with_rows(carry, order, part)
 
-        return jax.lax.while_loop(lambda carry: is_open(carry).any(), finish_some, carry)
+        turns = -(-is_open(carry).sum() // fewer)
+        return jax.lax.fori_loop(0, turns, finish_some, carry)
 
     return finish(_shapes(carry.state, problem), carry, problem)
 

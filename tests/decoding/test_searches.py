@@ -1,6 +1,7 @@
 """Greedy and beam search against slow searches in plain Python, over thousands of random toy models."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,7 @@ from decoding_toys import (
 )
 
 from flax_transformer.common.trees import DecodeState
+from flax_transformer.decoding import problem
 from flax_transformer.decoding.beam_search import beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
@@ -167,3 +169,33 @@ def test_a_sentence_does_not_depend_on_its_neighbors(search):
             *(np.where(is_kept.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(toys, neighbors, strict=True))
         )
         assert_equal(search(mixed, 0.6), result, is_kept)
+
+
+class Room(NamedTuple):
+    """Slots that no step reads."""
+
+    values: jax.Array
+
+    def with_room(self, slots: int) -> 'Room':
+        return Room(jnp.pad(self.values, ((0, 0), (0, slots - self.values.shape[1]))))
+
+
+def test_lines_that_go_on_in_turn_do_not_change_those_that_ended(monkeypatch):
+    """Of 12 lines 8 go on first, then the others with some of these; one may have more tokens than there is room."""
+    monkeypatch.setattr(problem, 'FIRST_STAGE', 2)
+    toys = make_toys(3, 12)._replace(max_lengths=np.array([9, 8, 7, 1, 9, 8, 7, 2, 9, 8, 7, 12], np.int32))
+    toys.table[:, :, EOS] -= 4
+
+    def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        logits, after = toy_step(tokens, state._replace(slots=()))
+        return logits, after._replace(slots=state.slots)
+
+    def of(toys: Toys) -> SearchProblem:
+        return problem_of(toys, 9, of_rows=lambda rows: of(jax.tree.map(lambda x: x[rows], toys)))
+
+    @functools.partial(jax.jit, static_argnames='is_divided')
+    def found(toys: Toys, is_divided: bool) -> Hypotheses:
+        state = toy_state(toys)._replace(slots=Room(jnp.zeros((12, 0))))
+        return greedy_search(step, state, of(toys) if is_divided else problem_of(toys, 9))
+
+    jax.tree.map(np.testing.assert_array_equal, *(found(toys, is_divided) for is_divided in (False, True)))
