@@ -19,11 +19,8 @@ def import_named(command: str, argv: list[str], *, download: bool) -> None:
         owner, *rest = Path(name).parts or ['']
         is_path = Path(*rest and [owner]).is_dir() or owner == 'runs' or name.endswith('.py')
         if HUB_NAME.fullmatch(name) and not is_path and (download or not imported_run(name)):
-            from absl import logging
-
             from flax_transformer.interop.huggingface_runs import import_by_name  # imports JAX
 
-            logging.set_verbosity(logging.FATAL)  # Orbax
             import_by_name(name, download=download, ask=_ask)
 
 

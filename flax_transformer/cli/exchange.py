@@ -125,11 +125,8 @@ def import_huggingface(argv: list[str]) -> None:
     if options.run is None:
         raise UserError(f'import-huggingface: got {argv[0]} alone, expected FOLDER and RUN')
 
-    from absl import logging
-
     from flax_transformer.interop import huggingface_runs
 
-    logging.set_verbosity(logging.FATAL)
     languages = {name: getattr(options, name) for name in ('source_language', 'target_language')}
     run = huggingface_runs.import_huggingface(argv[0], options.run, **languages)
     if run.read_config().data.language_tags:

@@ -55,11 +55,8 @@ def add_language(argv: list[str]) -> None:
 
 
 def _read(files: tuple[Path, ...]) -> list[str]:
-    from absl import logging
-
     from flax_transformer.data.lines import read_lines
 
-    logging.set_verbosity(logging.FATAL)  # Orbax warns
     return [line for file in files for line in read_lines(file)]
 
 

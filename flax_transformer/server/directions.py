@@ -70,7 +70,15 @@ class Directions:
         else:
             # Every direction names its languages; a model that knows many is loaded with any one of them.
             any_one = {} if (Path(reference) / _MARIAN).is_file() else {'target_language': 'en'}
-            translator = Translator.from_huggingface(reference, parallel=parallel, **any_one | decoding)
+            try:
+                translator = Translator.from_huggingface(reference, parallel=parallel, **any_one | decoding)
+            except UserError as error:
+                if 'no language tags' not in str(error):
+                    raise
+                raise UserError(
+                    f'{reference}: nothing names its languages; serve a run that does: flax-transformer '
+                    f'import-huggingface {reference} RUN --source-language en --target-language de'
+                ) from None
         return cls(reference, by(translator), _pairs(reference, translator))
 
     def direction(self, source: str, target: str) -> Direction:

@@ -142,6 +142,9 @@ def test_an_imported_run_translates_between_any_languages_and_is_not_exported(tm
     assert [*served[0].pairs] == [*served[1].pairs] == [*itertools.permutations(('en', 'de', 'fr'), 2)]
     found = [model.direction('fr', 'de').best(LINES) for model in served]
     assert [one.token_ids for one in found[0]] == [one.token_ids for one in found[1]]
+    plain = t5_folders.write_folder(tmp_path / 't5', 'T5')
+    with pytest.raises(UserError, match='serve a run that does: flax-transformer import-huggingface'):
+        Directions.load(str(plain), ParallelConfig(), **SMALL)
     assert main(['export-huggingface', run, str(tmp_path / 'out')]) == 2
     assert "T5's format is only read" in capsys.readouterr().err
 

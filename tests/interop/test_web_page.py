@@ -72,11 +72,18 @@ def test_a_runtime_that_is_not_there_is_asked_for(tmp_path: Path, monkeypatch: p
 def test_a_history_has_what_each_checkpoint_translates(tmp_path: Path) -> None:
     with pytest.raises(UserError, match='keep-last'):
         learning_history(RUN, 'five')
+    with pytest.raises(UserError, match='nothing does not exist'):
+        learning_history(tmp_path / 'nothing', 'five')
+    with pytest.raises(UserError, match='empty line'):
+        learning_history(RUN, ' ')
     run = run_with_checkpoints(tmp_path / 'run', 14)
+    with (run / 'metrics.jsonl').open('a') as metrics:
+        metrics.write('{"kind": "train", "step": 7, "loss": NaN}\n')
     history = json.loads(learning_history(run, 'forty-two'))
     checkpoints = history['checkpoints']
     assert [own['step'] for own in checkpoints] == [2, 4, 6, 8, 10, 12, LAST]
     assert {own['text'] for own in checkpoints} == {'zweiundvierzig'}
+    assert 7 not in [step for _, step, _ in history['losses']]  # JSON has no NaN
     assert len(checkpoints[0]['weights']) == len(history['target'])
     assert sum(checkpoints[0]['weights'][0]) == pytest.approx(1, abs=0.01 * len(history['source']))  # rounded
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import orbax.checkpoint as ocp
+from absl import logging
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -205,6 +206,8 @@ class Checkpoints(CheckpointReader):
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
         """Turns Orbax's errors on a full disk, perhaps about an earlier call's save, into one that says so."""
+        before = logging.get_verbosity()
+        logging.set_verbosity(logging.FATAL)  # Orbax warns of a checkpoint without metrics
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:
@@ -216,6 +219,8 @@ class Checkpoints(CheckpointReader):
             self._settle()
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
             raise no_space_left(self._saving_step, Room(size, files), self.folder, error) from None
+        finally:
+            logging.set_verbosity(before)
 
 
 def set_aside(checkpoint: Path) -> None:
