@@ -21,7 +21,6 @@ from .turns import Turns
 # Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them.
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
-_BACK = 0.1  # seconds in which a client that has its reply may ask again
 
 
 @dataclass(eq=False)
@@ -40,6 +39,7 @@ class Job:
     engine: str = ''  # whose search translates it
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
+    num_tokens: int = 1  # of its translation
 
 
 class ThreadFailed(Exception):
@@ -221,10 +221,11 @@ class Batcher:
         if left := [job for job in batch if not _is_done(job) and not self._recall(job)]:
             self._translate(left)
         duration = time.monotonic() - started
+        total = sum(job.num_tokens for job in batch)  # the longest line keeps a batch for longest
         with self._changed:
             for job in batch:
-                self._turns.charge(job.client, duration / len(batch) - job.cost)
-                self._turns.expect(job.client, started + duration + _BACK)
+                self._turns.charge(job.client, duration * job.num_tokens / total - job.cost)
+                self._turns.expect(job.client)
         self._observe(distinct, duration)
         return duration
 
@@ -264,15 +265,14 @@ class Batcher:
     def _take(self) -> list[Job]:
         """Takes the job whose turn it is and those that go with it.
 
-        Clients that have had more than others only fill rows that the program computes anyway.
+        Not those of clients that have had more: all in a batch wait for its longest line.
         """
         batch = [self._turns.take()]
         sizes = batch[0].sizes
         while len(batch) < sizes[-1]:
-            ahead = _AHEAD if len(batch) in sizes else math.inf
             self._count_out(batch[-1])
             clients = {job.client for job in batch}
-            if (job := self._turns.take_like(batch[0].kind, clients, ahead)) is None:
+            if (job := self._turns.take_like(batch[0].kind, clients, _AHEAD)) is None:
                 return batch
             batch.append(job)
         self._count_out(batch[-1])
@@ -294,6 +294,7 @@ class Batcher:
                 return
             results = [error]
         for job, result in zip(batch, results, strict=True):
+            job.num_tokens = max(getattr(result, 'num_tokens', 1), 1)
             if job.key and not isinstance(result, Exception):
                 with self._changed:
                     self._cache.put(job.key, result)

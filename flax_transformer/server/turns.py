@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -9,6 +10,7 @@ from typing import Any
 
 _KNOWN = 10_000  # clients; of more, those that have had least are forgotten
 _LONG = 0.005  # seconds
+_BACK = 0.25  # seconds in which a client that asks again at once does so
 
 
 class Turns:
@@ -22,6 +24,8 @@ class Turns:
         self._waiting: dict[Hashable, collections.OrderedDict[int, tuple[Hashable, Any]]] = {}
         self._had: dict[Hashable, float] = {}  # seconds
         self._level = 0.0  # what the client had whose turn it was last
+        self._left: dict[Hashable, float] = {}  # when clients last got something
+        self._quick: set[Hashable] = set()  # who came back at once the last time
         self._expected: dict[Hashable, float] = {}  # until when clients may come back
         self._numbers = itertools.count()
 
@@ -30,8 +34,12 @@ class Turns:
 
     def put(self, client: Hashable, item: Any, kind: Hashable = None) -> None:
         if client not in self._waiting:
+            is_quick = time.monotonic() - self._left.get(client, -math.inf) < _BACK
+            (self._quick.add if is_quick else self._quick.discard)(client)
             if len(self._had) > _KNOWN:
                 self._had = {name: had for name, had in self._had.items() if had > self._level or name in self._waiting}
+                self._left.clear()
+                self._quick.clear()
             self._had[client] = max(self._had.get(client, 0.0), self._level)
             self._waiting[client] = collections.OrderedDict()
         self._waiting[client][next(self._numbers)] = kind, item
@@ -70,9 +78,11 @@ class Turns:
     def charge(self, client: Hashable, seconds: float) -> None:
         self._had[client] = self._had.get(client, self._level) + seconds
 
-    def expect(self, client: Hashable, until: float) -> None:
-        """A client may come back until then (as time.monotonic)."""
-        self._expected[client] = until
+    def expect(self, client: Hashable) -> None:
+        """A client has what it waited for; one that came back at once may do so again."""
+        self._left[client] = time.monotonic()
+        if client in self._quick:
+            self._expected[client] = self._left[client] + _BACK
 
     def time_to_wait(self, ahead: float) -> float:
         """Seconds for which clients may come back that have had less, by more than `ahead`, than all who wait."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import wait
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,7 +115,7 @@ def test_a_job_that_is_withdrawn_while_it_is_done_does_not_take_its_equals_along
     made.stop()
 
 
-def test_clients_take_turns_and_a_costly_one_only_fills_rows_that_are_free() -> None:
+def test_clients_take_turns_and_nobody_waits_for_the_lines_of_one_that_has_had_more() -> None:
     made, seen = batcher(), []
 
     def call(lines: list[Any]) -> Sequence[Any]:
@@ -124,10 +125,10 @@ def test_clients_take_turns_and_a_costly_one_only_fills_rows_that_are_free() -> 
     def jobs(client: str, count: int, cost: float) -> list[Job]:
         return [Job(client, client, call, 0, SIZES, cost=cost) for _ in range(count)]
 
-    asked = [*jobs('a', 20, cost=5.0), *jobs('b', 1, cost=0.01), *jobs('c', 2, cost=0.01)]
+    asked = [*jobs('a', 20, cost=5.0), *jobs('b', 2, cost=0.01), *jobs('c', 3, cost=0.01)]
     assert made.wait_for('d', 1.0) == 1.0
     results_of(made, asked)
-    assert sorted(seen[0]) == ['a', 'b', 'c', 'c']  # more of 'a' would make the others wait
+    assert ''.join(sorted(seen[0])) == 'abbccc'  # no more of 'a', though there is room for eight
     assert seen[1:] == ['a' * 8, 'a' * 8, 'a' * 3]
 
 
@@ -159,16 +160,54 @@ def test_who_comes_back_has_saved_no_time_up() -> None:
     assert order.count('busy') == order.count('slept') == 4
 
 
-def test_a_client_that_has_had_more_waits_a_moment_for_one_that_may_come_back() -> None:
-    turns = Turns()
-    turns.put('busy', 0)
-    turns.charge('busy', 5.0)
-    assert turns.time_to_wait(0.1) <= 0
-    turns.expect('short', time.monotonic() + 60)
-    turns.charge('short', 1.0)
-    assert 59 < turns.time_to_wait(0.1) <= 60
-    turns.charge('short', 4.0)
-    assert turns.time_to_wait(0.1) <= 0
+class Clock:
+    """Time that passes when told."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr('flax_transformer.server.batcher.time', clock)
+    monkeypatch.setattr('flax_transformer.server.turns.time', clock)
+    return clock
+
+
+def test_a_client_that_has_had_more_waits_for_one_that_came_back_at_once_before(clock: Clock) -> None:
+    def after(pause: float) -> float:
+        """For how long the busy one waits then."""
+        turns = Turns()
+        turns.charge('busy', 5.0)
+        for _ in range(2):
+            turns.put('short', 0)
+            turns.charge('short', 1.0)
+            turns.take()
+            turns.expect('short')
+            clock.now += pause
+        turns.put('busy', 0)
+        return turns.time_to_wait(0.1) + pause
+
+    assert after(0.01) == pytest.approx(0.25)
+    assert after(0.2) == pytest.approx(0.25)
+    assert after(0.3) <= 0.3  # no longer than it took to come here
+
+
+def test_clients_pay_for_a_batch_by_the_lengths_of_their_translations(clock: Clock) -> None:
+    made, order = batcher(), []
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        clock.now += 1.0 if len(lines) > 1 else 0.2
+        order.extend(line for line in lines if len(lines) == 1)
+        return [SimpleNamespace(num_tokens=85 if line == 'garbage' else 15) for line in lines]
+
+    together = [Job(client, client, call, 0, (2,)) for client in ('garbage', 'short')]
+    alone = [Job(client, client, call, 1, cost=0.2) for client in ('garbage', 'short') for _ in range(6)]
+    results_of(made, [*together, *alone])
+    assert order[:5] == ['short'] * 4 + ['garbage']
 
 
 class Program:
