@@ -10,6 +10,7 @@ from typing import Any
 
 _KNOWN = 10_000  # clients; of more, those that have had least are forgotten
 _LONG = 0.005  # seconds
+_AT_ONCE = 2  # threads that work
 _BACK = 0.25  # seconds in which a client that asks again at once does so
 
 
@@ -45,18 +46,18 @@ class Turns:
         self._waiting[client][next(self._numbers)] = kind, item
 
     def next_client(self) -> Hashable:
-        return self._in_turn()[0]
+        return self.in_turn()[0]
 
-    def take(self) -> Any:
-        """What the client whose turn it is has waited for longest."""
-        client = self.next_client()
+    def take(self, client: Hashable = None) -> Any:
+        """What a client, by default the one whose turn it is, has waited for longest."""
+        client = self.next_client() if client is None else client
         self._level = self._had[client]
         return self._pop(client, next(iter(self._waiting[client])))
 
     def take_like(self, kind: Hashable, beside: set[Hashable], ahead: float) -> Any | None:
         """An item of a kind, if its client has had at most `ahead` seconds more than who waits or is `beside`."""
         least = min(self._had[client] for client in [*self._waiting, *beside])
-        for client in self._in_turn():
+        for client in self.in_turn():
             if self._had[client] > least + ahead:
                 break
             for number, (other, _) in self._waiting[client].items():
@@ -88,11 +89,12 @@ class Turns:
         """Seconds for which clients may come back that have had less, by more than `ahead`, than all who wait."""
         now = time.monotonic()
         self._expected = {client: until for client, until in self._expected.items() if until > now}
-        least = self._had[self._in_turn()[0]] - ahead
+        least = self._had[self.in_turn()[0]] - ahead
         expected = [until for client, until in self._expected.items() if self._had.get(client, least) < least]
         return max(expected, default=now) - now
 
-    def _in_turn(self) -> list[Hashable]:
+    def in_turn(self) -> list[Hashable]:
+        """The clients that wait, who has had least first."""
         return sorted(self._waiting, key=self._had.__getitem__)
 
     def _pop(self, client: Hashable, number: int) -> Any:
@@ -103,35 +105,37 @@ class Turns:
 
 
 class Baton:
-    """Lets one thread work at a time, those of different clients in turn, by the CPU time that they take."""
+    """Lets two threads work at a time, of different clients, those that wait in turn by the CPU time that they take.
+
+    So nobody waits until the long text of one other client is prepared.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turns = Turns()
-        self._is_held = False
-        self._began = 0.0
+        self._began: dict[Hashable, float] = {}  # CPU time of the threads that work, by client
 
     def take(self, client: Hashable) -> None:
         waiter = threading.Event()
         with self._lock:
-            if self._is_held:
-                self._turns.put(client, waiter)
-            else:
-                self._is_held = True
-                waiter.set()
+            self._turns.put(client, waiter)
+            self._pass_on()
         waiter.wait()
-        self._began = time.thread_time()
+        self._began[client] = time.thread_time()
 
     def give(self, client: Hashable) -> None:
         with self._lock:
-            self._turns.charge(client, time.thread_time() - self._began)
-            if self._turns:
-                self._turns.take().set()
-            else:
-                self._is_held = False
+            self._turns.charge(client, time.thread_time() - self._began.pop(client))
+            self._pass_on()
 
     def lend(self, client: Hashable) -> None:
         """Lets others go first if the client has held it for long."""
-        if self._turns and time.thread_time() - self._began > _LONG:
+        if self._turns and time.thread_time() - self._began[client] > _LONG:
             self.give(client)
             self.take(client)
+
+    def _pass_on(self) -> None:
+        for client in self._turns.in_turn():
+            if client not in self._began and len(self._began) < _AT_ONCE:
+                self._began[client] = 0.0  # until its thread runs
+                self._turns.take(client).set()

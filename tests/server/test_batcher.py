@@ -12,7 +12,7 @@ import pytest
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
-from flax_transformer.server.turns import Turns
+from flax_transformer.server.turns import Baton, Turns
 
 SIZES = (1, 4, 8)
 
@@ -158,6 +158,29 @@ def test_who_comes_back_has_saved_no_time_up() -> None:
         turns.charge(client, 1.0)
         order.append(client)
     assert order.count('busy') == order.count('slept') == 4
+
+
+def test_one_client_prepares_beside_a_long_text_of_another_which_gets_one_thread() -> None:
+    baton, order = Baton(), []
+
+    def work(client: str) -> threading.Thread:
+        def run() -> None:
+            baton.take(client)
+            order.append(client)
+            baton.give(client)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    baton.take('long')
+    second = work('long')
+    work('short').join(10)
+    work('other').join(10)
+    assert order == ['short', 'other']
+    baton.give('long')
+    second.join(10)
+    assert order == ['short', 'other', 'long']
 
 
 class Clock:

@@ -179,7 +179,8 @@ class Memory:
 
     def exact(self, line: str, languages: tuple[str, str]) -> str | None:
         """The translation that users want of a line: the one given most often, the newest of several."""
-        translations = self._by_key.get((line.strip(), *languages))
+        # A copy: another thread may add some meanwhile.
+        translations = dict(self._by_key.get((line.strip(), *languages), {}))
         if not translations:
             return None
         most = max(translations.values())
