@@ -16,7 +16,7 @@ from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.inference.directions import direction, pairs_of
 from flax_transformer.tasks.translation.new_config import check_path
-from flax_transformer.text.languages import two_letters
+from flax_transformer.text.languages import UNDETERMINED, two_letters
 
 from . import train
 from .card import CardOptions, card_of
@@ -70,7 +70,6 @@ def main(argv: list[str]) -> None:
         _translate(teachers, options, given, folder / 'raw', directions)
         text, candidates = students(folder, [*directions], options.megabytes)
         (fitted,) = fit(candidates, 60 * options.minutes)
-        note(text)
         write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
     elif command not in file.read_text('utf-8', 'replace'):
         note(f'{file} is of another command, whose options hold; for those given now remove {there}')
@@ -93,9 +92,11 @@ def _directions(teachers: list[str], options: DistillOptions, *, is_file: bool) 
     pair = options.decoding.source_language, options.decoding.target_language
     if not is_file:
         pair = _languages(teachers[0], *pair, both=options.both)
-    short = [language and two_letters(language) for language in pair]
-    if len({*short, None}) < 3 or (is_file and len(teachers) > 1):
-        raise UserError(f'{teachers[0]}, {pair}: expected models or one file, --from and --to')
+    elif len(teachers) > 1:
+        raise UserError(f'{", ".join(teachers)}: expected models, or one file of translations')
+    short = [two_letters(language or UNDETERMINED) for language in pair]
+    if len({*short, UNDETERMINED}) < 3 or not ''.join(short).isalpha():
+        raise UserError(f'{teachers[0]}: from {pair[0]} to {pair[1]}; expected two languages, by --from and --to')
     directions = {'-'.join(short): pair}
     if options.both:
         directions['-'.join(short[::-1])] = pair[::-1]

@@ -14,6 +14,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.files import written_whole
 from flax_transformer.common.json_text import parse_json
+from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
@@ -111,6 +112,8 @@ def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, lis
     data = DataConfig(source, target, mixture=tuple(mixture), root=str(folder.absolute().parent), **own)
     usual = Config()
     cleaned, _ = clean(data, usual.check, Vocabulary(8000, usual.tokenizer), folder, overwrite=True)
+    text = '\n'.join(map(str, cleaned))
+    say(f'flax-transformer: {text}')  # before what fails if nothing is kept
 
     one, other = (folder / f'{names[0]}.{language}' for language in (source, target))
     valid = {'valid_source': one, 'valid_target': other}
@@ -130,4 +133,4 @@ def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, lis
             candidates.append(candidate)
         elif not candidates:
             raise UserError(f'--megabytes {megabytes:g}: expected at least {size:.1f}')
-    return '\n'.join(map(str, cleaned)), candidates
+    return text, candidates
