@@ -10,7 +10,7 @@ from .files import MOST_TEXT, read_limited
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError if it is none, or nested too deeply for Python to read."""
     try:
-        # From bytes, Python would guess UTF-16 and UTF-32.
+        # Python would take bytes for UTF-16 and UTF-32, too.
         return json.loads(text.decode('utf-8-sig') if isinstance(text, bytes) else text)
     except RecursionError:
         raise ValueError('is nested too deeply') from None

@@ -93,7 +93,7 @@ def _search(
         chosen = chosen.astype(jnp.int32)
         gain = jnp.take_along_axis(log_probs, chosen[:, None], axis=-1)[:, 0]
         gain = jnp.where(is_done, 0.0, gain)
-        # On CPUs, rows that ended later than here may go along with others (run_search).
+        # Rows that ended later than here may go along with others on CPUs (run_search).
         chosen = jnp.where(is_done, hypotheses.tokens[:, position], chosen)
 
         ends = ~is_done & (chosen == problem.eos_id)

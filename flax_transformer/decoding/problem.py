@@ -180,7 +180,7 @@ def _shapes(state: DecodeState, problem: SearchProblem) -> list[tuple[int, int]]
     """(sentences, slots) of each step that is compiled: as searches end there are fewer, with room for more tokens."""
     batch = problem.start.shape[0]
     length = problem.length
-    # On CPUs a step costs as much as it has rows.
+    # A step costs CPUs as much as it has rows.
     is_divided = problem.of_rows is not None and isinstance(batch, int) and jax.default_backend() == 'cpu'
     if not is_divided or batch <= LEAST_ROWS:
         return [(batch, slots) for slots in _stages(state, length, factor=2)]

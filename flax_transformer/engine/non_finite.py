@@ -51,7 +51,7 @@ def report(trainer: Trainer, folder: Path, failure: NotFinite) -> UserError:
 
 
 def first_non_finite(params: Any, gradients: Any, sums: dict[str, Any]) -> str:
-    # In this order, since a NaN loss has NaN gradients.
+    # The order matters: a NaN loss has NaN gradients.
     for name, tree in {'parameters': params, 'loss': sums, 'gradients': gradients}.items():
         for where, leaf in named_leaves(tree):
             values = np.asarray(leaf, np.float32)

@@ -83,7 +83,7 @@ TIED = {
 }
 # Sinusoids, which older versions wrote.
 POSITIONS = tuple(f'model.{side}.embed_positions.weight{s}' for side in ('encoder', 'decoder') for s in ('', 's'))
-# In T5's names, parts of these are replaced in this order.
+# T5's names have other parts; these are replaced in this order.
 IN_T5 = (
     ('model.', ''),
     ('embed_positions', 'block.0.layer.0.SelfAttention.relative_attention_bias'),

@@ -119,7 +119,7 @@ async def _translate(
     lines = document.lines
     ends = accumulate(len(line.text) + _LINE for line in lines)
     texts: list[str] = []
-    # In parts, between which other requests come.
+    # Other requests come between the parts.
     for _, group in groupby(zip(lines, ends, strict=True), lambda pair: pair[1] // _AT_ONCE):
         part = [line for line, _ in group]
         text = '\n'.join(line.text for line in part)

@@ -134,7 +134,7 @@ class Teaching:
         if not head:
             return
         version = head['version']
-        # In the same place as what they replace, or the programs would be compiled again.
+        # Arrays that are placed otherwise would have the programs compiled again.
         places = {name: leaf.sharding for name, leaf in named_leaves(self._params)}
         changed = {name: jax.device_put(leaf, places[name]) for name, leaf in changed.items()}
         learned = self._model.translator.with_params(replaced(self._params, changed))

@@ -50,7 +50,7 @@ class Part:
         return isinstance(self.corpus, NumberWords)
 
     def pairs_again(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        # By a copy, so that self.corpus still knows the places of what it read last.
+        # A copy, so that self.corpus still knows the places of what it read last.
         chunks = copy.copy(self.corpus).records()
         for chunk in itertools.islice(chunks, MADE if self.is_made else None):
             yield from zip(*chunk, strict=True)

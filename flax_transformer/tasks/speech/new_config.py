@@ -49,7 +49,7 @@ def propose(file: Path, options: DataOptions) -> Proposal:
     num_lengths = 2 if is_small else 4
     if is_small and not is_one_word:  # recordings are about as long, and compiling takes longer than padding
         num_lengths = 1
-    # Of fewer frames to a word fewer stay blank: half of the steps are enough.
+    # A word of fewer frames leaves fewer of them blank: half of the steps are enough.
     has_long_frames = has_few_words and not is_one_word and seconds >= SLOW * words.total()
     if has_long_frames:
         steps //= 2

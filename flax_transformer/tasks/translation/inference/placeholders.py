@@ -18,7 +18,7 @@ _PRINTF = rf"""
     {_LENGTH}(?:[diouxXeEfFgGaAcCsSpnmrb@]|<\w+>))
 """
 _BRACES = r'\{\{ | \}\} | \{(?:[^{}]|\{[^{}]*\})*\}'
-# Of messages that say nothing: a per cent sign after a number is none.
+# Placeholders where nothing names the kind of message; a per cent sign after a number is none.
 _MESSAGE = rf"""
     (?<!')'(?:\{{[^{{}}'"]*\}}|[{{}}]+)'(?!') | [$%\#]?\{{\{{[^{{}}]*\}}\}}
     | [$%\#]?\{{(?:[^{{}}]|\{{[^{{}}]*\}})*+\}} | %%[A-Za-z]\w{{2,}}%% | \$t\([^()]*\) | (?<![\w$])\$[A-Za-z_]\w*\$?

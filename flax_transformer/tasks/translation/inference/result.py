@@ -183,7 +183,7 @@ def has_loop(ids: Sequence[int]) -> bool:
         return False  # most lines, found much faster
     array = np.asarray(ids)
     for n in range(1, min(LONGEST_LOOP, len(array) // TIMES) + 1):
-        # Of n ids that come TIMES times in a row, n * (TIMES - 1) are equal to those n before them.
+        # If n ids come TIMES times in a row, n * (TIMES - 1) are equal to those n before them.
         if sliding_window_view(array[n:] == array[:-n], n * (TIMES - 1)).all(axis=1).any():
             return True
     return False

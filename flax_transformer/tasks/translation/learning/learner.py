@@ -23,7 +23,7 @@ from flax_transformer.tasks.translation.task import loss_sums
 from .memory import Pair
 
 _TRAINED = r'decoder/.*'  # the names of the parameters that learn
-# Of 100 captions, corrected one by one: Adam's 2e-4, or 0.1 here, cost 3 to 4 BLEU on what `everyday` knew, 0.02 none.
+# 100 captions corrected one by one: Adam's 2e-4, or 0.1 here, cost 3 to 4 BLEU on what `everyday` knew, 0.02 none.
 _LEARNING_RATE = 0.01
 _STEPS = 3  # for a pair
 _EARLIER, _REHEARSED = 2, 5  # rows of a step, besides the pair: pairs before it, pairs of the model's own training
