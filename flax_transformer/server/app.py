@@ -152,6 +152,8 @@ def _endpoint(service: Service, handler: Handler) -> Callable[[Request], Awaitab
             if ignored := getattr(request.state, 'fields', Fields()).ignored:
                 response.headers['X-Ignored'] = ignored
         except (Refused, UserError) as error:
+            if getattr(error, 'status', 400) in (413, 429, 503):
+                await service.refusals.wait(getattr(request.state, 'client', ''))
             response = _error(request, getattr(error, 'status', 400), str(error), getattr(error, 'retry_after', 1))
         except ThreadFailed as error:
             response = _error(request, 503, f'The server has failed and ends: {error}')

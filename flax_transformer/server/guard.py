@@ -1,6 +1,7 @@
-"""Keeps out pages of other sites, and connections on which nothing comes."""
+"""Keeps out pages of other sites, connections on which nothing comes, and who asks without end for too much."""
 
 import asyncio
+import collections
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,8 @@ MOST_CONNECTIONS = 1024
 _SECONDS_TO_ASK = 10  # the head of a request must have arrived by then
 _ADDRESS = re.compile(r'[\d.]+|[\da-f.]*:[\da-f:.]*')
 _SAFE = ('GET', 'HEAD', 'OPTIONS')
+_REFUSAL = 0.05  # seconds
+_MOST_REFUSALS = 64  # of a client that wait; each has a connection
 
 
 def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:
@@ -50,6 +53,21 @@ def _split(address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError:  # such as one bracket
         return urlsplit('')
+
+
+class Refusals:
+    """Lets a client wait for refusals, the longer the more of them wait: it may ask again as soon as it has one."""
+
+    def __init__(self) -> None:
+        self._waiting: collections.Counter[str] = collections.Counter()
+
+    async def wait(self, client: str) -> None:
+        self._waiting[client] += 1
+        try:
+            if self._waiting[client] <= _MOST_REFUSALS:
+                await asyncio.sleep(_REFUSAL * self._waiting[client])
+        finally:
+            self._waiting -= collections.Counter([client])
 
 
 class Protocol(H11Protocol):

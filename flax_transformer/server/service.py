@@ -29,6 +29,7 @@ from .batcher import Batcher, Job
 from .directions import Direction, Served
 from .errand import Errand
 from .fields import Fields, Gone, Refused, read_fields
+from .guard import Refusals
 from .keys import Keys, Usage
 from .metrics import Metrics
 from .store import Store
@@ -103,6 +104,7 @@ class Service:
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
         self._seconds: dict[Hashable, float] = {}  # of a token in a full batch, by programs
+        self.refusals = Refusals()
         self.is_draining = False
         self.changing = threading.Lock()  # for who changes keys or models
 
