@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import numpy as np
@@ -50,20 +50,24 @@ def write_pairs(stem: Path, source: Path, reference: Path | None, translated: Pa
     every = max(20, len(known) // HELD_OUT)
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        names = [[f'{kind}.{language}' for language in stem.name.split('-')] for kind in ('', '.valid', '.test')]
-        train, *held_out = (
-            [stack.enter_context(written_whole(Path(f'{stem}{name}'))) for name in pair] for pair in names
-        )
+
+        def both_sides(kind: str) -> list[BinaryIO]:
+            files = [Path(f'{stem}{kind}.{language}') for language in stem.name.split('-')]
+            return [stack.enter_context(written_whole(file)) for file in files]
+
+        train, *held_out = map(both_sides, ('', '.valid', '.test'))
         records = _records_in(translated, source.suffix)
         for number, (line, wanted, record) in enumerate(zip(*texts, records, strict=False)):
             text, fault = _chosen(record, wanted, low)
-            targets = {'' if fault else text: train, wanted: train}
             if number % every < 2:
-                targets = {wanted or record['translation']: held_out[number % every]}
+                files = held_out[number % every]
+                targets = [wanted or record['translation']]
             else:
                 counts[fault or 'kept'] += 1
-            for target, files in targets.items():
-                for file, cell in zip(files, (line, target) if target.strip() else (), strict=False):
+                files = train
+                targets = [wanted if fault else text, wanted]
+            for target in dict.fromkeys(filter(str.strip, targets)):
+                for file, cell in zip(files, (line, target), strict=True):
                     file.write(cell.encode() + b'\n')
     return f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
 
