@@ -1,4 +1,8 @@
-"""T5's tokenizers as ours: SentencePiece's own ids, of which the tag of a target language, such as `<2de>`, is one."""
+"""T5's tokenizers as ours: SentencePiece's own ids, of which the tag of a target language, such as `<2de>`, is one.
+
+SentencePiece puts a space before each line, hence before its tag: MADLAD-400 has learned `▁ <2de> ▁A ▁line`. Such a
+tag has a score, which no control piece needs.
+"""
 
 import re
 from pathlib import Path
@@ -14,6 +18,7 @@ from flax_transformer.transformer.config import TransformerConfig
 from .tokenizer_json import read_sentencepiece
 
 _MOST_UNUSED = 10_000  # rows after the pieces
+_AFTER_SPACE = -1.0
 
 
 def read_spiece(folder: Path, config: TransformerConfig) -> SentencePieceTokenizer:
@@ -34,6 +39,7 @@ def read_spiece(folder: Path, config: TransformerConfig) -> SentencePieceTokeniz
     for piece in proto.pieces:
         if re.fullmatch(r'<2[a-z]{2,3}(_\w+)?>', piece.piece):
             piece.type = control
+            piece.score = _AFTER_SPACE
     for number in range(size, config.vocab_size):  # such as T5's sentinels, which no text has
         proto.pieces.add(piece=f'<{number}>', type=control)
     pad, eos = proto.pieces[config.pad_id], proto.pieces[config.eos_id]

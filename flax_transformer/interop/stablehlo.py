@@ -223,13 +223,12 @@ def _description(
 def describe_ids(translator: Translator) -> dict[str, Any]:
     """What a program must know of the tokenizer and the search."""
     tokenizer = translator.tokenizer
-    tag = tokenizer.tag_id(translator.decoding.target_language)
     return {
         'pad_id': tokenizer.pad_id,
         'eos_id': tokenizer.eos_id,
         'unk_id': tokenizer.unk_id,
-        'prefix': [] if tag is None else [tag],  # stands before each source's ids
-        'languages': tokenizer.languages,  # the tags that may replace it
+        'prefix': tokenizer.beginning(translator.decoding.target_language),  # stands before each source's ids
+        'languages': tokenizer.languages,  # the tags that may replace its last
         'max_source_tokens': translator.decoding.max_source_tokens,
         'decoding': asdict(translator.decoding),
     }

@@ -103,6 +103,12 @@ class SentencePieceTokenizer(Tokenizer):
             raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
         return self.languages[known_language('target_language', language, self.languages)]
 
+    def beginning(self, language: str | None) -> list[int]:
+        tag = super().beginning(language)
+        if not any(map(self._processor.get_score, tag)):
+            return tag
+        return [self._processor.piece_to_id('▁'), *tag]  # see huggingface/spiece.py
+
     def default_language(self, language: str) -> str | None:
         return language if self.languages and language != UNDETERMINED else None
 
@@ -125,8 +131,8 @@ class SentencePieceTokenizer(Tokenizer):
         ids = [self._processor.encode(line.encode('utf-8', 'replace').decode(), add_eos=True) for line in lines]
         if target_language is None:
             return ids
-        tag = self.tag_id(target_language)
-        return [[tag, *line] for line in ids]
+        beginning = self.beginning(target_language)
+        return [[*beginning, *line] for line in ids]
 
     def encode_flat(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         texts = [line.encode('utf-8', 'replace') for line in lines]

@@ -53,6 +53,11 @@ class Tokenizer(Protocol):
         Raises UserError for a language without a tag, and for None where one must be chosen.
         """
 
+    def beginning(self, language: str | None) -> list[int]:
+        """What begins sources: the tag of a target language, if any, and what stands before it."""
+        tag = self.tag_id(language)
+        return [] if tag is None else [tag]
+
     def first_id(self, language: str | None) -> int | None:
         """The tag of a target language that begins targets, if any."""
         return None

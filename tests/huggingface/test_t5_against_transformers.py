@@ -69,7 +69,11 @@ def case(request, tmp_path_factory) -> T5Case:
     theirs.generation_config.update(max_length=25)
     has_tags = kind == 'MADLAD-400'
     lines = LINES[:: len(LINES) // NUM_LINES]
-    batch = tokenizer([('<2de> ' if has_tags else '') + line for line in lines], return_tensors='pt', padding=True)
+    batch = tokenizer(lines, return_tensors='pt', padding=True)
+    if has_tags:  # as SentencePiece splits them; theirs, if made of a spiece.model, has no space
+        beginning = tokenizer.convert_tokens_to_ids(['▁', '<2de>'])
+        for name, ids in (('input_ids', beginning), ('attention_mask', [1, 1])):
+            batch[name] = torch.cat([torch.tensor([ids] * len(lines)), batch[name]], dim=1)
     folder = as_saved(folder, saved, tmp_path_factory.mktemp('saved'))
     language = {'target_language': 'de'} if has_tags else {}
     ours = Translator.from_huggingface(folder, max_tokens=24, **language)

@@ -17,6 +17,8 @@ from flax_transformer import Translator, train
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, TrainingConfig
+from flax_transformer.data.bitext.corpus import Pairs
+from flax_transformer.data.bitext.tokenized import tokenize
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
 from flax_transformer.huggingface.folder import read_folder
@@ -66,7 +68,12 @@ def test_ids_are_those_of_sentencepiece_after_the_tag(kind: str, tmp_path: Path)
     assert tokenizer.decode([*ids[0], config.vocab_size - 1]) == LINES[0]
     if kind == 'MADLAD-400':
         tag = model.piece_to_id('<2de>')
-        assert tokenizer.encode(LINES, target_language='de-AT') == [[tag, *row] for row in ids]
+        beginning = [model.piece_to_id('▁'), tag]
+        assert model.encode(f'<2de> {LINES[0]}') == [*beginning, *ids[0][:-1]]
+        assert tokenizer.encode(LINES, target_language='de-AT') == [[*beginning, *row] for row in ids]
+        pairs = tokenize(Pairs(LINES, LINES), tokenizer, target_language='de')
+        assert pairs.source.ids.tolist() == [i for row in ids for i in (*beginning, *row)]
+        assert pairs.target.ids.tolist() == [i for row in ids for i in row]
         assert tokenizer.encode(['<2de>'])[0][:-1] != [tag]  # in a line, it is text
     assert decoding.split_sentences == bool(tokenizer.languages) == (kind == 'MADLAD-400')
     assert decoding.max_tokens == 15  # theirs counts the decoder's start

@@ -144,7 +144,7 @@ def _write(
             if settings.robust:
                 pairs, numbers = with_changed_copies(pairs, numbers, settings.robust)
             slots = settings.source_slots, settings.target_slots
-            sources = terms.marked(pairs, numbers, slots[0] - (tags[0] is not None)) if terms else None
+            sources = terms.marked(pairs, numbers, slots[0] - len(tags[0])) if terms else None
             chosen = choose(pairs, tokenizer, *slots, tags=tags, sources=sources)
             _append(arrays, pairs, chosen, numbers=numbers, settings=settings, vocab_size=vocab_size)
             counts['pairs'] += int(chosen.kept.sum())

@@ -14,7 +14,7 @@ from flax_transformer.data.order import Order
 from flax_transformer.text.subword_sampling import hashed
 from flax_transformer.text.tokenizer import Tokenizer
 
-from .tokenized import Side, TokenizedPairs, joined, offsets, spans
+from .tokenized import Side, TokenizedPairs, joined, offsets, spans, with_beginning
 
 
 class Rows(NamedTuple):
@@ -118,7 +118,7 @@ class Sampling(NamedTuple):
 
     tokenizer: Tokenizer
     alpha: float  # see Tokenizer.sample_flat
-    tags: Sequence[int | None]  # what each corpus's sources begin with
+    tags: Sequence[list[int]]  # what each corpus's sources begin with
 
 
 class PackingPlan:
@@ -167,8 +167,6 @@ class PackingPlan:
         lines = [encoded[begin:end].decode('utf-8') for begin, end in pairwise(text.offsets.tolist())]
         seeds = hashed(self._seed, epochs, corpus, indices, side)
         ids, lengths = tokenizer.sample_flat(lines, seeds=seeds, alpha=alpha)
-        tag = tags[corpus] if side == 0 else None
-        if tag is not None:
-            ids = np.insert(ids, offsets(lengths)[:-1], tag)
-            lengths = lengths + 1
+        if side == 0:
+            ids, lengths = with_beginning(ids, lengths, tags[corpus])
         return Side(ids, offsets(lengths))

@@ -75,11 +75,12 @@ class Chosen(NamedTuple):
     left_out: tuple[int, int]  # how many pairs are blank, and too long
 
 
-Tags = tuple[int | None, int | None]  # what begins each source, and each target
+Tags = tuple[list[int], list[int]]  # what begins each source, and each target
 
 
 def tags_of(tokenizer: Tokenizer, target_language: str | None) -> Tags:
-    return tokenizer.tag_id(target_language), tokenizer.first_id(target_language)
+    first = tokenizer.first_id(target_language)
+    return tokenizer.beginning(target_language), [] if first is None else [first]
 
 
 def choose(
@@ -93,10 +94,7 @@ def choose(
 ) -> Chosen:
     """The pairs that fit; `sources` are their ids and lengths, if known."""
     sides = [sources or tokenizer.encode_flat(pairs.sources), tokenizer.encode_target_flat(pairs.targets)]
-    for number, tag in enumerate(tags):
-        if tag is not None:
-            ids, lengths = sides[number]
-            sides[number] = np.insert(ids, offsets(lengths)[:-1], tag), lengths + 1
+    sides = [with_beginning(*side, tag) for side, tag in zip(sides, tags, strict=True)]
     filled = np.array([bool(s.strip() and t.strip()) for s, t in zip(pairs.sources, pairs.targets, strict=True)], bool)
     fits = np.ones(len(pairs), bool)
     for (_, lengths), slots in zip(sides, (source_slots, target_slots), strict=True):
@@ -107,6 +105,18 @@ def choose(
         tuple((ids[np.repeat(kept, lengths)], lengths[kept]) for ids, lengths in sides),
         (int((~filled).sum()), int((filled & ~fits).sum())),
     )
+
+
+def with_beginning(ids: np.ndarray, lengths: np.ndarray, beginning: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Ids [tokens] and lengths [lines] of lines that begin with some ids.
+
+    >>> with_beginning(np.array([5, 6, 7]), np.array([2, 1]), [8, 9])[0].tolist()
+    [8, 9, 5, 6, 8, 9, 7]
+    """
+    if not beginning:
+        return ids, lengths
+    places = np.repeat(offsets(lengths)[:-1], len(beginning))
+    return np.insert(ids, places, beginning * len(lengths)), lengths + len(beginning)
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ class TrainingData(PackedBatches):
         sizes = [len(pairs) for pairs in prepared.corpora]
         mixed = shares(sizes, [corpus.weight for corpus in data.corpora], data.mixture_temperature)
         alpha = data.bpe_dropout or data.unigram_alpha
-        tags = [prepared.tokenizer.tag_id(data.tag_of(corpus)) for corpus in data.corpora]
+        tags = [prepared.tokenizer.beginning(data.tag_of(corpus)) for corpus in data.corpora]
         slots = {'source_slots': data.source_length, 'target_slots': data.target_length}
         plan = PackingPlan(
             prepared.corpora,

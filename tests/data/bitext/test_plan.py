@@ -160,7 +160,7 @@ def prepared(tmp_path_factory):
 
 
 def sampling_plan(pairs, tokenizer, *, alpha=0.2, tag=None, block_size=COUNT, seed=0, copies=1, **changes):
-    how = Sampling(tokenizer, alpha, [tag] * copies)
+    how = Sampling(tokenizer, alpha, [[] if tag is None else [tag]] * copies)
     return plan_of(*[pairs] * copies, block_size=block_size, seed=seed, sampling=how, **changes)
 
 

@@ -38,7 +38,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> PackingPlan:
     settings = cache.Settings(64, 64, keep_text=True)
     pairs = cache.cached_pairs(AlignedFiles('lines', [tuple(files)]), TOKENIZER, settings, folder / 'cache')
     order = Order([300], [1], block_size=40, seed=3)
-    return PackingPlan([pairs], order, **SLOTS, seed=3, sampling=Sampling(TOKENIZER, 0.2, [None]))
+    return PackingPlan([pairs], order, **SLOTS, seed=3, sampling=Sampling(TOKENIZER, 0.2, [[]]))
 
 
 def batches(plan: PackingPlan, workers: int) -> PackedBatches:
