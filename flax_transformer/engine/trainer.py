@@ -128,9 +128,9 @@ class Trainer:
         self.learning_rate = self._schedule(self.config.schedule_end)
 
     def _step(self, state: TrainState, batch: Batch, rest: Any, **axis: Any) -> tuple[TrainState, Sums]:
-        """The train step; it takes the number of steps in all, so that nothing is compiled again for another one."""
-        key, steps = rest
-        tx = self._optimizer_for(self._schedule(steps))
+        """The train step; it takes the schedule's steps and those in all, so that others need not be compiled again."""
+        key, (scheduled, steps) = rest
+        tx = self._optimizer_for(self._schedule(scheduled))
         if isinstance(tx, OwnUpdate):
             return tx.step(state, batch, key, **axis)
         options = {'ema_decay': self.config.optimizer.ema_decay, 'is_frozen': self.is_frozen, **self._common}
@@ -140,7 +140,7 @@ class Trainer:
         return train_step(state, batch, key, tx=tx, **options, **axis)
 
     def _with_steps(self, key: Any) -> Any:
-        return key, np.int32(self.config.schedule_end)
+        return key, (np.int32(self.config.schedule_end), np.int32(self.config.training.steps))
 
     def _fresh_state(self, params: Params = None) -> TrainState:
         key = jax.random.key(self.config.seed)
@@ -161,7 +161,7 @@ class Trainer:
         return self.compiled_step(state, self._split(batch), self._with_steps(self._key))
 
     def gradients(self, state: TrainState, batch: Batch) -> tuple[Params, Sums]:
-        """The gradients that `step` would compute from the same state and batch, and its sums."""
+        """The gradients that `step` would compute from the same state and batch without int8_share, and its sums."""
         return self._gradients(state, self._split(batch), self._key)
 
     def sums(self, params: Params, batch: Batch) -> Sums:

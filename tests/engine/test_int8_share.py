@@ -27,9 +27,9 @@ class TinyTask(Task):
     loss = staticmethod(LOSS)
 
 
-def trained(share: float, *, steps: int, of: int) -> Params:
+def trained(share: float, *, steps: int, of: int, scheduled: int | None = None) -> Params:
     """The parameters after so many steps of those that there are."""
-    optimizer = OptimizerConfig(schedule='linear', learning_rate=1e-2, warmup_steps=0)
+    optimizer = OptimizerConfig(schedule='linear', learning_rate=1e-2, warmup_steps=0, schedule_steps=scheduled)
     config = EngineConfig(optimizer, LoopConfig(steps=of, int8_share=share), ParallelConfig(num_devices=1))
     trainer = Trainer(TinyTask(), config, Devices(config.parallel))
     state = trainer.init_state()
@@ -48,9 +48,11 @@ def test_eight_bits_then_change_the_loss_less() -> None:
     assert abs(change(0.5)) < change(0.0)
 
 
-@pytest.mark.parametrize(('steps', 'is_same'), [(2, True), (3, False)])
-def test_only_the_last_steps_are_others(steps: int, is_same: bool) -> None:
-    plain, rounded = (jax.tree.leaves(trained(share, steps=steps, of=4)) for share in (0.0, 0.5))
+@pytest.mark.parametrize(('steps', 'scheduled', 'is_same'), [(2, None, True), (3, None, False), (3, 100, False)])
+def test_only_the_last_steps_are_others(steps: int, scheduled: int | None, is_same: bool) -> None:
+    """Those of training, however long the schedule is."""
+    both = (trained(share, steps=steps, of=4, scheduled=scheduled) for share in (0.0, 0.5))
+    plain, rounded = map(jax.tree.leaves, both)
     assert is_same == all(map(np.array_equal, plain, rounded))
 
 
