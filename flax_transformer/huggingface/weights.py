@@ -137,7 +137,8 @@ def to_params(tensors: Mapping[str, np.ndarray], config: TransformerConfig) -> A
             continue
 
         shape = our_shapes[ours]
-        expected = _their_shape(shape, change, family.table_offset)
+        as_theirs = partial(_as_theirs, change=change, table_offset=family.table_offset)
+        expected = jax.eval_shape(as_theirs, jax.ShapeDtypeStruct(shape, jnp.float32)).shape  # takes no memory
         if theirs not in homes:
             if ours == 'logits_bias':
                 params[ours] = jnp.zeros(shape, jnp.float32)
@@ -179,25 +180,17 @@ def to_tensors(params: Any, config: TransformerConfig) -> dict[str, np.ndarray]:
         elif array is None and '_attention/' in ours:
             array = np.zeros(config.d_model, np.float32)
         if array is not None:
-            tensors[theirs] = _as_theirs(_without_pad(ours, array, config), change, family.table_offset)
+            array = _without_pad(ours, array, config)
+            tensors[theirs] = np.asarray(_as_theirs(array, change, family.table_offset))
     return tensors
 
 
-def _as_theirs(array: np.ndarray, change: str, table_offset: int) -> np.ndarray:
+def _as_theirs(array: Any, change: str, table_offset: int) -> Any:
     if change == 'transposed':
         return array.T
     if change == 'without first rows':
-        return np.pad(array, ((table_offset, 0), (0, 0)))
+        return jnp.pad(array, ((table_offset, 0), (0, 0)))
     return array[None] if change == 'as a row' else array
-
-
-def _their_shape(shape: tuple[int, ...], change: str, table_offset: int) -> tuple[int, ...]:
-    """The shape that `_as_theirs` gives; without the memory for what a damaged config.json asks for."""
-    if change == 'transposed':
-        return shape[::-1]
-    if change == 'without first rows':
-        return shape[0] + table_offset, *shape[1:]
-    return (1, *shape) if change == 'as a row' else shape
 
 
 def shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:

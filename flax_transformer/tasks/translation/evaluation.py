@@ -55,7 +55,7 @@ def evaluate_translation(
 
 
 def compare_translators(translators: Mapping[str, Translator], pairs: Pairs) -> tuple[list[str], Scores]:
-    """A table of translators, how far the last is from the first, and its scores."""
+    """A table of translators, how far the last is from the first if there are several, and its scores."""
     rows = [['', 'BLEU', 'chrF', 'MB of weights', 'lines/s']]
     every = []
     for name, translator in translators.items():
@@ -67,8 +67,10 @@ def compare_translators(translators: Mapping[str, Translator], pairs: Pairs) -> 
         rate = len(pairs) / (time.perf_counter() - start)
         megabytes = sum(leaf.nbytes for leaf in jax.tree.leaves(translator.weights)) / 1e6
         rows.append([name, f'{scores.bleu:.2f}', f'{scores.chrf:.2f}', f'{megabytes:,.1f}', f'{rate:,.1f}'])
-    gaps = scores.bleu - every[0].bleu, scores.chrf - every[0].chrf
-    return aligned([*rows, ['gap', *(f'{gap:+.2f}' for gap in gaps), '', '']]), scores
+    if len(every) > 1:
+        gaps = scores.bleu - every[0].bleu, scores.chrf - every[0].chrf
+        rows.append(['gap', *(f'{gap:+.2f}' for gap in gaps), '', ''])
+    return aligned(rows), scores
 
 
 def evaluate_ensemble_loss(translator: Translator, pairs: Pairs) -> dict[str, float]:
