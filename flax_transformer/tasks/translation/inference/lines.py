@@ -68,7 +68,7 @@ def split_into_parts(
     parts = []
     gaps = []
     for sentence, gap in sentences:
-        is_short = len(sentence.encode()) + 3 <= limit  # most lines need not be counted
+        is_short = len(sentence.encode()) + 4 <= limit  # most lines need not be counted
         pieces = [sentence] if is_short else split_line(sentence, count, limit)
         parts += pieces
         # Sentences without white space between them get a space: the translation may need it.

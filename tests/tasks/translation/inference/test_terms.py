@@ -12,7 +12,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.lines import split_into_parts
-from flax_transformer.tasks.translation.inference.terms import Demand
+from flax_transformer.tasks.translation.inference.terms import Demand, demands_of_line
 
 LINES = ['a b c', 'd e', '', 'f g h a']
 
@@ -49,6 +49,12 @@ def test_a_term_stands_in_place_of_what_the_model_says_for_its_words(copy_run: P
     own = translator('a b c', required=[Demand(('g',), (2, 3)), 'h'], glossary=glossary)
     assert (own.text.split().count('g'), 'h' in own.text) == (1, True)
     assert translator('a b', required=[Demand(('h ' * 60,), (2, 3))]).missing == ('h ' * 60,)
+
+
+def test_demands_are_in_the_order_of_their_places() -> None:
+    """Marks are put into the source from left to right."""
+    demands = demands_of_line('a b', 0, [Demand(('y',), (2, 3)), 'z'], Glossary({'a': ['x']}))
+    assert [demand.alternatives for demand in demands] == [('z',), ('x',), ('y',)]
 
 
 def test_no_sentence_ends_within_a_term() -> None:
