@@ -42,11 +42,25 @@ change('source', 'forty-two', 'input');
 await until(() => text('target') === 'zweiundvierzig' && part('query').children.length && text('reading'));
 change('language', 'de');
 change('checkpoint', 1, 'input');
-await until(() => text('reading').includes('wird geschrieben'));
+await until(() => text('reading').includes('wird geschrieben') && part('inside').ariaBusy === 'false');
+const pieces = part('query').querySelectorAll('label');
+pieces[1].click();
+const reading = text('reading');
+pieces[0].dispatchEvent(new MouseEvent('mouseover', { bubbles: true }));
+pieces[0].dispatchEvent(new MouseEvent('mouseenter'));
+const keptChoice = text('reading') === reading;
+part('maps').querySelectorAll('input')[1].click();
+part('heads').click();
+await until(() => part('chips').children.length === 1);
+part('maps').querySelectorAll('input')[2].click();
+const off = text('chips');
+const isOtherOff = part('heads').checked;
 part('next').querySelector('li:nth-child(2) button').click();
-await until(() => text('broken'));
-const ids = ['said', 'learned', 'learned-step', 'broken'];
-const seen = Object.fromEntries(ids.map((id) => [id, text(id)]));
+await until(() => part('chips').children.length === 2);
+part('chips').firstChild.click();
+await until(() => part('chips').children.length === 1);
+const ids = ['said', 'learned', 'learned-step', 'whole', 'broken'];
+const seen = { keptChoice, off, isOtherOff, ...Object.fromEntries(ids.map((id) => [id, text(id)])) };
 seen.strips = part('vectors').querySelectorAll('canvas').length / part('vectors').tBodies[0].rows.length;
 seen.cells = part('learned-map').rows.length;
 fetch('results', { method: 'POST', body: JSON.stringify(seen) });
@@ -100,8 +114,11 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
     seen = open_in_chromium(site, READER, {}, seconds=100)
     assert seen.get('learned') == 'zweiundvierzig', seen
     assert seen['learned-step'].startswith(f'Schritt {LAST}, Verlust ')
-    assert seen['said'].startswith('Übersetzt in ')
-    assert seen['broken'].endswith('Heil: „zweiundvierzig“.')
+    assert seen['said'] == 'Schon vorhin übersetzt.'
+    assert seen['keptChoice']
+    assert 'ohne Kopf 1 der Decoder-Schicht 1' in seen['off']
+    assert not seen['isOtherOff']
+    assert seen['whole'] == 'zweiundvierzig' != seen['broken']
     assert (seen['strips'], seen['cells']) == (4, 1 + len(Translator.from_run(RUN)('forty-two').token_ids))
     five, expected = Translator.from_run(RUN)(['five', 'forty-two'])
     forced = list(five.token_ids[:-1])

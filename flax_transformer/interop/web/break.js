@@ -1,30 +1,34 @@
 // Break it and see: parts of the model that are off, pieces that the reader forces, and a game of guessing them.
 
-import { choose, play } from './inside.js';
-import { part, shown, text } from './texts.js';
+import { choose, drawAttention, place } from './inside.js';
+import { html, joined, part, percent, renew, shown, text } from './texts.js';
 
 const SWITCHES = ['heads', 'positions', 'scale', 'residuals'];
 
-const off = new Set(); // see Model.switches
+const off = new Map(); // choices by their messages
 let forced = [];
 let seen = null;
-let game = null;
+export let game = null; // a game of guessing, while it goes on
 let ask = null;
 
 // What the worker is to change in this sentence.
 export function changes(sentence) {
   if (seen?.sentence !== sentence) forced = [];
-  return { broken: [...off], forced };
+  return { broken: [...off.values()].flatMap((one) => one.inputs), forced };
 }
 
-// The names in `off` of a switch, given what is chosen under "What attends to what".
-function names(id) {
-  const [kind, layer, head] = ['kind', 'layer', 'head'].map((name) => part(name).value);
+// What a switch turns off, by what is chosen in the pictures: a message with its values; see Model.switches.
+function choice(id) {
+  const { layer, head } = place;
+  const kind = part('kind').value;
   const stack = kind === 'encoder' ? kind : 'decoder';
-  if (id === 'residuals') return [`${stack}/${id}/${layer}`];
-  if (id !== 'heads') return [`encoder/${id}/0`, `decoder/${id}/0`];
-  const heads = head === 'mean' ? [...Array(seen.heads).keys()] : [Number(head)];
-  return heads.map((one) => `${stack}/${kind === 'cross' ? kind : 'self'}_heads/${layer * seen.heads + one}`);
+  if (id === 'residuals') return { message: [`off-${stack}`, layer + 1], inputs: [`${stack}/${id}/${layer}`] };
+  if (id !== 'heads') return { message: [`off-${id}`], inputs: [`encoder/${id}/0`, `decoder/${id}/0`] };
+  const heads = head ? [head] : Array.from({ length: seen.heads }, (_, i) => i + 1);
+  return {
+    message: [`off-${id}-${kind}`, heads.join(', '), layer + 1],
+    inputs: heads.map((one) => `${stack}/${kind === 'cross' ? kind : 'self'}_heads/${layer * seen.heads + one - 1}`),
+  };
 }
 
 export function makeBreak(content) {
@@ -32,21 +36,29 @@ export function makeBreak(content) {
   part('scaled').hidden = !content.canScale;
   for (const id of SWITCHES) {
     part(id).onchange = () => {
-      for (const name of names(id)) off[part(id).checked ? 'add' : 'delete'](name);
+      const own = choice(id);
+      const key = `${own.message}`;
+      if (!off.delete(key)) off.set(key, own);
       ask();
     };
   }
-  for (const id of ['kind', 'layer', 'head']) part(id).addEventListener('change', show);
   part('repair').onclick = () => {
     off.clear();
     forced = [];
     ask();
   };
   part('play').onclick = () => {
-    game = game ? null : { count: 0, hits: 0, sum: 0 };
     part('score').textContent = '';
-    play(Boolean(game));
+    play(game ? null : { count: 0, hits: 0 });
   };
+}
+
+function play(value) {
+  game = value;
+  part('play').ariaPressed = Boolean(game);
+  if (game) part('kind').value = 'cross';
+  choose(0);
+  drawAttention();
 }
 
 // Forces a piece, or guesses it.
@@ -57,26 +69,31 @@ export function pick(step, id, probabilities) {
     return;
   }
   const own = seen.tokens[step];
-  const percent = (token) => Math.round(100 * probabilities[token]);
   game.count += 1;
   game.hits += id === own;
-  game.sum += percent(id);
-  const mean = Math.round(game.sum / game.count);
-  part('score').textContent = text('guess', percent(id), shown(seen.target[step]), percent(own), game.hits, game.count, mean);
+  const shares = [id, own].map((token) => percent(probabilities[token]));
+  part('score').textContent = text('guess', shares[0], shown(seen.target[step]), shares[1], game.hits, game.count);
   if (step + 1 < seen.target.length) return choose(step + 1);
-  game = null;
-  play(false);
+  play(null);
 }
 
-function show() {
-  for (const id of SWITCHES) part(id).checked = names(id).every((name) => off.has(name));
+export function showSwitches() {
+  for (const id of SWITCHES) {
+    const { message } = choice(id);
+    part(id).checked = off.has(`${message}`);
+    part(`${id}-name`).textContent = text(...message);
+  }
 }
 
 export function showBroken(content) {
   if (game && content.text !== seen.text) part('play').click();
   seen = content;
-  show();
-  const isBroken = off.size || forced.length;
-  part('repair').disabled = !isBroken;
-  part('broken').textContent = isBroken ? text('broken', content.text, content.plain) : '';
+  const chips = [...off].map(([key, { message }]) => [text('without', text(...message)), () => off.delete(key)]);
+  if (forced.length) chips.push([text('forced', joined(seen.target.slice(0, forced.length))), () => (forced = [])]);
+  if (!chips.length && part('bar').contains(document.activeElement)) part('heads').focus({ preventScroll: true });
+  renew(part('chips'), chips.map(([name, mend]) => html('button', { type: 'button', onclick: () => { mend(); ask(); } }, `${name} ×`)));
+  part('whole').textContent = content.plain;
+  part('broken').textContent = chips.length ? content.text : '';
+  part('verdict').textContent = text(content.text === content.plain ? 'same' : 'differs');
+  for (const id of ['bar', 'compared']) part(id).hidden = !chips.length;
 }

@@ -1,8 +1,7 @@
 // Watch it learn: what the checkpoints of a training made of one line.
 
-import { html, part, shown, svg, text } from './texts.js';
+import { html, number, part, percent, shown, svg, text } from './texts.js';
 
-const WIDTH = 320, HEIGHT = 150; // of the picture of losses
 const PAUSE = 900; // ms between checkpoints
 
 let history = null;
@@ -36,10 +35,10 @@ export function showHistory() {
   const measured = history.losses.filter(([, at]) => at <= step).at(-1);
   part('lesson').textContent = history.line;
   part('learned').textContent = translation || '∅';
-  part('learned-step').textContent = text('step', step, measured ? measured[2].toFixed(2) : '?');
+  part('learned-step').textContent = text('step', step, measured ? number(measured[2], 2) : '?');
   const head = history.source.map((piece) => html('th', { scope: 'col' }, html('span', {}, shown(piece))));
   const rows = history.target.map((piece, i) => {
-    const cells = weights[i].map((weight) => html('td', { style: `--weight: ${Math.min(1.6, 3 * weight)}`, title: `${Math.round(100 * weight)} %` }));
+    const cells = weights[i].map((weight) => html('td', { style: `--weight: ${Math.min(1.6, 3 * weight)}`, title: percent(weight) }));
     return html('tr', {}, html('th', { scope: 'row' }, shown(piece)), ...cells);
   });
   part('learned-map').replaceChildren(html('tr', {}, html('td'), ...head), ...rows);
@@ -50,12 +49,11 @@ export function showHistory() {
 function drawLosses(step) {
   const { losses } = history;
   const [last, most] = [1, 2].map((axis) => Math.max(...losses.map((loss) => loss[axis])));
-  const place = ([, at, loss]) => [(WIDTH * at) / last, HEIGHT * (1 - loss / most)];
-  const of = (kind) => losses.filter(([own]) => own === kind).map(place);
-  const line = svg('path', { d: `M${of('train').join('L')}` });
-  const points = of('validation').map(([cx, cy]) => svg('circle', { cx, cy, r: 4 }));
-  const x = (WIDTH * step) / last;
-  const labels = [[-8, 0, most.toFixed(1)], [-8, HEIGHT, 0], [WIDTH, HEIGHT + 20, last]];
-  const texts = labels.map(([x, y, label]) => svg('text', { x, y, 'text-anchor': 'end' }, label));
-  part('losses').replaceChildren(line, ...points, svg('path', { class: 'now', d: `M${x} 0V${HEIGHT}` }), ...texts);
+  const of = (kind) => losses.filter(([own]) => own === kind).map(([, at, loss]) => [at, most - loss]);
+  const points = of('validation').map((point) => `M${point}h0`);
+  const lines = { line: `M${of('train').join('L')}`, points: points.join(''), now: `M${step} 0V${most}` };
+  part('losses').setAttribute('viewBox', `0 0 ${last} ${most}`);
+  part('losses').replaceChildren(...Object.entries(lines).map(([kind, d]) => svg('path', { class: kind, d })));
+  part('loss-most').textContent = number(most, 1);
+  part('loss-last').textContent = last;
 }

@@ -1,49 +1,33 @@
 // Pictures of one sentence on its way: vectors, attention, the next piece, the beam.
 
+import { game, pick, showSwitches } from './break.js';
 import { logSoftmax } from './search.js';
-import { fill, html, part, picture, shown, svg, text } from './texts.js';
+import { fill, html, joined, number, part, percent, picture, renew, shown, svg, text } from './texts.js';
 
 const BARS = 10;
-const MEAN = 'mean';
 const STRIP = 64, FULL = 2; // numbers shown of a vector; the size of one in full color
-const COLUMN = 150, ROW = 26, LETTER = 8; // pixels of the tree
+const PIECE = 1.8; // rem, as in page.css
+const GAP = 24, ROW = 38; // pixels of the tree, between columns and from row to row
 
 let pieces = []; // names, by id
 let seen = null; // what the worker found in the sentence
 let chosen = 0; // the piece that reads
 let row = []; // how much it reads of each other
-let isGame = false;
-let pick = null;
-
-export function play(value) {
-  isGame = value;
-  document.body.classList.toggle('playing', value);
-  if (value) part('kind').value = 'cross';
-  chosen = 0;
-  drawAttention();
-}
+export const place = { layer: -1, head: 0 }; // head 0 is the mean of all
 
 export function makeInside(content) {
-  ({ pieces, pick } = content);
+  pieces = content.pieces;
   part('width').value = content.decoding.beam_width;
   part('alpha').value = content.decoding.alpha;
-  for (const name of ['kind', 'layer', 'head']) part(name).onchange = drawAttention;
+  part('kind').onchange = drawAttention;
   part('depth').onchange = drawVectors;
   for (const [name, digits, changed] of [['temperature', 1, drawNext], ['width', 0, content.ask], ['alpha', 1, content.ask]]) {
     const show = () => {
-      part(`${name}-value`).textContent = Number(part(name).value).toFixed(digits);
+      part(`${name}-value`).textContent = number(Number(part(name).value), digits);
     };
     part(name).oninput = () => { show(); changed(); };
     show();
   }
-  part('query').onkeydown = (event) => {
-    const move = { ArrowRight: 1, ArrowLeft: -1, Home: -chosen, End: queries().length - 1 - chosen }[event.key];
-    if (move === undefined) return;
-    event.preventDefault();
-    choose(Math.min(Math.max(chosen + move, 0), queries().length - 1));
-    part('query').children[chosen].focus();
-  };
-  new ResizeObserver(() => seen && drawLinks()).observe(part('query'));
 }
 
 export function draw(content) {
@@ -55,12 +39,12 @@ export function draw(content) {
   drawRanked();
 }
 
-const numbers = (count) => Array.from({ length: count }, (_, i) => [i + 1, i]);
+const radio = (name, checked, onchange, ariaLabel = null) => html('input', { type: 'radio', name, checked, onchange, ariaLabel });
 
 // The vectors of the source: embedding + position = what enters the encoder, and what a layer makes of it.
 function drawVectors() {
   const [embedded, input, ...layers] = seen.states.map((rows) => rows.map((values) => values.slice(0, STRIP)));
-  fill(part('depth'), numbers(layers.length), layers.length - 1);
+  fill(part('depth'), layers.map((_, i) => [`${i + 1} / ${layers.length}`, i]), layers.length - 1);
   const positions = input.map((values, i) => values.map((value, at) => value - embedded[i][at]));
   const columns = [embedded, positions, input, layers[part('depth').value]];
   part('vectors').tBodies[0].replaceChildren(...seen.source.map((piece, i) => {
@@ -70,130 +54,128 @@ function drawVectors() {
 }
 
 const start = '‹start›';
-const queries = () => ({ encoder: seen.source, cross: seen.target, self: seen.target })[part('kind').value];
-const keysOf = (kind) => (kind === 'self' ? [start, ...seen.target.slice(0, -1)] : seen.source);
+const kind = () => part('kind').value;
+const queries = () => (kind() === 'encoder' ? seen.source : seen.target);
+const keys = () => (kind() === 'self' ? [start, ...seen.target.slice(0, -1)] : seen.source);
 
-const allWeights = () => seen.attention[part('kind').value]; // [layer][head][query][key]
+// [layer][head][query][key], before each layer's heads their mean.
+const maps = () => seen.attention[kind()].map((heads) => {
+  const mean = (query, key) => heads.reduce((sum, own) => sum + own[query][key], 0) / heads.length;
+  return [heads[0].map((row, query) => row.map((_, key) => mean(query, key))), ...heads];
+});
 
-// The rows [query][key] of the chosen layer and head.
-function weights() {
-  const layer = allWeights()[part('layer').value];
-  const head = part('head').value;
-  if (head !== MEAN) return layer[head];
-  return layer[0].map((row, query) => row.map((_, key) => layer.reduce((sum, own) => sum + own[query][key], 0) / layer.length));
-}
-
-function drawAttention() {
-  const layers = allWeights().length;
-  // Of decoders, the last layer but one aligns best.
-  fill(part('layer'), numbers(layers), Math.max(layers - 2, 0));
-  fill(part('head'), [[text('mean'), MEAN], ...numbers(seen.heads)], MEAN);
+export function drawAttention() {
   chosen = Math.min(chosen, queries().length - 1);
-  part('query').replaceChildren(...queries().map((piece, i) => {
-    const look = () => choose(i);
-    return html('button', { type: 'button', onclick: look, onmouseenter: look }, shown(piece));
-  }));
-  part('read').replaceChildren(...keysOf(part('kind').value).map((piece) => html('span', {}, shown(piece))));
-  drawMaps();
+  renew(part('query'), queries().map((piece, i) => html('label', {}, radio('query', i === chosen, () => choose(i)), shown(piece))));
   choose(chosen);
+  part('about-self').hidden = kind() !== 'self';
+  showSwitches();
 }
 
 export function choose(query) {
   chosen = query;
-  row = weights()[query];
-  const keys = keysOf(part('kind').value);
-  [...part('query').children].forEach((button, i) => {
-    button.setAttribute('aria-pressed', i === query);
-    button.tabIndex = i === query ? 0 : -1;
-  });
-  [...part('read').children].forEach((key, i) => {
-    key.style.setProperty('--weight', row[i].toFixed(3));
-    key.title = `${(100 * row[i]).toFixed(1)} %`;
-  });
+  // Of decoders, the last layer but one aligns best.
+  if (!maps()[place.layer]) place.layer = Math.max(maps().length - 2, 0);
+  row = maps()[place.layer][place.head][query];
+  drawMaps();
+  const look = (i) => ({ style: `--weight: ${row[i]}`, title: percent(row[i]) });
+  part('read').replaceChildren(...keys().map((piece, i) => html('span', look(i), shown(piece))));
   const best = row.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-  const read = best.map(([weight, i]) => `${shown(keys[i])} (${Math.round(100 * weight)} %)`).join(', ');
-  const verb = part('kind').value === 'encoder' ? 'reads' : 'writes';
-  part('reading').textContent = text(verb, shown(queries()[query]), read);
+  const read = best.map(([weight, i]) => text('share', shown(keys()[i]), percent(weight))).join(', ');
+  const verb = kind() === 'encoder' ? 'reads' : 'writes';
+  part('reading').textContent = text(best[0][0] ? verb : 'off', shown(queries()[query]), read);
   drawLinks();
   drawNext();
 }
 
 function drawLinks() {
-  const frame = part('links').getBoundingClientRect();
-  const from = part('query').children[chosen]?.getBoundingClientRect();
-  if (!from) return;
   const lines = row.map((weight, i) => {
-    const to = part('read').children[i].getBoundingClientRect();
-    const [x1, x2] = [to, from].map((box) => box.left + box.width / 2 - frame.left);
-    // Pieces may stand in several rows: lines go from the edge of the picture.
-    return svg('path', { d: `M${x1} 0 C${x1} 24 ${x2} 24 ${x2} 48`, 'stroke-width': 8 * weight, opacity: 0.15 + weight });
+    const [from, to] = [i + 0.5, chosen + 0.5];
+    return svg('path', { d: `M0 ${from} C50 ${from} 50 ${to} 100 ${to}`, 'stroke-width': 8 * weight, opacity: 0.15 + weight });
   });
+  const height = Math.max(row.length, queries().length);
+  part('links').setAttribute('viewBox', `0 0 100 ${height}`);
+  part('links').style.height = `${height * PIECE}rem`;
   part('links').replaceChildren(...lines.filter((_, i) => row[i] > 0.02));
 }
 
-// A small map of every head of every layer: rows read, columns are read.
+// A map of every head of every layer: rows read, columns are read. The first column marks the chosen row.
 function drawMaps() {
-  const isChosen = (layer, head) => part('layer').value === String(layer) && [String(head), MEAN].includes(part('head').value);
-  const maps = allWeights().map((heads, layer) => {
-    const buttons = heads.map((rows, head) => {
-      const name = text('map', layer + 1, head + 1);
-      const onclick = () => {
-        part('layer').value = layer;
-        part('head').value = head;
+  const all = maps();
+  const names = all[0].map((_, head) => text(head ? 'head' : 'mean', head));
+  const rows = all.map((heads, layer) => {
+    const title = text('layer', layer + 1, all.length);
+    const labels = heads.map((weights, head) => {
+      const change = () => {
+        Object.assign(place, { layer, head });
         drawAttention();
       };
-      return html('button', { type: 'button', title: name, 'aria-pressed': isChosen(layer, head), onclick }, picture(rows));
+      const input = radio('map', layer === place.layer && head === place.head, change, `${title}, ${names[head]}`);
+      return html('label', {}, input, picture(weights.map((own, i) => [i === chosen ? -1 : 0, ...own])));
     });
-    return [html('span', {}, text('layer', layer + 1)), ...buttons];
+    return [html('span', {}, title), ...labels];
   });
-  part('maps').style.setProperty('--heads', seen.heads);
-  part('maps').replaceChildren(...maps.flat());
+  part('maps').style = `--heads: ${names.length}`;
+  renew(part('maps'), [html('span'), ...names.map((name) => html('span', {}, name)), ...rows.flat()]);
 }
 
 // The bars of the ten most probable pieces where the chosen one is written.
 function drawNext() {
-  const step = part('kind').value === 'encoder' ? 0 : chosen;
-  const before = seen.target.slice(0, step).join('').replaceAll('\u2581', ' ').trim();
-  part('so-far').textContent = before ? `“${before}”` : text('nothing');
+  const step = kind() === 'encoder' ? 0 : chosen;
+  const before = joined(seen.target.slice(0, step));
+  part('so-far').textContent = before ? text('quoted', before) : text('nothing');
   const probabilities = logSoftmax(seen.gains[step].map((gain) => gain / Number(part('temperature').value))).map(Math.exp);
   const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]).slice(0, BARS);
-  if (isGame) order.sort((a, b) => ((pieces[a] ?? '') < (pieces[b] ?? '') ? -1 : 1));
-  part('next').replaceChildren(...order.map((id) => {
-    const percent = 100 * probabilities[id];
+  if (game) order.sort((a, b) => ((pieces[a] ?? '') < (pieces[b] ?? '') ? -1 : 1));
+  renew(part('next'), order.map((id) => {
     const name = pieces[id] || '</s>';
-    const value = isGame ? '?' : `${percent < 0.1 ? '< 0.1' : percent.toFixed(1)} %`;
-    const labels = [shown(name), value].map((label) => html('span', {}, label));
-    const look = { style: `--share: ${isGame ? 0 : percent}%`, class: !isGame && name === seen.target[step] ? 'best' : '' };
-    return html('li', {}, html('button', { type: 'button', ...look, onclick: () => pick(step, id, probabilities) }, ...labels));
+    const labels = [shown(name), game ? '?' : percent(probabilities[id])].map((label) => html('span', {}, label));
+    const button = html('button', { type: 'button', onclick: () => pick(step, id, probabilities) }, ...labels);
+    if (!game) button.style = `--share: ${100 * probabilities[id]}%`;
+    if (!game && name === seen.target[step]) button.className = 'best';
+    return html('li', {}, button);
   }));
 }
 
-const label = (one) => `${one.isGreedy ? '★ ' : ''}${shown(one.piece)} ${Math.round(100 * Math.exp(one.gain))} %`;
-
 // Columns are steps, rows are ranks; each hypothesis hangs on the one that it goes on from.
 function drawTree() {
-  const { tree } = seen;
-  const rows = Math.max(...tree.map((step) => step.length));
-  const [width, height] = [COLUMN * (tree.length + 0.7), ROW * (rows + 1)];
-  for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) part('tree').setAttribute(key, value);
-  const place = (step, rank) => [COLUMN * (step + 0.5), ROW * (rank + 1)];
+  const tree = part('tree');
   const lines = [];
-  const texts = [svg('text', { x: 4, y: ROW + 4 }, start)];
-  tree.forEach((step, number) => step.forEach((one, rank) => {
-    const [x, y] = place(number, rank);
-    const [fromX, fromY] = one.parent < 0 ? [52, ROW] : place(number - 1, one.parent);
-    const begin = one.parent < 0 ? fromX : fromX + Math.min(LETTER * label(tree[number - 1][one.parent]).length, COLUMN - 20);
-    const kind = one.isBest ? 'best' : one.state;
-    const title = text('hypothesis', shown(one.piece), one.logProb.toFixed(2), one.score.toFixed(3));
-    lines.push(svg('path', { class: kind, d: `M${begin} ${fromY} C${begin + 20} ${fromY} ${x - 20} ${y} ${x} ${y}` }));
-    texts.push(svg('text', { class: kind, x: x + 3, y: y + 4 }, label(one), svg('title', {}, title)));
-  }));
-  part('tree').replaceChildren(...lines.sort((a, b) => a.classList.contains('best') - b.classList.contains('best')), ...texts);
+  let x = 4;
+  const column = (texts) => {
+    tree.append(...texts);
+    const ends = texts.map((own) => x + own.getBBox().width + 4);
+    x = Math.max(...ends) + GAP;
+    return ends;
+  };
+  tree.replaceChildren();
+  let ends = column([svg('text', { x, y: ROW / 2 }, start)]);
+  for (const step of seen.tree) {
+    const kinds = step.map((one) => (one.isBest ? 'best' : one.state));
+    step.forEach(({ parent }, rank) => {
+      const [from, to] = [parent, rank].map((row) => ROW * (row + 0.5));
+      const [left, edge] = [ends[parent], x - GAP];
+      lines.push(svg('path', { class: kinds[rank], d: `M${left} ${from} H${edge} C${edge + 16} ${from} ${edge + 12} ${to} ${x - 4} ${to}` }));
+    });
+    ends = column(step.map((one, rank) => {
+      const y = ROW * (rank + 0.5);
+      const name = `${one.isGreedy ? '★ ' : ''}${shown(one.piece)}${one.state === 'ended' ? ` → ${number(one.score, 3)}` : ''}`;
+      const below = svg('tspan', { x, dy: 14 }, number(one.logProb, 2));
+      return svg('text', { class: kinds[rank], x, y }, name, below);
+    }));
+  }
+  tree.prepend(...lines);
+  const height = ROW * Math.max(...seen.tree.map((step) => step.length));
+  tree.setAttribute('viewBox', `0 0 ${x} ${height}`);
+  tree.style.width = `${x}px`;
 }
 
 function drawRanked() {
   part('ranked').tBodies[0].replaceChildren(...seen.hypotheses.map((one, i) => {
-    const cells = [one.text + (one.ended ? '' : ' …'), one.logProb.toFixed(2), one.tokens.length, one.score.toFixed(3)];
-    return html('tr', { class: i ? '' : 'best' }, ...cells.map((cell) => html('td', {}, cell)));
+    const cells = [one.text + (one.ended ? '' : ' …'), number(one.logProb, 2), one.tokens.length, number(one.score, 3)];
+    return html('tr', { className: i ? '' : 'best' }, ...cells.map((cell) => html('td', {}, cell)));
   }));
+  const [best] = seen.hypotheses;
+  const key = best.text === seen.greedy.text ? 'greedy-same' : 'greedy-other';
+  part('greedy').textContent = text(key, seen.greedy.text, number(seen.greedy.score, 3), number(best.score, 3));
 }

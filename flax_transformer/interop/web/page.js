@@ -1,33 +1,27 @@
 // The page: text in, translation out, and what there is to see of it.
 
-import { changes as broken, makeBreak, pick, showBroken } from './break.js';
+import { changes as broken, makeBreak, showBroken } from './break.js';
 import { makeHistory, showHistory } from './history.js';
 import { draw, makeInside } from './inside.js';
-import { fill, part, speak, text as message } from './texts.js';
+import { fill, number as shownNumber, part, speak, text as message } from './texts.js';
 
-const EXAMPLE = { en: 'Do you want some tea?', de: 'Möchtest du etwas Tee?' };
-const WAIT = 120; // ms without a key before a text is translated
-
-// A small module that is valid only where WebAssembly has SIMD.
-const SIMD = new Uint8Array([
-  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
-]);
-
-let pairs = [];
-let number = 0;
+const examples = [...document.querySelectorAll('#examples button')];
+let pairs = null; // of languages, once the model is ready
+let number = 0; // of what was asked last, a translation and a look inside
+let asked = 0;
 let timer = 0;
 let worker = null;
-let isReady = false;
-let said = ['starting']; // a message, its values
+let said = ['loading', 0]; // a message, its values
 
 function say(...content) {
   said = content;
-  part('status').classList.remove('fault');
+  part('status').className = '';
   part('said').textContent = message(...said);
 }
 
 function start() {
-  if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD) || typeof DecompressionStream !== 'function') {
+  // Browsers with popovers have all else that the page needs.
+  if (typeof WebAssembly !== 'object' || !('popover' in HTMLElement.prototype)) {
     heard.failed(['old']);
     return;
   }
@@ -37,25 +31,24 @@ function start() {
   };
   worker.onerror = () => heard.failed(['missing', 'worker.js']);
   worker.postMessage({ load: true });
-  keepOffline().catch(() => {}); // private windows keep nothing
+  const kept = navigator.serviceWorker?.register('service.js').then(() => navigator.serviceWorker.ready);
+  kept?.then(() => (part('offline').hidden = false)).catch(() => {}); // private windows keep nothing
 }
 
 const heard = {
   progress(value) {
     part('progress').value = value;
-    if (value < 1) say('loading', Math.round(100 * value));
-    else say('starting');
+    say('loading', Math.round(100 * value));
   },
   ready(content) {
-    isReady = true;
     part('progress').hidden = true;
     pairs = content.pairs;
     fillDirections();
-    makeInside({ ask: inspect, pick, ...content });
+    makeInside({ ask: inspect, ...content });
     makeBreak({ ask: inspect, ...content });
-    if (content.hasHistory) makeHistory().catch(() => {}); // the rest works without it
+    if ('history.json' in content.sha256) makeHistory().catch(() => {}); // the rest works without it
     say('ready');
-    if (!part('source').value) part('source').value = EXAMPLE[part('from').value] ?? '';
+    part('source').value ||= examples.find((one) => !one.parentNode.hidden)?.textContent ?? '';
     translate();
   },
   translated(content) {
@@ -65,98 +58,110 @@ const heard = {
       if (content.count > 1) say('translating', content.count);
       return;
     }
-    part('target').classList.remove('waiting');
+    part('target').ariaBusy = false;
     if (content.isStrange) say('strange');
-    else if (content.text.trim()) say('took', (content.ms / 1000).toFixed(2));
-    else say('ready');
+    else if (!content.sentences.length) say('empty');
+    else if (content.isKnown) say('known');
+    else say('took', shownNumber(content.ms / 1000, 2));
     showSentences(content.sentences);
   },
   inspected(content) {
-    draw(content);
+    if (content.number !== asked) return;
+    part('inside').ariaBusy = false;
     showBroken(content);
+    draw(content);
   },
   failed(content) {
-    if (worker && !isReady) worker.onmessage = null; // other files may still arrive
+    delete heard.progress; // other files may still arrive
     part('progress').hidden = true;
     say(...content);
-    part('status').classList.add('fault');
+    part('status').className = 'fault';
   },
 };
 
 // The languages by their names in that of the page, and a direction.
-function fillDirections(from = pairs[0]?.[0], to) {
+function fillDirections() {
   const names = new Intl.DisplayNames([document.documentElement.lang], { type: 'language' });
-  const show = (name, codes, chosen) => fill(part(name), codes.map((code) => [names.of(code), code]), codes[0], chosen);
+  const show = (name, codes) => fill(part(name), codes.map((code) => [names.of(code), code]), codes[0]);
   part('direction').hidden = !pairs.length;
-  show('from', [...new Set(pairs.map(([source]) => source))], from);
-  show('to', pairs.filter(([source]) => source === from).map(([, target]) => target), to);
+  show('from', [...new Set(pairs.map(([source]) => source))]);
+  for (const one of examples) one.parentNode.hidden = one.lang !== part('from').value;
+  show('to', pairs.filter(([source]) => source === part('from').value).map(([, target]) => target));
+}
+
+// What is to be seen is not of the text as it is now.
+function wait() {
+  asked += 1;
+  part('target').ariaBusy = true;
+  part('inside').ariaBusy = true;
+  say('working');
 }
 
 const direction = () => [part('from').value, part('to').value];
 
-function turn(from, to) {
-  fillDirections(from, to);
+function turn() {
+  fillDirections();
   translate();
 }
-part('from').onchange = () => turn(...direction());
+part('from').onchange = turn;
 part('to').onchange = translate;
 part('swap').onclick = () => {
   const [source, target] = direction();
-  if (!pairs.some(([own, other]) => own === target && other === source)) return;
+  if (!pairs.some((pair) => `${pair}` === `${[target, source]}`)) return;
   part('source').value = part('target').textContent;
-  turn(target, source);
+  part('from').value = target;
+  fillDirections();
+  part('to').value = source;
+  translate();
 };
 
 function translate() {
-  if (!isReady) return;
+  if (!pairs) return;
   number += 1;
   const [source, target] = direction();
   part('source').lang = source;
   part('target').lang = target;
-  part('target').classList.add('waiting');
+  wait();
   const text = part('source').value.replaceAll('\r', '');
   worker.postMessage({ translate: { number, text, source: source || 'en', target } });
 }
 
 part('source').addEventListener('input', () => {
   clearTimeout(timer);
-  timer = setTimeout(translate, WAIT);
+  timer = setTimeout(translate, 120); // ms without a key
 });
+
+for (const one of examples) {
+  one.onclick = () => {
+    part('source').value = one.textContent;
+    translate();
+  };
+}
 
 // The sentences of the text, one of which is looked into.
 function showSentences(sentences) {
-  part('inside').hidden = !sentences.length;
   if (!sentences.length) return;
-  const select = part('sentence');
-  const chosen = Math.max(select.selectedIndex, 0);
-  const options = sentences.map((sentence) => new Option(sentence, sentence));
-  select.replaceChildren(...options);
-  select.selectedIndex = Math.min(chosen, sentences.length - 1);
+  part('inside').hidden = false;
+  fill(part('sentence'), sentences.map((sentence, i) => [sentence, i]), 0);
   part('which').hidden = sentences.length < 2;
   inspect();
 }
 part('sentence').onchange = inspect;
 
-let asked = 0;
 function inspect() {
+  part('inside').ariaBusy = true;
   const changes = { beam_width: Number(part('width').value), alpha: Number(part('alpha').value) };
-  const sentence = part('sentence').value;
+  const sentence = part('sentence').selectedOptions[0].textContent;
   worker.postMessage({ inspect: { number: ++asked, sentence, target: part('to').value, changes, ...broken(sentence) } });
-}
-
-async function keepOffline() {
-  if (!navigator.serviceWorker) return; // pages from a file or a plain host's address have none
-  await navigator.serviceWorker.register('service.js');
-  await navigator.serviceWorker.ready;
-  part('offline').hidden = false;
 }
 
 part('language').onchange = () => {
   speak(part('language').value);
   say(...said);
   showHistory();
-  if (isReady) turn(...direction());
+  if (pairs) turn();
 };
 part('language').value = navigator.language.startsWith('de') ? 'de' : 'en';
 speak(part('language').value);
+document.addEventListener('focusin', () => document.querySelector(':popover-open:not(:focus-within)')?.hidePopover());
 start();

@@ -41,8 +41,8 @@ export class Model {
     const source = this.ids(ids, [1, ids.length]);
     const inputs = { source, ...this.switches(this.encoder, 'encoder', broken) };
     const { memory_keys, memory_values, ...encoded } = await this.encoder.run(inputs);
-    const empty = () => new this.ort.Tensor('float32', new Float32Array(0), [layers, 1, heads, 0, head_dim]);
-    const cache = { source, memory_keys, memory_values, keys: empty(), values: empty() };
+    const empty = new this.ort.Tensor('float32', new Float32Array(0), [layers, 1, heads, 0, head_dim]);
+    const cache = { source, memory_keys, memory_values, keys: empty, values: empty };
     return { encoded, inputs: { ...cache, ...this.switches(this.step, 'decoder', broken) } };
   }
 
@@ -101,64 +101,53 @@ export function hasLoop(ids) {
   return false;
 }
 
-// Greedy or beam search. A hypothesis has tokens, gains (each one's log-probability), logProb and score, and for each
-// token the row of its step in `trace`; the best come first, and what is cut at the limit last.
+// Greedy or beam search. A hypothesis has tokens, logProb, score and path, each token's row in its step; the best come
+// first, and what is cut at the limit last.
 //
-// decoding: fields of the export's, some changed by the page. broken: see Model.switches; forced: ids that the
-// translation begins with, whose gains are the model's own. isStale() ends the search, which then gives null.
-// watch(step): what each step found, for pictures.
-export async function search(model, ids, decoding, options = {}) {
-  const { isStale = () => false, watch = () => {}, broken = [], forced = [] } = options;
+// broken: see Model.switches; forced: ids that the translation begins with, whose gains are the model's own. isStale()
+// ends the search, which then gives null. watch(step): what each step found, for pictures.
+export async function search(model, ids, decoding, { isStale, watch, broken = [], forced = [] } = {}) {
   const { info } = model;
   const width = decoding.beam_width;
   let limit = decoding.max_tokens ?? ids.length + decoding.max_extra_tokens;
   if (info.max_positions) limit = Math.min(limit, info.max_positions);
   const state = await model.start(ids, broken);
-  watch({ encoded: state.encoded });
-  let live = [{ tokens: [], gains: [], logProb: 0, path: [] }];
-  let parents = [0];
+  watch?.({ encoded: state.encoded });
+  let live = [{ tokens: [], logProb: 0, path: [], row: 0 }];
   let done = [];
-  const scored = (one, length) => one.logProb / lengthPenalty(length, decoding);
   for (let length = 1; length <= limit && live.length; length++) {
-    if (isStale()) return null;
-    const found = await model.next(state, live.map((one) => one.tokens.at(-1) ?? info.start_id), parents);
+    if (isStale?.()) return null;
+    const found = await model.next(state, live.map((one) => one.tokens.at(-1) ?? info.start_id), live.map((one) => one.row));
     const size = found.logits.dims[1];
     const gains = live.map((_, row) => {
-      const plain = logSoftmax(found.logits.data.subarray(row * size, (row + 1) * size));
-      return transformed(plain, info, decoding, length === limit);
+      let own = logSoftmax(found.logits.data.subarray(row * size, (row + 1) * size));
+      for (const id of info.banned) own[id] = NEVER;
+      if (decoding.renormalize) own = logSoftmax(own);
+      if (decoding.force_eos && length === limit) own.fill(NEVER)[info.eos_id] = 0;
+      return own;
     });
     const must = forced[length - 1];
     const best = must === undefined
       ? largest(gains, live.map((one) => one.logProb), width === 1 ? 1 : 2 * width)
       : [{ row: 0, index: must, value: live[0].logProb + gains[0][must] }];
     const grown = best.map(({ row, index, value }) => {
-      const parent = live[row];
-      const one = {
-        tokens: [...parent.tokens, index],
-        gains: [...parent.gains, gains[row][index]],
+      const { tokens, path } = live[row];
+      return {
+        tokens: [...tokens, index],
         logProb: value,
-        path: [...parent.path, row],
+        score: value / lengthPenalty(length, decoding),
+        ended: index === info.eos_id,
+        path: [...path, row],
         row,
       };
-      one.score = scored(one, length);
-      one.ended = index === info.eos_id;
-      return one;
     });
     done = [...done, ...grown.filter((one) => one.ended)].sort((a, b) => b.score - a.score).slice(0, width);
     live = grown.filter((one) => !one.ended).slice(0, width);
-    parents = live.map((one) => one.row);
-    watch({ grown, live, gains, found });
-    if (done.length === width && live.length && done.at(-1).score >= scored(live[0], limit)) live = [];
+    watch?.({ grown, live, gains, found });
+    if (done.length === width && live.length && done.at(-1).score >= live[0].logProb / lengthPenalty(limit, decoding)) live = [];
   }
   const ranked = [...done, ...live];
   if (decoding.pass_over === 'nothing' || hasLoop(ids)) return ranked;
   const first = ranked.find((one) => one.ended >= ranked[0].ended && !hasLoop(one.tokens)) ?? ranked[0];
   return [first, ...ranked.filter((one) => one !== first)];
-}
-
-function transformed(gains, info, decoding, isLast) {
-  for (const id of info.banned) gains[id] = NEVER;
-  if (decoding.renormalize) gains = logSoftmax(gains);
-  if (decoding.force_eos && isLast) gains.fill(NEVER)[info.eos_id] = 0;
-  return gains;
 }

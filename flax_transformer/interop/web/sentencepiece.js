@@ -10,7 +10,6 @@ const SETTINGS = {
   3: { 2: 'charsmap', 3: 'addsPrefix', 4: 'trims', 5: 'escapes' },
 };
 const UNKNOWN_PENALTY = 10;
-const SPACE_BYTE = 0x20;
 // What loses the space before it in some of Hugging Face's models, in their order.
 const CLEANED = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're"];
 
@@ -92,7 +91,7 @@ export class SentencePiece {
         if (SETTINGS[number][field]) this[SETTINGS[number][field]] = setting;
       }
     }
-    if (this.charsmap) this.charsmap = this.charsmap.length ? new Charsmap(this.charsmap) : null;
+    this.charsmap = this.charsmap?.length ? new Charsmap(this.charsmap) : null;
     const own = [...this.kinds].filter(([, kind]) => kind === USER_DEFINED).map(([piece]) => piece);
     this.userDefined = own.sort((a, b) => b.length - a.length);
     this.userBytes = this.userDefined.map((piece) => encoder.encode(piece));
@@ -115,32 +114,20 @@ export class SentencePiece {
 
   normalize(text) {
     const bytes = encoder.encode(text);
-    const space = this.escapes ? encoder.encode(SPACE) : [SPACE_BYTE];
-    const out = [];
-    let afterSpace = this.trims;
+    const space = this.escapes ? SPACE : ' ';
+    let normal = '';
     for (let at = 0; at < bytes.length; ) {
-      const [part, length] = this.normalizePrefix(bytes, at);
+      const own = this.userBytes.find((piece) => piece.every((byte, i) => bytes[at + i] === byte));
+      const size = own?.length ?? lengthOfCharacter(bytes[at]);
+      const [part, length] = (!own && this.charsmap?.match(bytes, at)) || [bytes.subarray(at, at + size), size];
       at += length;
-      let begin = 0;
-      while (afterSpace && part[begin] === SPACE_BYTE) begin++;
-      for (const byte of part.subarray(begin)) out.push(...(byte === SPACE_BYTE ? space : [byte]));
-      if (begin < part.length) afterSpace = this.trims && part.at(-1) === SPACE_BYTE;
+      normal += decoder.decode(part);
     }
-    const endsInSpace = () => space.every((byte, i) => out[out.length - space.length + i] === byte);
-    while (this.trims && out.length && endsInSpace()) out.length -= space.length;
-    if (this.trims ? !out.length : !text) return '';
-    if (this.addsPrefix) out.splice(this.isSuffix ? out.length : 0, 0, ...space);
-    return decoder.decode(new Uint8Array(out));
-  }
-
-  normalizePrefix(bytes, at) {
-    for (const own of this.userBytes) {
-      if (own.every((byte, i) => bytes[at + i] === byte)) return [own, own.length];
-    }
-    const found = this.charsmap?.match(bytes, at);
-    if (found) return found;
-    const length = lengthOfCharacter(bytes[at]);
-    return [bytes.subarray(at, at + length), length];
+    if (this.trims) normal = normal.replace(/^ +/, '').replace(/ +/g, ' ');
+    normal = normal.replaceAll(' ', space);
+    while (this.trims && normal.endsWith(space)) normal = normal.slice(0, -1);
+    if (!(this.trims ? normal : text) || !this.addsPrefix) return normal;
+    return this.isSuffix ? normal + space : space + normal;
   }
 
   // The pieces of a text. What is in no piece becomes the pieces of its bytes, or stays as one piece of its own.
@@ -167,13 +154,12 @@ export class SentencePiece {
   // Unigram: the most probable pieces (Viterbi).
   bestPath(text) {
     const unknown = Math.fround(this.least - UNKNOWN_PENALTY);
-    const best = new Float32Array(text.length + 1);
-    const begins = new Int32Array(text.length + 1).fill(-1);
+    const best = new Float32Array(text.length + 1).fill(-Infinity, 1);
+    const begins = [];
     const offer = (from, to, score) => {
-      if (begins[to] === -1 || score > best[to]) {
-        best[to] = score;
-        begins[to] = from;
-      }
+      if (score <= best[to]) return;
+      best[to] = score;
+      begins[to] = from;
     };
     for (let from = 0; from < text.length; ) {
       const width = text.codePointAt(from) > 0xffff ? 2 : 1;
@@ -204,17 +190,15 @@ export class SentencePiece {
   // Neighbors are joined, the best piece first, then the leftmost.
   mergedWord(text) {
     const parts = [];
-    const frozen = []; // whether a part stays as it is
     for (let at = 0; at < text.length; at += parts.at(-1).length) {
       const own = this.userDefined.find((piece) => text.startsWith(piece, at));
       parts.push(own ?? String.fromCodePoint(text.codePointAt(at)));
-      frozen.push(own !== undefined);
     }
     const halves = new Map(); // of pieces that are only steps on the way to others
     const scoreOfPair = (left) => {
       const pair = parts.slice(left, left + 2);
       const piece = pair.join('');
-      if (frozen[left] || frozen[left + 1] || !this.scores.has(piece)) return -Infinity;
+      if (!this.scores.has(piece) || pair.some((own) => this.kinds.get(own) === USER_DEFINED)) return -Infinity;
       if (this.kinds.get(piece) === UNUSED) halves.set(piece, pair);
       return this.scores.get(piece);
     };
@@ -224,7 +208,6 @@ export class SentencePiece {
       for (let i = 1; i < scores.length; i++) if (scores[i] > scores[best]) best = i;
       if (!(scores[best] > -Infinity)) break;
       parts.splice(best, 2, parts[best] + parts[best + 1]);
-      frozen.splice(best, 1);
       scores.splice(best, 1);
       for (const left of [best - 1, best]) if (left in scores) scores[left] = scoreOfPair(left);
     }

@@ -6,8 +6,7 @@ const own = any + VERSION;
 self.addEventListener('install', (event) => {
   const fill = async () => {
     const { sha256 } = await (await fetch('export.json', { cache: 'no-cache' })).json();
-    const names = Object.keys(sha256).filter((name) => name !== 'service.js' && !name.includes('LICENSE'));
-    await (await caches.open(own)).addAll(['./', 'export.json', ...names]);
+    await (await caches.open(own)).addAll(['./', 'export.json', ...Object.keys(sha256)]);
     await self.skipWaiting();
   };
   event.waitUntil(fill());

@@ -20,27 +20,44 @@ export function speak(language) {
   document.title = document.querySelector('h1').textContent;
 }
 
+export const number = (value, digits) => value.toFixed(digits).replace('.', text('point'));
+
+// A share of 1.
+export const percent = (share) => `${share < 0.001 ? `< ${number(0.1, 1)}` : number(100 * share, share < 0.1 ? 1 : 0)} %`;
+
+// What pieces say.
+export const joined = (pieces) => pieces.join('').replaceAll('\u2581', ' ').trim();
+
 // Pieces as people read them: the sign of a space becomes a small one.
 export const shown = (piece) => piece.replaceAll('\u2581', '·') || '∅';
 
 // New options [label, value] of a select; it keeps its value if that is among them.
-export function fill(select, options, fallback, before = select.value) {
+export function fill(select, options, fallback) {
+  const before = select.value;
   select.replaceChildren(...options.map(([label, value]) => new Option(label, value)));
   select.value = options.some(([, value]) => String(value) === before) ? before : fallback;
 }
 
-const maker = (space) => (name, attributes = {}, ...children) => {
-  const element = document.createElementNS(space, name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === 'style') element.style.cssText = value; // as an attribute, servers may forbid it
-    else if (key.startsWith('on')) element[key] = value;
-    else element.setAttribute(key, value);
-  }
+// New children; the focus stays at its place among them.
+export function renew(parent, children) {
+  const all = () => [...parent.querySelectorAll('button, input')];
+  const at = all().indexOf(document.activeElement);
+  parent.replaceChildren(...children);
+  all()[at]?.focus();
+}
+
+export function html(name, properties, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
   element.append(...children);
   return element;
-};
-export const html = maker('http://www.w3.org/1999/xhtml');
-export const svg = maker('http://www.w3.org/2000/svg');
+}
+
+export function svg(name, attributes, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
 
 const POSITIVE = [59, 130, 246], NEGATIVE = [234, 88, 12]; // seen on light and dark
 

@@ -1,4 +1,4 @@
-// Loads the model and translates, apart from the page, which so never waits.
+// Loads the model and translates, so that the page never waits.
 // In: {load}, {translate: {number, text, source, target}}, {inspect: {number, sentence, target, changes, broken, forced}}.
 // Out: {progress}, {ready}, {translated}, {inspected}, {failed: [message of index.html, its values]}.
 
@@ -14,7 +14,6 @@ let model = null;
 let tokenizer = null;
 const newest = { translate: 0, inspect: 0 };
 const known = new Map(); // translations of sentences
-const MOST_KNOWN = 2000;
 
 class Fault extends Error {}
 
@@ -46,14 +45,13 @@ async function load() {
   tokenizer = new Tokenizer(info, pieces, files['source.spm'], files['target.spm']);
   model = await Model.load(ort, info, files);
   await search(model, tokenizer.encode('a'), info.decoding); // the first run is slow
-  const { pairs, decoding, sha256 } = info;
   const canScale = model.step.inputNames.includes('scale');
-  postMessage({ ready: { pairs, decoding, pieces: tokenizer.pieces, canScale, hasHistory: 'history.json' in sha256 } });
+  postMessage({ ready: { ...info, pieces: tokenizer.pieces, canScale } });
 }
 
-// The bytes of a file, if they are those that were exported; without the compression.
+// The bytes of a file, if they are those that were exported, decompressed.
 async function checked(name, bytes) {
-  if (crypto.subtle) { // where the page may use it
+  if (crypto.subtle) { // on https and localhost
     const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
     const hex = [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
     if (hex !== info.sha256[name]) throw new Fault('damaged', { cause: name });
@@ -69,6 +67,7 @@ async function translate({ number, text, source, target }) {
   const limit = info.max_source_tokens;
   const count = (part) => tokenizer.encode(part, target).length;
   const started = performance.now();
+  const before = known.size;
   const lines = [];
   const sentences = [];
   let isStrange = false; // most of a sentence is in no piece that the model knows
@@ -85,7 +84,8 @@ async function translate({ number, text, source, target }) {
     }
     lines.push(parts.length && !parts.at(-1)[1] ? translated.replace(/ +$/, '') : translated);
   }
-  postMessage({ translated: { number, text: lines.join('\n'), sentences, isStrange, ms: performance.now() - started, isLast: true } });
+  const about = { isStrange, isKnown: known.size === before, ms: performance.now() - started, isLast: true };
+  postMessage({ translated: { number, text: lines.join('\n'), sentences, ...about } });
 }
 
 async function translateSentence(sentence, target, isStale) {
@@ -97,7 +97,6 @@ async function translateSentence(sentence, target, isStale) {
   if (found === null) return null;
   const unknown = ids.filter((id) => id === info.unk_id || tokenizer.names.get(id)?.startsWith('<0x'));
   const result = { text: tokenizer.decode(found[0].tokens), isStrange: 2 * unknown.length > ids.length };
-  if (known.size >= MOST_KNOWN) known.clear();
   known.set(key, result);
   return result;
 }
@@ -113,8 +112,9 @@ async function inspect({ number, sentence, target, changes, broken, forced }) {
   const found = await search(model, ids, decoding, { isStale, watch, broken, forced });
   if (found === null) return;
   const [best] = found;
+  const withText = (one) => ({ ...one, text: tokenizer.decode(one.tokens) });
+  const [greedy] = await search(model, ids, { ...decoding, beam_width: 1 }, { broken, forced });
   const name = (id) => tokenizer.pieces[id] || (id === info.eos_id ? '</s>' : '');
-  const tree = treeOf(steps, found, name);
   // The decoder's weights [layer][head][query][key], 0 for pieces that come later.
   const written = (kind, size) => {
     const rows = best.path.map((row, step) => rowsOf(steps[step].found[`${kind}_attention`], row));
@@ -123,18 +123,20 @@ async function inspect({ number, sentence, target, changes, broken, forced }) {
   };
   postMessage({
     inspected: {
+      number,
       sentence,
       source: ids.map((id) => tokenizer.names.get(id)),
       target: best.tokens.map(name),
       tokens: best.tokens,
       plain: known.get(`${target}\n${sentence}`)?.text ?? '',
       text: tokenizer.decode(best.tokens),
+      greedy: withText(greedy),
       states: rowsOf(encoded.states, 0),
       attention: { encoder: rowsOf(encoded.attention, 0), cross: written('cross', ids.length), self: written('self', best.tokens.length) },
       gains: best.path.map((row, step) => steps[step].gains[row]),
-      tree,
+      tree: treeOf(steps, best, greedy, name),
       heads: info.heads,
-      hypotheses: found.map((one) => ({ ...one, text: tokenizer.decode(one.tokens) })),
+      hypotheses: found.map(withText),
     },
   });
 }
@@ -145,26 +147,21 @@ function rowsOf({ data, dims }, row) {
     if (axis === dims.length) return data[at];
     return Array.from({ length: dims[axis] }, (_, i) => nested(axis + 1, at * dims[axis] + i));
   };
-  return Array.from({ length: dims[0] }, (_, layer) => nested(2, layer * dims[1] + row));
+  return nested(0, 0).map((rows) => rows[row]);
 }
 
-// The hypotheses of each step, in its order: [{piece, parent (number in the step before), gain, state}].
-function treeOf(steps, found, name) {
-  const best = found[0];
-  let greedy = 0; // the row of greedy search's hypothesis; -1: pruned
+// The hypotheses of each step, in its order: with piece, parent (number in the step before) and state.
+function treeOf(steps, best, greedy, name) {
+  const leadsTo = (one, whole) => one.tokens.every((token, i) => token === whole.tokens[i]);
   return steps.map(({ grown, live }, step) => {
-    const before = step ? steps[step - 1] : null;
-    const first = grown.find((one) => one.row === greedy); // of its row, the most probable
-    greedy = live.indexOf(first);
+    const before = steps[step - 1];
     return grown.map((one) => ({
+      ...one,
       piece: name(one.tokens.at(-1)),
-      parent: before ? before.grown.indexOf(before.live[one.row]) : -1,
-      gain: one.gains.at(-1),
-      logProb: one.logProb,
-      score: one.score,
+      parent: before ? before.grown.indexOf(before.live[one.row]) : 0,
       state: one.ended ? 'ended' : live.length && !live.includes(one) ? 'pruned' : 'live',
-      isBest: one.tokens.every((token, i) => token === best.tokens[i]),
-      isGreedy: one === first,
+      isBest: leadsTo(one, best),
+      isGreedy: leadsTo(one, greedy),
     }));
   });
 }
@@ -179,7 +176,7 @@ onmessage = async ({ data }) => {
       await run(data[kind]);
     }
   } catch (error) {
-    const failed = error instanceof Fault ? [error.message, error.cause] : ['failed', error.message ?? String(error)];
+    const failed = error instanceof Fault ? [error.message, error.cause] : ['failed', error.message ?? error];
     postMessage({ failed });
   }
 };
