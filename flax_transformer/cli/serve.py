@@ -1,6 +1,7 @@
 """The command `serve`."""
 
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -105,6 +106,7 @@ def main(argv: list[str]) -> int:
             return Served([Directions.load(reference, options.parallel, by, **changes) for reference in references])
 
         served = load()
+        gc.freeze()  # else all that was imported is looked through now and then, for 0.1 s in which nothing runs
         teaching = Teaching(options.learn, served.models[0]) if options.learn else None
         service = Service(served, options.limits, keys, shared=options.shared, store=store, teaching=teaching)
         host, port = listener.getsockname()[:2]
@@ -123,6 +125,7 @@ def main(argv: list[str]) -> int:
                 if not is_asked.is_set():  # one that waited as well has read it
                     return
                 is_asked.clear()
+                gc.unfreeze()  # or what is replaced would stay
                 for what, read in (('keys', read_keys), ('models', lambda: service.serve(load()))):
                     try:
                         read()
