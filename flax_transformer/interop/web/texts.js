@@ -23,7 +23,7 @@ export function speak(language) {
 export const number = (value, digits) => value.toFixed(digits).replace('.', text('point'));
 
 // A share of 1.
-export const percent = (share) => `${share < 0.001 ? `< ${number(0.1, 1)}` : number(100 * share, share < 0.1 ? 1 : 0)} %`;
+export const percent = (share) => `${share < 0.001 ? `< ${number(0.1, 1)}` : number(100 * share, share < 0.1 ? 1 : 0)}\u00a0%`;
 
 // What pieces say.
 export const joined = (pieces) => pieces.join('').replaceAll('\u2581', ' ').trim();
