@@ -5,6 +5,7 @@ import { logSoftmax } from './search.js';
 import { fill, html, joined, number, part, percent, picture, renew, shown, svg, text } from './texts.js';
 
 const BARS = 10;
+const SLIDERS = ['temperature', 'width', 'alpha'];
 const STRIP = 64, FULL = 2; // numbers shown of a vector; the size of one in full color
 const PIECE = 1.8; // rem, as in page.css
 const GAP = 24, ROW = 38; // pixels of the tree, between columns and from row to row
@@ -21,18 +22,22 @@ export function makeInside(content) {
   part('alpha').value = content.decoding.alpha;
   part('kind').onchange = drawAttention;
   part('depth').onchange = drawVectors;
-  for (const [name, digits, changed] of [['temperature', 1, drawNext], ['width', 0, content.ask], ['alpha', 1, content.ask]]) {
-    const show = () => {
-      part(`${name}-value`).textContent = number(Number(part(name).value), digits);
+  for (const name of SLIDERS) {
+    part(name).oninput = () => {
+      showSliders();
+      (name === 'temperature' ? drawNext : content.ask)();
     };
-    part(name).oninput = () => { show(); changed(); };
-    show();
   }
+}
+
+function showSliders() {
+  for (const name of SLIDERS) part(`${name}-value`).textContent = part(name).value.replace('.', text('point'));
 }
 
 export function draw(content) {
   if (seen?.sentence !== content.sentence) chosen = 0;
   seen = content;
+  showSliders();
   drawVectors();
   drawAttention();
   drawTree();
@@ -99,7 +104,7 @@ function drawLinks() {
   part('links').replaceChildren(...lines.filter((_, i) => row[i] > 0.02));
 }
 
-// A map of every head of every layer: rows read, columns are read. The first column marks the chosen row.
+// A map of every head of every layer: rows read columns. The first column marks the chosen row.
 function drawMaps() {
   const all = maps();
   const names = all[0].map((_, head) => text(head ? 'head' : 'mean', head));

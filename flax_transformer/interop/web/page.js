@@ -46,7 +46,7 @@ const heard = {
     fillDirections();
     makeInside({ ask: inspect, ...content });
     makeBreak({ ask: inspect, ...content });
-    if ('history.json' in content.sha256) makeHistory().catch(() => {}); // the rest works without it
+    if ('history.json' in content.sha256) makeHistory().catch(() => {}); // the rest works without
     say('ready');
     part('source').value ||= examples.find((one) => !one.parentNode.hidden)?.textContent ?? '';
     translate();
@@ -89,7 +89,7 @@ function fillDirections() {
   show('to', pairs.filter(([source]) => source === part('from').value).map(([, target]) => target));
 }
 
-// What is to be seen is not of the text as it is now.
+// What is shown is of an older text.
 function wait() {
   asked += 1;
   part('target').ariaBusy = true;

@@ -38,7 +38,7 @@ export function fill(select, options, fallback) {
   select.value = options.some(([, value]) => String(value) === before) ? before : fallback;
 }
 
-// New children; the focus stays at its place among them.
+// New children; the focus stays at its place.
 export function renew(parent, children) {
   const all = () => [...parent.querySelectorAll('button, input')];
   const at = all().indexOf(document.activeElement);
