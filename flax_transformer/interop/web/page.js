@@ -46,7 +46,7 @@ const heard = {
     fillDirections();
     makeInside({ ask: inspect, ...content });
     makeBreak({ ask: inspect, ...content });
-    if ('history.json' in content.sha256) makeHistory().catch(() => {}); // the rest works without
+    if ('history.json' in content.sha256) makeHistory().catch(() => {}); // optional
     say('ready');
     part('source').value ||= examples.find((one) => !one.parentNode.hidden)?.textContent ?? '';
     translate();
