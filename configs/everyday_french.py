@@ -30,7 +30,7 @@ def get_config() -> Config:
     ]
     return Config(
         model=TransformerConfig(
-            vocab_size=10_001,  # those of everyday, 2,000 new ones and the tag
+            vocab_size=10_004,  # those of everyday, 2,000 new ones and the tag
             d_model=256,
             num_heads=4,
             d_ff=1024,

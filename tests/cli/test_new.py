@@ -102,18 +102,20 @@ def test_a_config_goes_on_from_a_run_with_some_of_what_it_learned_from(
     for language in WORDS:
         (learned / f'train.{language}.gz').write_bytes((files / f'train.{language}.gz').read_bytes())
     argv = ('--source', 'train.en', '--target', 'train.de', '--init-from', 'everyday')
-    for root, corpora in (('data', ['mine', 'en-de', 'de-en']), ('nothing', ['test'])):
+    for root, corpora in (('data', ['mine', 'tatoeba-en-de', 'tatoeba-de-en']), ('nothing', ['test'])):
         monkeypatch.setenv('FLAX_TRANSFORMER_DATA', root)
         assert main(['new', f'{corpora[0]}.py', '--no-measure', *argv]) == 0
         out = capsys.readouterr().out
         assert f'train {corpora[0]}.py --init-from everyday --workdir runs/{corpora[0]}' in out
-        assert ('train.{lang}.gz, which it has learned from, is not here' in out) == (root == 'nothing')
+        for corpus, is_missing in (('tatoeba', root == 'nothing'), ('europarl', True)):
+            missing = f'{corpus}_en_de/train.{{lang}}.gz, which it has learned from, is not here'
+            assert out.count(missing) == is_missing
         config = load_config(f'{corpora[0]}.py')
         names = [corpus.name for corpus in config.data.mixture]
         assert names == (corpora if root == 'data' else ['own test'])
         assert config.model == load_run_config('everyday').model
         assert main(['check', f'{corpora[0]}.py']) == 0
-    assert len((files / 'mine.de-en.tsv').read_text().splitlines()) == 2000
+    assert len((files / 'mine.tatoeba-de-en.tsv').read_text().splitlines()) == 2000
 
 
 def made(pairs: int) -> list[shared.Candidate]:

@@ -243,10 +243,9 @@ def _fine_tuning(file: Path, start: str, facts: Facts, data: dict[str, Any]) -> 
             for pairs in open_corpus(corpus.train, config.data, corpus.languages).pairs():
                 sample.add(pairs)
         except UserError:
-            lines.append(
-                f'  {corpus.train}, which it has learned from, is not here; without it more is forgotten, '
-                'other directions wholly: `flax-transformer prepare` gets some'
-            )
+            missing = f'  {corpus.train}, which it has learned from, is not here; without it more is forgotten'
+            if missing not in lines:
+                lines.append(missing)
             continue
         write_whole(known, ''.join(f'{source}\t{target}\n' for source, target in zip(*sample.sides, strict=True)))
         count = len(sample.sides[0])

@@ -31,7 +31,7 @@ def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
     one = translator('Tom is my brother.')
     assert one.text == 'Tom ist mein Bruder.'
-    assert one.word_quality == pytest.approx((0.913, 0.902, 0.907, 0.889), abs=0.003)
+    assert one.word_quality == pytest.approx((0.863, 0.849, 0.839, 0.817), abs=0.003)
     compiled = translator.runner.num_compilations
     for languages in ({'target_language': 'English'}, {'source_language': 'de'}):
         assert translator('Tom ist mein Bruder.', **languages).text == 'Tom is my brother.'
@@ -63,7 +63,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
     assert translations[5].text.isupper()
     alone = translator.with_decoding(replace(translator.decoding, literals='translated'))
     assert translations[-1].tokens == alone('Tom is my brother.').tokens
-    assert '12345' not in alone('12345').text
+    assert 'Привет' not in alone('Привет means hello.').text
 
 
 @pytest.mark.slow
