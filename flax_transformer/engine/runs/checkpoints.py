@@ -6,6 +6,7 @@ and `position` (JSON), and manifest.json, the checksums of their files.
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,6 @@ from typing import Any, NamedTuple
 
 import jax
 import orbax.checkpoint as ocp
-from absl import logging
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
@@ -206,8 +206,9 @@ class Checkpoints(CheckpointReader):
     @contextlib.contextmanager
     def _saving(self) -> Iterator[None]:
         """Turns Orbax's errors on a full disk, perhaps about an earlier call's save, into one that says so."""
-        before = logging.get_verbosity()
-        logging.set_verbosity(logging.FATAL)  # Orbax warns of a checkpoint without metrics
+        logger = logging.getLogger('absl')
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # Orbax warns of a checkpoint without metrics
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:
@@ -220,7 +221,7 @@ class Checkpoints(CheckpointReader):
             self._manager.reload()  # or the failed checkpoint would count as one of those to keep
             raise no_space_left(self._saving_step, Room(size, files), self.folder, error) from None
         finally:
-            logging.set_verbosity(before)
+            logger.setLevel(level)
 
 
 def set_aside(checkpoint: Path) -> None:
