@@ -101,7 +101,7 @@ notebooks: $(VENV)/installed-dev format
 docs: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
 	rm -rf build/site/browser
-	test ! -d node_modules/onnxruntime-web || ( $(INSTALL) -e '.[onnx]' && \
+	test ! -d node_modules/onnxruntime-web || ( $(PIP) -e '.[onnx]' && \
 		$(BIN)/flax-transformer export everyday build/site/browser --format web )
 	@echo 'Open build/site/index.html'
 
