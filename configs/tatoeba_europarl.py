@@ -11,7 +11,7 @@ days in 2000, which NLTK distributes as `europarl_raw` without an alignment; any
 tenth of the sentences drawn are theirs. Some have names, codes, capitals and signs as people type them (`data.robust`),
 some carry the translations of their words (`data.terms`), as a glossary writes them.
 
-Scores, time and hardware: RESULTS.md.
+The model that comes with the package began from the eight bits of tatoeba_both. Scores and time: its card.
 """
 
 from flax_transformer.config import (

@@ -71,7 +71,7 @@ def main(argv: list[str]) -> None:
         text, candidates = students(folder, [*directions], options.megabytes)
         (fitted,) = fit(candidates, 60 * options.minutes)
         write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
-    elif command not in file.read_text('utf-8', 'replace'):
+    elif f'{command}\n' not in file.read_text('utf-8', 'replace'):
         note(f'{file} is of another command, whose options hold; for those given now remove {there}')
     if not made.exists():
         from flax_transformer.engine.runs.averaging import average

@@ -39,7 +39,7 @@ class Job:
     engine: str = ''  # whose search translates it
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
-    num_tokens: int = 1  # of its translation
+    num_tokens: int = 1  # its translation has so many
 
 
 class ThreadFailed(Exception):

@@ -17,7 +17,7 @@ _SECONDS_TO_ASK = 10  # the head of a request must have arrived by then
 _ADDRESS = re.compile(r'[\d.]+|[\da-f.]*:[\da-f:.]*')
 _SAFE = ('GET', 'HEAD', 'OPTIONS')
 _REFUSAL = 0.05  # seconds
-_MOST_REFUSALS = 64  # of a client that wait; each has a connection
+_MOST_REFUSALS = 64  # a client waits for at once; each has a connection
 
 
 def check_host(headers: Mapping[str, str], names: Iterable[str]) -> None:

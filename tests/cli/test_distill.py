@@ -114,9 +114,9 @@ def test_options_that_a_config_is_not_of_are_said_to_have_no_effect(
 ) -> None:
     argv = ('distill', 'text.de', 'small.py', '--source', 'text.en', '--from', 'en', '--to', 'de')
     (folder / 'small.data').mkdir()
-    write(folder / 'small.py', [f'"""flax-transformer {" ".join(argv)}', '"""'])
+    write(folder / 'small.py', [f'"""flax-transformer {" ".join(argv)} --minutes 5', '"""'])
     (folder / 'runs' / 'small-int8').mkdir(parents=True)
-    for more, is_other in (((), False), (('--minutes', '5'), True)):
+    for more, is_other in ((('--minutes', '5'), False), (('--minutes', '6'), True), ((), True)):
         code, out, err = call_command(*argv, *more)
         assert (code, 'The model is in runs/small-int8' in out) == (0, True)
         assert ('for those given now remove small.py, runs/small-int8' in err) == is_other

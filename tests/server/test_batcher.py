@@ -184,7 +184,7 @@ def test_one_client_prepares_beside_a_long_text_of_another_which_gets_one_thread
 
 
 class Clock:
-    """Time that passes when told."""
+    """Time that a test sets."""
 
     now = 1000.0
 
