@@ -32,7 +32,7 @@ from flax_transformer.data.lines import Listed, stat, unchanged
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .corpus import Corpus, Pairs
-from .robust import with_changed_copies
+from .robust import GRAMMAR_DIGEST, with_changed_copies
 from .terms import Terms
 from .tokenized import Chosen, Side, TokenizedPairs, choose, offsets, tags_of
 
@@ -123,6 +123,8 @@ def cached_pairs(
 def _key(corpus: Corpus, tokenizer: Tokenizer, settings: Settings) -> str:
     known = {name: value for name, value in vars(settings).items() if value or name not in ('robust', 'terms')}
     parts = [_FORMAT, corpus.name, corpus.settings, known, tokenizer.digest]
+    if settings.robust:
+        parts.append(GRAMMAR_DIGEST)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 

@@ -4,6 +4,7 @@ After Berard et al. 2019 (W19-5361) and Currey et al. 2017 (W17-4715). Sentences
 and Koehn 2018, W18-2709), so only what is no language is copied. Turkish capitals come out as English ones.
 """
 
+import hashlib
 import json
 import random
 import re
@@ -27,7 +28,9 @@ _END = re.compile('([.!?…。！？؟।։]+)$')
 
 # Each <symbol> of a text stands for one of these; <Word> is a <word> with a capital, <WORD> one in capitals; a line
 # break is where the line goes.
-_GRAMMAR: dict[str, list[str]] = json.loads(Path(__file__).with_name('robust.json').read_text('utf-8'))
+_WRITTEN = Path(__file__).with_name('robust.json').read_text('utf-8')
+_GRAMMAR: dict[str, list[str]] = json.loads(_WRITTEN)
+GRAMMAR_DIGEST = hashlib.sha256(_WRITTEN.encode()).hexdigest()  # copies that are kept are of this one
 
 
 def with_changed_copies(pairs: Pairs, numbers: np.ndarray, share: float) -> tuple[Pairs, np.ndarray]:

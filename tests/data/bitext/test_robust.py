@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from flax_transformer.config import DataConfig
+from flax_transformer.data.bitext import cache
 from flax_transformer.data.bitext.cache import Settings, cached_pairs
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.data.bitext.robust import with_changed_copies
@@ -88,7 +89,7 @@ def test_copies_are_a_share_of_the_pairs_and_the_same_each_time():
     assert len(with_changed_copies(Pairs([], []), np.arange(0), 0.2)[0]) == 0  # a table's header alone
 
 
-def test_copies_are_cached_with_the_numbers_of_their_pairs_and_not_where_they_are_off(tmp_path):
+def test_copies_are_cached_with_the_numbers_of_their_pairs_and_not_where_they_are_off(tmp_path, monkeypatch):
     for language, lines in (('en', GERMAN.sources), ('de', GERMAN.targets)):
         (tmp_path / f'train.{language}').write_text('\n'.join(lines * 40) + '\n', encoding='utf-8')
     tokenizer = SentencePieceTokenizer.train([*GERMAN.sources, *GERMAN.targets], vocab_size=310)
@@ -103,6 +104,10 @@ def test_copies_are_cached_with_the_numbers_of_their_pairs_and_not_where_they_ar
     assert robust.num_blank == 40
     assert robust.numbers.max() < 200
     assert prepared('again', 0.5).fingerprint == robust.fingerprint != plain.fingerprint
+    monkeypatch.setattr(cache, 'GRAMMAR_DIGEST', 'of another version')
+    kept = {*(tmp_path / 'cache').iterdir()}
+    prepared('cache', 0.5)
+    assert {*(tmp_path / 'cache').iterdir()} > kept
 
 
 @pytest.mark.parametrize('share', [-0.1, 1.5])
