@@ -20,6 +20,7 @@ _NAMES = ['Tom', 'London', 'Chicago', 'Boston']
 _SMALL = re.compile(r'\d{1,4}')  # stands for itself: what depends on a number agrees
 _LATIN = 'A-Za-z0-9À-ɏ'
 _MOST_GLUED = 99  # letters
+_BRACKETS = ('()', '[]', '""', '„“', '“”', '«»', '»«')
 
 
 def translate_aside(
@@ -95,7 +96,7 @@ def _joined(line: Marked) -> Marked:
     spans: list[Span] = []
     for number, span in enumerate(line.spans):
         if span.kind != 'literal' or span.name == 'sign':
-            spans.append(span)
+            spans.append(_with_brackets(line, number) if span.name == 'sign' else span)
             continue
         is_alone = span.name == 'number' or not span.raw.strip('{}')
         glued = '' if is_alone else _LATIN  # 5th and {{x}} are translated
@@ -112,6 +113,18 @@ def _joined(line: Marked) -> Marked:
             spans.pop()
         spans.append(span)
     return line._replace(spans=tuple(spans))
+
+
+def _with_brackets(line: Marked, number: int) -> Span:
+    """A sign, with all brackets and quotation marks right around it, which would be left without it."""
+    span = line.spans[number]
+    first = line.spans[number - 1].end if number else 0
+    last = line.spans[number + 1].start if number + 1 < len(line.spans) else len(line.text)
+    start, end = span.start, span.end
+    while first < start and end < last and line.text[start - 1] + line.text[end] in _BRACKETS:
+        start, end = start - 1, end + 1
+    raw = line.escape(line.text[start : span.start]) + span.raw + line.escape(line.text[span.end : end])
+    return span._replace(start=start, end=end, raw=raw)
 
 
 def _chosen(wishes: Sequence[Any] | None, numbers: Sequence[int], texts: Mapping[int, '_Aside']) -> list[Any] | None:

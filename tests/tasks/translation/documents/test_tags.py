@@ -108,6 +108,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('<b>All of it.</b> Yes', 'Alles. Ja', '0-0 3-1', '<b>Alles.</b> Ja'),
         ('see <a>u@v.de</a> or 5 km', 'oder sieh', '1-0 0-1', 'oder sieh <a>u@v.de</a> 5 km'),
         ('at {n}', '94 an', '1-0 0-1', '{n} an'),
+        ('Tell ("☃") it.', 'Sag es.', '0-0 1-1', 'Sag ("☃") es.'),
         ('im 12345. Haus', 'in the 94th house', '', 'in the 12345th house'),
         ('im 10002. Haus', 'in the 94th house', '', 'in the 10002nd house'),
         ('a <b>c', 'C A', '0-1 1-0', '<b>C A'),
@@ -206,7 +207,7 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
         ('Open ~/a/b.txt and C:\\x\\y, or report_1.pdf, and/or he/she.', '~/a/b.txt, C:\\x\\y, report_1.pdf'),
         ('Pay 3,250.50 EUR by 14:30 on 2026-11-27, -5 to 10–12.', '3,250.50 EUR, 14:30, 2026-11-27, -5, 10–12'),
         ('Use v2.3.1 or ABC-1234 of DE89 3704 0044 0532 0130 00.', 'v2.3.1, ABC-1234, DE89 3704 0044 0532 0130 00'),
-        ('Hello [X6X], see [X12X] and [XX].', '[X6X], [X12X]'),
+        ('Hello [X6X], see [X12X], [[go_on]] and [XX].', '[X6X], [X12X], [[go_on]]'),
         ('Call +49 30 1234567, @tom or #go; the 3rd 5-year-old in 1999.', '+49 30 1234567, @tom, #go, 3, 5, 1999'),
         ('1. Say Привет мир → now 😀😀!', '1., Привет мир, →, 😀😀'),
         (
