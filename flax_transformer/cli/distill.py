@@ -3,12 +3,15 @@
 import json
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_range
 from flax_transformer.common.files import write_whole
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.lines import each_line
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import remember
@@ -24,6 +27,9 @@ from .new import config_text
 from .options import ToTranslate, note, parse, positional, print_next, trainer_on_one_device
 from .translate import TranslateOptions, translate_shard
 
+if TYPE_CHECKING:
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
 Pair = tuple[str, str]  # languages, as the teacher names them
 
 
@@ -38,6 +44,7 @@ class DistillOptions(ToTranslate):
     source: Path | None = None  # a text file for the teacher to translate, one sentence a line
     reference: Path | None = None  # its translations by people, line by line
     both: bool = False  # make a model of both directions, the references being the sources of the other one
+    backward: str | None = None  # a run of the other direction that scores the pairs, as teachers of both do themselves
     minutes: float = 60.0  # how long to train, once all is translated
     megabytes: float = 10.0  # how much the weights may take, in eight bits
 
@@ -62,6 +69,8 @@ def main(argv: list[str]) -> None:
     if there and not folder.exists():
         raise UserError(f'{there} exists; give another name, or remove it')
     directions = _directions(teachers, options, is_file=given is not None)
+    if options.backward:
+        _known(options.backward)  # raises if it is no run
 
     command = f'flax-transformer distill {shlex.join(argv)}'
     if not file.exists():
@@ -104,9 +113,7 @@ def _directions(teachers: list[str], options: DistillOptions, *, is_file: bool) 
 
 
 def _languages(teacher: str, source: str | None, target: str | None, *, both: bool) -> Pair:
-    run = open_run(split_reference(teacher)[0])
-    data = run.read_config().data
-    known = pairs_of(data, run.read_tokenizer())
+    known, data = _known(teacher)
     source, target = direction(known, source, target)
     pair = source or data.source_language, target or data.target_language
     if both:
@@ -114,11 +121,18 @@ def _languages(teacher: str, source: str | None, target: str | None, *, both: bo
     return pair
 
 
+def _known(name: str) -> tuple[Sequence[Pair], DataConfig]:
+    """The pairs of languages that a run has learned, and its data."""
+    run = open_run(split_reference(name)[0])
+    data = run.read_config().data
+    return pairs_of(data, run.read_tokenizer()), data
+
+
 def _translate(
     teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: dict[str, Pair]
 ) -> None:
     """Writes the pairs to learn from."""
-    from flax_transformer.tasks.translation.distillation import write_pairs
+    from flax_transformer.tasks.translation.distillation import score_backward, write_pairs
 
     texts = [options.source, options.reference]
     counts = [sum(1 for _ in each_line(text)) for text in (*texts, given) if text]
@@ -132,8 +146,23 @@ def _translate(
             n_best = options.decoding.num_candidates if reference else 1
             decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
             translate_shard(teachers, TranslateOptions(decoding=decoding, parallel=options.parallel, **files))
-        note(write_pairs(raw / name, source, reference, given or raw / name))
+        texts_of_both = source, reference, given or raw / name
+        if backward := _backward([] if given else teachers, options, pair):
+            file = raw / f'{name}.backward'
+            score_backward(backward, *texts_of_both, file)
+        note(write_pairs(raw / name, *texts_of_both, file if backward else None))
         texts.reverse()
+
+
+def _backward(teachers: list[str], options: DistillOptions, pair: Pair) -> 'Translator | None':
+    """What scores translations back into their sources: the teachers, if they know how, or the run that is given."""
+    from flax_transformer.tasks.translation.inference.translator import Translator
+
+    known = [_known(run)[0] for run in teachers]
+    runs = teachers if all(not pairs or pair[::-1] in pairs for pairs in known) else []
+    if not runs and options.backward:
+        runs = [options.backward]
+    return Translator.from_run(*runs, parallel=options.parallel, **_named(*pair[::-1])) if runs else None
 
 
 def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> None:

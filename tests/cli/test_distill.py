@@ -16,7 +16,8 @@ from flax_transformer.common.errors import Interrupted
 from flax_transformer.data.lines import each_line
 from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.tasks.new_config import Candidate, changed
-from flax_transformer.tasks.translation.distillation import students, write_pairs
+from flax_transformer.tasks.translation.distillation import score_backward, students, write_pairs
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
 
 TEACHER = TESTS / 'golden' / 'number_words'
@@ -164,6 +165,25 @@ def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> N
     assert list(each_line(tmp_path / 'en-de.de')) == ['eine Katze', 'die Katze']
 
 
+def test_a_pair_whose_source_is_unlikely_backward_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are appended to those that a stopped process left; what is too long for the model is kept."""
+    lines = [*(num2words(number) for number in range(100, 139)), 'one ' * 500]
+    write(tmp_path / 'source', [num2words(number, lang='de') for number in range(100, 140)])
+    write(tmp_path / 'made', [*lines[:7], num2words(999), *lines[8:]])
+    texts = tmp_path / 'source', None, tmp_path / 'made'
+    scores = tmp_path / 'scores'
+    number_words = Translator.from_run(TEACHER)
+    monkeypatch.setattr(number_words.programs, 'max_positions', 64)
+    score_backward(number_words, *texts, scores)
+    whole = scores.read_text()
+    scores.write_text(whole[: len(whole) // 2])
+    score_backward(number_words, *texts, scores)
+    assert scores.read_text() == whole
+    assert whole.splitlines()[-1] == '0.0000'
+    assert write_pairs(tmp_path / 'de-en', *texts, scores) == 'de-en: 33 kept, 2 low score backward, 1 repetition'
+    assert num2words(999) not in (tmp_path / 'de-en.en').read_text()
+
+
 def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Path) -> None:
     """Copies and other lengths are left out as `clean` leaves them out; both directions have tags."""
     write(folder / 'made.de', [*[*each_line(Path('text.de'))][:-2], num2words(120_000), ''])
@@ -201,6 +221,7 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], 'from de to de'),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'pt_BR', '--to', 'pt_PT'], 'from pt_BR to pt_PT'),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'x/y', '--to', 'de'], 'from x/y to de'),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--backward', 'none'], 'none does not exist'),
         ([TEACHER, 'a,b.py', '--source', 'text.en'], 'a comma or {lang} has a meaning'),
         ([TEACHER, 'old.py', '--source', 'text.en'], 'runs/old-int8 exists'),
         (['nothing', 'no/small.py', '--source', 'text.en'], 'nothing does not exist'),
