@@ -60,7 +60,7 @@ class ImportHuggingfaceOptions:
 
 def export(argv: list[str]) -> None:
     options = parse('export', ExportOptions, argv, task='translation')
-    from flax_transformer.interop.stablehlo import export_run
+    from flax_transformer.interop.stablehlo import export_run, refuse_existing
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     of_programs = ('weights', 'dtype', 'platforms', 'phrases')
@@ -70,6 +70,7 @@ def export(argv: list[str]) -> None:
     is_site = options.format == 'web'
     if options.history and not is_site:
         raise UserError('--history is for --format web')
+    refuse_existing(options.folder)  # before anything is computed
     decoding = asdict(options.decoding) | ({'weights': 'int8'} if is_site else {})
     translator = Translator.from_run(argv[0], step=options.step, **decoding)
     if options.format != 'jax':
