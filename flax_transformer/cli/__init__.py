@@ -7,46 +7,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_USAGES = """
-new MY_CONFIG.py --source FILE --target FILE | DATA --task TASK: write a config of a fitting size
-configs [NAME]: list the configs that come with the package, or print one
-models [NAME]: list the models that come with the package, or print the card of one
-prepare CONFIG|multi30k|tatoeba-en-de|tfds:NAME: tokenize ahead of training, or download a corpus
-show CONFIG: its parameters, FLOPs, schedule and memory, before the first step
-plan CONFIG [--topology v5e:4x4]: what a training step costs, on these devices, TPUs or GPUs
-train CONFIG [--workdir RUN]: train a model, or resume a run that was stopped
-check CONFIG: find damage in its corpora
-clean CONFIG --output FOLDER: write its training corpora without the damaged pairs
-translate RUN < lines > translations: translate line by line
-serve [RUN ...]: translate over HTTP, for LibreTranslate and DeepL clients, with a page
-learn RUN [PAIRS]: learn from corrected translations, as `serve --learn` does
-classify RUN < lines > labels: label line by line, with a classification run
-transcribe RUN FILE ...: write down what is said in recordings, with a speech run
-detect RUN FILE ...|-: the times at which a trigger word is said, in recordings or a stream
-neighbors RUN WORD ...: the nearest words, in a run of word vectors or a file of them
-analogy RUN man woman king: the word that is to the third as the second is to the first
-similarity RUN A B: the cosine of two words' vectors
-evaluate RUN: score a trained model on its test set, or on given files
-compare RUN|FILE RUN|FILE: is one system better than another, or is it chance?
-curves RUN RUN ...: how training went, in a table and in pictures
-plot attention|heads|layers|alignment|tree|quality|curves|lengths|schedule|positions|speech|trigger|confusion|\
-detection NAME ...: draw a picture
-analyze RUN: errors of the search and of the model, by beam width
-score RUN --source F --target F: the log-probabilities of given translations
-calibrate RUN: from then on translations have a `quality`, the chrF to expect
-card RUN --scores FILE: print a model card: data, scores with signatures, size, speed, limits
-distill TEACHER NAME.py --source FILE: train a small model on the translations of a large one
-average RUN OUT: make a run from the mean of several checkpoints
-trim RUN --text FILE --output OUT: make a smaller run for your texts
-add-language RUN fr --text FILE --output OUT: make a run with one language more, to be trained
-warmup RUN: compile what `translate` needs, so that it starts faster
-export RUN FOLDER: write a trained model as a program that JAX alone can run
-import-huggingface FOLDER RUN: make a run from a model in Hugging Face's format
-export-huggingface RUN FOLDER: write a trained model in Hugging Face's format
-completion bash|zsh|fish: print a script that completes what is typed here
-help [COMMAND]: this list, or what a command can do
-"""
-COMMANDS = {line.split()[0]: line for line in _USAGES.strip().splitlines()}
+with open(f'{os.path.dirname(__file__)}/commands.txt', encoding='utf-8') as _usages:
+    COMMANDS = {line.split()[0]: line for line in _usages.read().splitlines()}
 # Commands that share a file, each a function; the others are `main` in a file of their own.
 _SHARED = {
     'shipped': 'configs models',
