@@ -3,6 +3,7 @@
 What the other side cannot hold is reported together, each field with what was got and expected.
 """
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,11 @@ class Family(NamedTuple):
     name: str
     model_type: str
     architecture: str
+    same: dict[str, str]  # fields with the same meaning: ours, theirs
     always: dict[str, Any]  # fields of ours that have these values in every model
     theirs: dict[str, Any]  # fields of theirs that, if they are there, must have these values
     unsaid: dict[str, Any]  # values, in their library, of fields that config.json leaves out
-    table_offset: int = 0  # unread rows at the head of a learned table of positions
+    table_offset: int  # unread rows at the head of a learned table of positions
 
 
 # What Marian's, M2M-100's and mBART's models have, as have those of CTranslate2 and of our ONNX.
@@ -31,74 +33,8 @@ PLAIN: dict[str, list[Any]] = {
     'feed_forward_bias': [True],
     'tie_embeddings': ['all', 'target', 'none'],
 }
-_COMMON = {'norm': 'layer', 'norm_epsilon': 1e-5, 'attention_score': 'scaled_dot', 'attention_bias': True}
-_PRE_NORM = _COMMON | {'norm_first': True, 'tie_embeddings': 'all'}
-_UNSAID = {
-    'dropout': 0.1,
-    'attention_dropout': 0.0,
-    'activation_dropout': 0.0,
-    'activation_function': 'gelu',
-    'scale_embedding': False,
-    'share_encoder_decoder_embeddings': True,
-    'tie_word_embeddings': True,
-    'max_position_embeddings': 1024,
-}
-_IDS = {'pad_token_id': 1, 'eos_token_id': 2}
-_IDS_AND_TABLE = _IDS | {'tie_word_embeddings': True}
-T5 = Family(
-    'T5',
-    't5',
-    'T5ForConditionalGeneration',
-    {'norm': 'rms', 'norm_first': True, 'attention_score': 'dot', 'feed_forward_bias': False}
-    | {'positions': 'relative', 'pad_row': 'both'},
-    {'relative_attention_num_buckets': 32, 'relative_attention_max_distance': 128},
-    {'pad_token_id': 0, 'eos_token_id': 1, 'decoder_start_token_id': 0}
-    | {'tie_word_embeddings': True, 'n_positions': 512},
-)
-FAMILIES = (
-    Family(
-        'Marian',
-        'marian',
-        'MarianMTModel',
-        _COMMON
-        | {'norm_first': False, 'positions': 'concatenated', 'position_offset': 0, 'logits_bias': True}
-        | {'embedding_norm': False, 'start_id': None},
-        {'normalize_before': False, 'normalize_embedding': False, 'add_final_layer_norm': False}
-        | {'static_position_embeddings': True},
-        _UNSAID | {'pad_token_id': 58100, 'decoder_start_token_id': 58100, 'eos_token_id': 0, 'forced_eos_token_id': 0},
-    ),
-    Family(
-        'M2M-100',
-        'm2m_100',
-        'M2M100ForConditionalGeneration',
-        _PRE_NORM | {'positions': 'tensor2tensor', 'position_offset': 2, 'logits_bias': False, 'embedding_norm': False},
-        _IDS_AND_TABLE,
-        _UNSAID
-        | _IDS
-        | {'attention_dropout': 0.1, 'activation_function': 'relu', 'scale_embedding': True}
-        | {'decoder_start_token_id': 2},
-    ),
-    Family(
-        'mBART-50',
-        'mbart',
-        'MBartForConditionalGeneration',
-        _PRE_NORM | {'positions': 'learned', 'position_offset': 0, 'logits_bias': True, 'embedding_norm': True},
-        _IDS_AND_TABLE
-        | {'normalize_before': True, 'normalize_embedding': True, 'add_final_layer_norm': True}
-        | {'static_position_embeddings': False},
-        _UNSAID | _IDS | {'forced_eos_token_id': 2},
-        table_offset=2,
-    ),
-    T5,
-    T5._replace(
-        name='mT5',
-        model_type='mt5',
-        architecture='MT5ForConditionalGeneration',
-        unsaid=T5.unsaid | {'scale_decoder_outputs': False},
-    ),
-)
-
-MARIAN = FAMILIES[0]
+FAMILIES = tuple(Family(**fields) for fields in json.loads(Path(__file__).with_name('families.json').read_text()))
+MARIAN, _, _, T5, _ = FAMILIES
 
 
 def family_of_folder(theirs: dict[str, Any]) -> Family:
@@ -118,32 +54,6 @@ def family_of_model(model: TransformerConfig) -> Family:
     return FAMILIES[2 if model.positions == 'learned' else 1]
 
 
-# Fields with the same meaning: ours, theirs.
-SAME = (
-    ('vocab_size', 'vocab_size'),
-    ('d_model', 'd_model'),
-    ('num_heads', 'encoder_attention_heads'),
-    ('d_ff', 'encoder_ffn_dim'),
-    ('num_encoder_layers', 'encoder_layers'),
-    ('num_decoder_layers', 'decoder_layers'),
-    ('dropout_rate', 'dropout'),
-    ('attention_dropout_rate', 'attention_dropout'),
-    ('activation_dropout_rate', 'activation_dropout'),
-    ('scale_embedding', 'scale_embedding'),
-    ('pad_id', 'pad_token_id'),
-    ('eos_id', 'eos_token_id'),
-)
-SAME_IN_T5 = (
-    *((name, name) for name in ['vocab_size', 'd_model', 'num_heads', 'd_ff', 'num_decoder_layers']),
-    *((f'{part}dropout_rate', 'dropout_rate') for part in ('attention_', 'activation_', '')),
-    ('head_dim', 'd_kv'),
-    ('num_encoder_layers', 'num_layers'),
-    ('norm_epsilon', 'layer_norm_epsilon'),
-    ('pad_id', 'pad_token_id'),
-    ('eos_id', 'eos_token_id'),
-    ('start_id', 'decoder_start_token_id'),
-    ('max_length', 'n_positions'),
-)
 # T5's feed_forward_proj as our activation, and whether it is gated.
 UNITS = {
     'relu': ('relu', False),
@@ -168,10 +78,10 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
     is_t5 = family.always['positions'] == 'relative'
     if is_t5:
         theirs.setdefault('num_decoder_layers', theirs.get('num_layers'))
-        numbers = list(dict.fromkeys(name for _, name in SAME_IN_T5))
+        numbers = list(dict.fromkeys(family.same.values()))
         needed = [*numbers, 'feed_forward_proj']
     else:
-        numbers = [*(name for _, name in SAME), 'decoder_start_token_id', 'max_position_embeddings']
+        numbers = [*family.same.values(), 'decoder_start_token_id', 'max_position_embeddings']
         needed = [*numbers, 'decoder_attention_heads', 'decoder_ffn_dim']
     faults = [f'{name}: missing' for name in needed if name not in theirs]
 
@@ -196,7 +106,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
         is_tied = theirs['tie_word_embeddings']
         activation, is_gated = UNITS[theirs['feed_forward_proj']]
         return TransformerConfig(
-            **{ours: theirs[name] for ours, name in SAME_IN_T5},
+            **{ours: theirs[name] for ours, name in family.same.items()},
             **family.always,
             activation=activation,
             gated=is_gated,
@@ -214,7 +124,7 @@ def read_model(theirs: dict[str, Any]) -> TransformerConfig:
             target_size = None
         rest = {'tie_embeddings': tie, 'target_vocab_size': target_size, 'pad_row': 'neither'}
     return TransformerConfig(
-        **{ours: theirs[name] for ours, name in SAME},
+        **{ours: theirs[name] for ours, name in family.same.items()},
         **family.always,
         **rest,
         activation=ACTIVATIONS[theirs['activation_function']],
@@ -330,7 +240,7 @@ def write_model(model: TransformerConfig, decoding: DecodingConfig) -> dict[str,
         'model_type': family.model_type,
         **family.theirs,
         **(marian if family is MARIAN else {}),
-        **{theirs: getattr(model, ours) for ours, theirs in SAME},
+        **{theirs: getattr(model, ours) for ours, theirs in family.same.items()},
         'decoder_attention_heads': model.num_heads,
         'decoder_ffn_dim': model.d_ff,
         'decoder_start_token_id': model.pad_id if model.start_id is None else model.start_id,
