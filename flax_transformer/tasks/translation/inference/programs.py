@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flax_transformer.common.errors import BadLine, UserError
+from flax_transformer.common.fields import check_numbers
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
@@ -177,8 +178,7 @@ class Programs:
         if not is_broken and any(score <= NEG_INF for score in scores):
             is_broken = not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params))
         if is_broken:
-            why = 'the model computes no numbers (NaN): its parameters are damaged, or its training diverged'
-            raise UserError(f'{why}; choose another checkpoint, as in RUN@12000')
+            check_numbers(math.nan)
 
 
 def check_ids(name: str, ids: Any, size: int) -> None:
