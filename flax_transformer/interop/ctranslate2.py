@@ -24,9 +24,10 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.scorers import length_penalty
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.huggingface.settings import PLAIN, even_heads, unexpected
+from flax_transformer.tasks.translation.inference.asked import Asked
 from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.result import Translation, distinct, make_translation
-from flax_transformer.tasks.translation.inference.translator import Asked, Translator
+from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.transformer.config import TransformerConfig
 from flax_transformer.transformer.layers import sinusoids
 from flax_transformer.transformer.model import Transformer

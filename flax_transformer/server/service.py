@@ -19,11 +19,12 @@ from starlette.requests import Request
 from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.asked import Asked
 from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation, unchanged
 from flax_transformer.tasks.translation.inference.terms import FEW
-from flax_transformer.tasks.translation.inference.translator import Asked, Translator
+from flax_transformer.tasks.translation.inference.translator import Translator
 
 from .batcher import Batcher, Job
 from .directions import Direction, Served

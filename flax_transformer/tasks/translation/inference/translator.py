@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Self, overload
 
 import jax
 import numpy as np
@@ -27,6 +27,7 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .aside import translate_aside
+from .asked import Asked
 from .batch_runner import Program, Runner, trim_memory
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
@@ -45,44 +46,9 @@ from .result import (
     text_of,
     unchanged,
 )
-from .terms import Demand, Demands, Phrase, demands_of_line, demands_of_parts, with_marks
+from .terms import Demand, Phrase, demands_of_line, demands_of_parts, with_marks
 
 Model = ModelConfig | TranslationModel
-
-
-class Asked(NamedTuple):
-    """The parts of lines to translate, and what is asked of their translations."""
-
-    texts: list[str]
-    sources: list[list[int]]  # ids
-    prefixes: list[list[int]] | None  # ids that each translation begins with
-    demands: Demands | None
-    alignment: tuple[bool, ...]  # whether each part's is asked for; (): no part's
-    progress: Callable[[int], None] | None
-
-    def parts(self) -> list['Asked']:
-        """Each part by itself."""
-        parts = []
-        for number in range(len(self.texts)):
-            own = slice(number, number + 1)
-            prefixes = None if self.prefixes is None else self.prefixes[own]
-            demands = self.demands.of_part(own) if self.demands and self.demands.wanted[number] else None
-            parts.append(Asked(self.texts[own], self.sources[own], prefixes, demands, self.alignment[own], None))
-        return parts
-
-    @classmethod
-    def joined(cls, parts: Sequence['Asked']) -> Self:
-        """Parts of several requests, of which the same is asked."""
-        texts, sources, prefixes, demands, alignment, _ = zip(*parts, strict=True)
-        chained = itertools.chain.from_iterable
-        return cls(
-            list(chained(texts)),
-            list(chained(sources)),
-            None if prefixes[0] is None else list(chained(prefixes)),
-            None if demands[0] is None else Demands.joined(demands),
-            tuple(chained(alignment)),
-            None,
-        )
 
 
 class Translator(Streams):
