@@ -24,6 +24,10 @@ def refuse_faults(head: str, faults: Iterable[str]) -> None:
         raise UserError('\n  '.join([head, *faults]))
 
 
+class NoLanguages(UserError):
+    """A language was asked for, and the model knows none by name."""
+
+
 class BadInput(UserError):
     """Input text that cannot be read; other files may be sound."""
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import sentencepiece
 
-from flax_transformer.common.errors import UserError, refuse_faults
+from flax_transformer.common.errors import NoLanguages, UserError, refuse_faults
 from flax_transformer.common.files import naming_damage, read_limited
 from flax_transformer.text.languages import UNDETERMINED, known_language
 from flax_transformer.text.sentencepiece_model import open_model, read_model
@@ -141,7 +141,7 @@ class MarianTokenizer(Tokenizer):
         if language is None or language in self.languages:
             return self.languages.get(language)
         if not self.languages:
-            raise UserError(f'target_language={language!r}: this model has no language tags')
+            raise NoLanguages(f'target_language={language!r}: this model has no language tags')
         return self.languages[known_language('target_language', language, self.languages)]
 
     def encode(self, lines: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import NoLanguages, UserError
 from flax_transformer.data.audit.language import certain_language, identifier_of, is_language
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.api import read_run_config
@@ -72,9 +72,7 @@ class Directions:
             any_one = {} if (Path(reference) / _MARIAN).is_file() else {'target_language': 'en'}
             try:
                 translator = Translator.from_huggingface(reference, parallel=parallel, **any_one | decoding)
-            except UserError as error:
-                if 'no language tags' not in str(error):
-                    raise
+            except NoLanguages:
                 raise UserError(
                     f'{reference}: nothing names its languages; serve a run that does: flax-transformer '
                     f'import-huggingface {reference} RUN --source-language en --target-language de'

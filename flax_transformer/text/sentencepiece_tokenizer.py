@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import sentencepiece
 
-from flax_transformer.common.errors import UserError
+from flax_transformer.common.errors import NoLanguages, UserError
 from flax_transformer.common.files import naming_damage
 from flax_transformer.common.json_text import read_json
 
@@ -100,7 +100,7 @@ class SentencePieceTokenizer(Tokenizer):
         if language in self.languages or not (language or self.languages):
             return self.languages.get(language)
         if not self.languages:
-            raise UserError(f'target_language={language!r}: this model has no language tags; leave it out')
+            raise NoLanguages(f'target_language={language!r}: this model has no language tags; leave it out')
         return self.languages[known_language('target_language', language, self.languages)]
 
     def beginning(self, language: str | None) -> list[int]:
