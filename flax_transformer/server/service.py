@@ -41,6 +41,7 @@ _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked
 _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
+_FEW = 7  # pieces of a short source
 _SPARE = 4  # programs kept for requests that are not usual
 
 
@@ -372,11 +373,12 @@ def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program
 
 
 def _seconds_per_token(translator: Translator) -> float:
-    """What a full batch takes for each token of its sources."""
+    """What a full batch takes for each token of its sources; short ones, as requests wait for this."""
     runner = translator.runner
     slots = runner.slots(1)
     rows = translator.sizes(slots, translator.engine_of(Asked([''], [[0]], None, None, (), None)))[-1]
-    pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=(rows, slots - 1)).tolist()
+    shape = rows, min(slots - 1, _FEW)
+    pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=shape).tolist()
     sources = [[*row, translator.tokenizer.eos_id] for row in pieces]
     began = time.monotonic()
     translations = translator.translate_parts(Asked([''] * rows, sources, None, None, (), None))

@@ -4,6 +4,7 @@ Character trigrams of the first pairs show what each side looks like. That is fa
 unlike the rest of their side. py3langid (140 languages) then decides whether those are foreign.
 """
 
+import copy
 import functools
 import math
 from collections.abc import Sequence
@@ -87,18 +88,20 @@ def odd_lines(lines: Sequence[str], own: SideModel, other: SideModel) -> tuple[n
     return (gain > MARGIN) & (gain > 0.3 * count), is_unlike
 
 
-def identifier_of(languages: Sequence[str] = ()) -> Any:
-    """py3langid's identifier, limited to those of `languages` that it knows, if it knows any."""
+@functools.cache
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def identifier_of(languages: Sequence[str] = ()) -> Any:
+    """py3langid's identifier, limited to those of `languages` that it knows, if it knows any."""
+    identifier = copy.copy(_identifier())  # reading one takes 0.2 s
     known = sorted({two_letters(language) for language in languages} & set(identifier.labels))
     if known:
         identifier.set_languages(known)
     return identifier
-
-
-_identifier = functools.cache(identifier_of)
 
 
 def is_known(language: str) -> bool:
