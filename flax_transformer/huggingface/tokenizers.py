@@ -134,6 +134,16 @@ class MarianTokenizer(Tokenizer):
         parts = [*self._models, *(json.dumps(v).encode() for v in (self._vocabulary, self._target_vocabulary))]
         return hashlib.sha256(b''.join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
+    def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
+        if self._target_vocabulary is not self._vocabulary:
+            raise UserError('trim: not for a Marian model whose source and target have a vocabulary each')
+        texts = [text for line in lines for text, is_piece in self._parse(line) if not is_piece]
+        cut = [with_pieces(model, used_pieces(model, texts)) for model in self._models]
+        kept = {*self._specials, *(f'>>{code}<<' for code in languages)}.union(*(pieces for _, pieces in cut))
+        pieces = (piece for _, piece in sorted(self._source_pieces.items()) if piece in kept)
+        vocabulary = {piece: i for i, piece in enumerate(pieces)}
+        return type(self)(*(model for model, _ in cut), vocabulary, None, self.settings)
+
     def has_piece_for(self, character: str) -> bool:
         return self._vocabulary[self._unk] not in self.encode([character])[0]
 

@@ -109,7 +109,6 @@ class Tokenizer(Protocol):
 
     def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
         """With the pieces of `used_pieces` alone, and the tags of languages."""
-        raise UserError('trim: not for the two vocabularies of a Marian model')
 
     def more(self, language: str, lines: Sequence[str], count: int) -> tuple[Self, dict[str, Any]]:
         """With a tag and pieces of `learn_pieces` more; and the parts of these."""

@@ -73,6 +73,18 @@ def test_what_is_saved_loads_as_the_same(tokenizer: MarianTokenizer, tmp_path: P
     assert again.settings == tokenizer.settings
 
 
+def test_fewer_pieces_split_the_lines_that_they_are_for_as_before(tokenizer: MarianTokenizer) -> None:
+    lines = ['>>fra<<seven', 'two hundred</s>', 'zweihunderteins']
+    few = tokenizer.fewer(lines, ['fra'])
+    assert few.languages.keys() == {'fra'}
+    assert few.vocab_size < 60 < tokenizer.vocab_size
+    assert few.pad_id == few.vocab_size - 1
+    for encode, piece in (('encode', 'source_piece'), ('encode_target', 'piece')):
+        pieces = [[map(getattr(one, piece), ids) for ids in getattr(one, encode)(lines)] for one in (few, tokenizer)]
+        assert [[*line] for line in pieces[0]] == [[*line] for line in pieces[1]]
+    assert few.unk_id not in few.encode(['nineteen'])[0], 'spelled in characters'
+
+
 def test_two_vocabularies_give_two_sides(tmp_path: Path) -> None:
     shutil.copytree(FIXTURE, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns('*.bin', 'expected.*'))
     ids = json.loads((tmp_path / 'vocab.json').read_text(encoding='utf-8'))
@@ -84,6 +96,8 @@ def test_two_vocabularies_give_two_sides(tmp_path: Path) -> None:
     assert tokenizer.encode_target(['hundert'])[0][-1] == turned['</s>']
     assert (tokenizer.vocab_size, tokenizer.target_vocab_size) == (136, 137)
     assert (tokenizer.piece(136), tokenizer.source_piece(0)) == ('neu', '</s>')
+    with pytest.raises(UserError, match='vocabulary each'):
+        tokenizer.fewer([], [])
 
 
 def joint(lines: list[str]) -> Tokenizer:
