@@ -16,7 +16,7 @@ from .options import OfCheckpoint, parse, print_next
 class TrimOptions(OfCheckpoint):
     """Make a smaller, faster run with only the pieces that your texts use, equal on such texts."""
 
-    languages: tuple[str, ...] = ()  # keep these of an imported model; none given: all
+    languages: tuple[str, ...] = ()  # keep these of a model with tags of languages; none given: all
     text: tuple[Path, ...] = ()  # files of lines, perhaps compressed
     output: Path | None = None  # the run directory to make
 
@@ -38,7 +38,8 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.vocabulary_change import trim_run
 
     lines, out = _read(options.text), options.output
-    _print(out, *trim_run(argv[0], out, lines, options.languages, step=options.step))
+    languages = ','.join(options.languages).split(',')
+    _print(out, *trim_run(argv[0], out, lines, [name for name in languages if name], step=options.step))
 
 
 def add_language(argv: list[str]) -> None:
@@ -57,8 +58,15 @@ def add_language(argv: list[str]) -> None:
 def _read(files: tuple[Path, ...]) -> list[str]:
     from flax_transformer.data.lines import read_lines
 
-    return [line for file in files for line in read_lines(file)]
+    lines = [line for file in files for line in read_lines(file)]
+    if not any(lines):
+        raise UserError(f'--text: {", ".join(map(str, files))}: expected lines, got none')
+    return lines
 
 
 def _print(out: Path, old: Any, new: Any) -> None:
-    print(f'{old.tokenizer.vocab_size:,} pieces became {new.tokenizer.vocab_size:,}: {out}')
+    import jax
+
+    sizes = [sum(leaf.nbytes for leaf in jax.tree.leaves(run.params)) / 1e6 for run in (old, new)]
+    pieces = f'{old.tokenizer.vocab_size:,} pieces became {new.tokenizer.vocab_size:,}'
+    print(f'{pieces}, {sizes[0]:,.1f} MB of parameters {sizes[1]:,.1f}: {out}')

@@ -145,7 +145,9 @@ class SentencePieceTokenizer(Tokenizer):
         return np.insert(ids, np.cumsum(lengths), self.eos_id), lengths + 1
 
     def fewer(self, lines: Sequence[str], languages: Sequence[str]) -> Self:
-        return type(self)(with_pieces(self.model, used_pieces(self.model, lines))[0])
+        dropped = {i for code, i in self.languages.items() if code not in languages}
+        kept = [i for i in used_pieces(self.model, lines) if i not in dropped]
+        return type(self)(with_pieces(self.model, kept)[0])
 
     def more(self, language: str, lines: Sequence[str], count: int) -> tuple[Self, dict[str, Any]]:
         if not self.languages:

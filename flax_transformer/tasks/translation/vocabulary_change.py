@@ -10,15 +10,19 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.averaging import write_copy
+from flax_transformer.engine.runs.reading import INT8
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import MARKS, Tokenizer
 from flax_transformer.text.vocabulary_change import with_pieces
 
+from .inference.directions import Pairs, pairs_of
+from .learning.memory import read_sample, write_sample
 from .loading import load_run
-from .run import LoadedRun, Run
+from .run import SAMPLE, LoadedRun, Run
 
 
 def trim_run(
@@ -31,20 +35,47 @@ def trim_run(
 ) -> tuple[LoadedRun, LoadedRun]:
     """Makes `out` a run with the pieces of `used_pieces` and the tags of languages, by default all; old and new run.
 
+    Of a run's pairs of languages, those remain whose both sides are among the languages.
+
     Where no dropped piece would be used, the other logits and greedy translations are the same; other searches are as
     with the dropped pieces banned and `decoding.renormalize`.
     """
     run = load_run(reference, step=step)
     config, tokenizer = run.config, run.tokenizer
-    data = config.data
-    names_source = hasattr(tokenizer, 'source_language')
-    if languages and not names_source:
-        raise UserError('--languages: this model keeps all of its tags; leave it out')
-    languages = [known_language('--languages', name, tokenizer.languages) for name in languages or tokenizer.languages]
-    if names_source and not {data.source_language, data.target_language} <= {*languages}:
-        data = replace(data, source_language=languages[0], target_language=languages[-1])
-    config = replace(config, data=data)
-    return run, _write(reference, out, run._replace(config=config), tokenizer.fewer(lines, languages), {})
+    if not languages:
+        return run, _write(reference, out, run, tokenizer.fewer(lines, [*tokenizer.languages]), {})
+
+    if not tokenizer.languages:
+        raise UserError('--languages: this model has no tags of languages; leave it out')
+    pairs = pairs_of(config.data, tokenizer)
+    sources = dict.fromkeys(source for source, _ in pairs)
+    known = dict.fromkeys([*tokenizer.languages, *sources])
+    languages = [known_language('--languages', name, known) for name in languages]
+    if len(sources) == 1:
+        languages += sources
+    kept = [pair for pair in pairs if {*pair} <= {*languages}]
+    if pairs and not kept:
+        raise UserError(f'--languages: expected both sides of a pair: {", ".join(map("-".join, pairs))}')
+
+    config = replace(config, data=_with_languages(config.data, languages, kept))
+    targets = [target for _, target in kept] or languages
+    trimmed = _write(reference, out, run._replace(config=config), tokenizer.fewer(lines, targets), {})
+    if kept and (sample := Path(out) / SAMPLE).exists():
+        write_sample(sample.parent, [pair for pair in read_sample(sample.parent) if pair[2:4] in kept])
+    return run, trimmed
+
+
+def _with_languages(data: DataConfig, languages: Sequence[str], kept: Pairs) -> DataConfig:
+    """Without the corpora of other pairs, and with a usual pair that remains."""
+    usual = data.source_language, data.target_language
+    is_there = usual in kept if kept else {*usual} <= {*languages}
+    changes: dict[str, Any] = {}
+    if not is_there and (data.language_tags or kept):
+        source, target = kept[0] if kept else (languages[0], languages[-1])
+        changes = {'source_language': source, 'target_language': target, 'test': ''}
+    if data.mixture and kept:
+        changes['mixture'] = tuple(corpus for corpus in data.corpora if corpus.languages in kept)
+    return replace(data, **changes)
 
 
 def add_language(
@@ -98,7 +129,8 @@ def _write(reference: Path | str, out: Path | str, run: LoadedRun, new: Tokenize
         training=replace(config.training, average_last=1),
     )
     changed = LoadedRun(config, with_rows(run.params, rows, means), new)
-    made = write_copy(Run(split_reference(reference)[0]), out, config, changed.params)
+    former = Run(split_reference(reference)[0])
+    made = write_copy(former, out, config, changed.params, int8=any(former.checkpoints.glob(f'*/{INT8}')))
     shutil.rmtree(made.path / 'tokenizer')  # has files that fit no more
     made.write_tokenizer(new)
     return changed

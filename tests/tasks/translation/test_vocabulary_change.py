@@ -1,55 +1,113 @@
 """A trimmed run is equal where no dropped piece would be used; a language more leaves old text mostly alone."""
 
-import dataclasses
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import fairseq_folders
 import numpy as np
 import pytest
 from conftest import TESTS
+from drawn_params import drawn
 from flax.traverse_util import flatten_dict, unflatten_dict
 from num2words import num2words
 
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
+from flax_transformer.config import Config, DataConfig, TransformerConfig
+from flax_transformer.data.bitext.config import CorpusConfig
+from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.learning.memory import Pair, read_sample, write_sample
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.model import make_model
+from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.vocabulary_change import add_language, add_marks, rows_of, trim_run, with_rows
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.term_marks import unmarked
 from flax_transformer.text.vocabulary_change import learn_pieces, used_pieces, with_pieces
+from flax_transformer.transformer.model import parameter_shapes
 
 GOLDEN = TESTS / 'golden' / 'number_words'
 FEW_NUMBERS = ['twenty-one', 'five']
+MARIAN = TESTS / 'fixtures' / 'marian'
+NUMBERS = ['two hundred and one', 'zweihunderteins']
 FAIRSEQ = ['The quick brown fox number 7 jumps.', 'Straße und 4 süße Äpfel']
 FEW = {
     'NllbTokenizer': ['eng_Latn', 'deu_Latn'],
     'NllbTokenizer 5': ['eng_Latn', 'deu_Latn'],
     'M2M100Tokenizer': ['de', 'en'],
     'MBart50Tokenizer': ['en_XX', 'de_DE'],
+    'Marian': ['deu'],
+    'tags': ['en', 'de'],
 }
 FAMILIES = [
     'ours',
     'M2M100Tokenizer',
     *(pytest.param(name, marks=pytest.mark.slow) for name in FEW if name != 'M2M100Tokenizer'),
 ]
-SEARCHED = ('ours', 'NllbTokenizer')  # each compiles two searches
+SEARCHED = ('ours', 'NllbTokenizer', 'Marian', 'tags')  # each compiles two searches
 
 
 def run_of(family: str, folder: Path) -> tuple[Path, list[str]]:
     """A run of the family, and lines for it."""
     if family == 'ours':
         return GOLDEN, FEW_NUMBERS
+    if family == 'tags':
+        return tagged_run(folder / 'run'), NUMBERS
     pytest.importorskip('safetensors', reason='safetensors is not installed')
+    if family == 'Marian':
+        return import_huggingface(MARIAN, folder / 'run').path, NUMBERS
     kind, is_new, _ = family.partition(' ')
     fairseq_folders.write_folder(folder / 'theirs', kind)
     if is_new:
         fairseq_folders.save_as_transformers_5(folder / 'theirs', kind)
     import_huggingface(folder / 'theirs', folder / 'run', target_language='de')
     return folder / 'run', FAIRSEQ
+
+
+def tagged_run(folder: Path) -> Path:
+    """A run in eight bits that translates three pairs of languages, with tags; its parameters are random."""
+    numbers = [num2words(n, lang=language) for language in ('en', 'de', 'fr') for n in range(0, 1000, 7)]
+    tokenizer = SentencePieceTokenizer.train(numbers, vocab_size=400, languages=['de', 'en', 'fr'])
+    pairs = [('en', 'fr'), ('en', 'de'), ('fr', 'en')]
+    corpora = [CorpusConfig('-'.join(pair), 'train.{lang}', '', 0, None, *pair) for pair in pairs]
+    sizes = {'d_model': 32, 'd_ff': 48, 'num_encoder_layers': 1, 'num_decoder_layers': 1}
+    model = TransformerConfig(vocab_size=400, **sizes)
+    run = Run(folder)
+    data = DataConfig(target_language='fr', mixture=tuple(corpora), language_tags=True)
+    run.open(Config(model=model, data=data))
+    run.write_tokenizer(tokenizer)
+    write_sample(folder, [Pair('one', 'two', *pair) for pair in pairs])
+    with contextlib.closing(Checkpoints(run.checkpoints)) as checkpoints:
+        checkpoints.save_params(drawn(parameter_shapes(model)), int8=True)
+    return folder
+
+
+def test_the_tags_and_corpora_of_other_languages_go_with_the_pieces(tmp_path: Path, capsys) -> None:
+    run, text = tagged_run(tmp_path / 'run'), tmp_path / 'text'
+    text.write_text('\n'.join(NUMBERS))
+    out = tmp_path / 'small'
+    argv = ['trim', str(run), '--text', str(text), '--output', str(out), '--languages']
+    assert main([*argv, 'fr']) == 2
+    assert 'both sides of a pair: en-fr, en-de, fr-en' in capsys.readouterr().err
+    assert main([*argv, 'German,en']) == 0
+    assert 'MB of parameters' in capsys.readouterr().out
+
+    old, new = load_run(run), load_run(out)
+    data = new.config.data
+    assert new.tokenizer.languages.keys() == {'de'}
+    assert [corpus.name for corpus in data.mixture] == ['en-de']
+    assert (data.source_language, data.target_language) == ('en', 'de')
+    assert [pair.target_language for pair in read_sample(out)] == ['de']
+    assert (out / 'checkpoints' / '0' / 'int8').is_dir()
+    kept = np.array(rows_of(old.tokenizer, new.tokenizer))
+    encoded = [run.tokenizer.encode(NUMBERS, target_language='de') for run in (old, new)]
+    assert [kept[ids].tolist() for ids in encoded[1]] == encoded[0]
+    tables = [np.asarray(run.params['embedding']['table']) for run in (old, new)]
+    np.testing.assert_allclose(tables[1], tables[0][kept], rtol=1e-6)
 
 
 @pytest.mark.parametrize('family', FAMILIES)
@@ -90,7 +148,7 @@ def test_a_trimmed_run_goes_to_huggingfaces_format_and_back(family: str, tmp_pat
     back = load_run(tmp_path / 'back')
     assert back.tokenizer.encode(lines) == new.tokenizer.encode(lines)
     assert back.tokenizer.languages == new.tokenizer.languages
-    assert back.config.model == dataclasses.replace(new.config.model, max_length=back.config.model.max_length)
+    assert back.config.model == replace(new.config.model, max_length=back.config.model.max_length)
 
 
 def test_every_array_of_a_vocabulary_is_changed() -> None:
@@ -169,13 +227,15 @@ def test_a_language_is_added_to_an_imported_run(family: str, language: str, tmp_
     [
         (['--output', 'out'], '--text FILE'),
         (['--text', 'text', '--output', 'text'], 'exists already'),
-        (['--text', 'text', '--output', 'out', '--languages', 'fr'], 'keeps all of its tags'),
+        (['--text', 'empty', '--output', 'out'], 'expected lines'),
+        (['--text', 'text', '--output', 'out', '--languages', 'fr'], 'no tags of languages'),
         (['add-language', 'fr', '--text', 'text', '--output', 'out'], 'with tags of languages'),
         (['add-language', '--text', 'text', '--output', 'out'], 'expected RUN LANGUAGE'),
     ],
 )
 def test_what_cannot_be_is_refused(argv, expected, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
+    Path('empty').touch()
     Path('text').write_text('two\n')
     command, *rest = argv if argv[0] == 'add-language' else ['trim', *argv]
     assert main([command, str(GOLDEN), *rest]) == 2
