@@ -13,7 +13,7 @@ from .markup import Part, Token, escape_of, split_tokens, tokens_of
 # Comments and sections, tags, commands of subtitles, entities, escapes, line ends, a speaker's dash, and tabs.
 _TOKEN = re.compile(
     r"""
-    <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z)
+    </(?P<again>[ibu])>[ ]*\r?\n<(?P=again)>(?!-) | <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <\?.*?(?:\?>|\Z)
     | <(?P<close>/)?(?P<name>[A-Za-z0-9][\w.:-]*)(?:[\s/](?:"[^"<]*"|'[^'<]*'|[^<>])*+)?> | \{\\[^{}]*\}
     | '' | &lt;/?[A-Za-z][^<>&]*&gt; | &(?:\#\w+|\w+);
     | (?:\\u[dD][89abAB]\w\w)?\\(?:u[0-9A-Fa-f]{4}|[0-7]{1,3}|x[0-9A-Fa-f]+|\r?\n[ \t]*|.)
@@ -34,7 +34,7 @@ def message_parts(
     raw: str,
     family: str = '',
     encode: Callable[[str], str] | None = None,
-    retag: Callable[[Token], Token] | None = None,
+    retag: Callable[[list[Token]], list[Token]] | None = None,
     ignored: Sequence[str] = _NO_LANGUAGE,
     depth: int = 0,
 ) -> list[Part]:
@@ -56,7 +56,7 @@ def message_parts(
         tokens += [_with_value(token, is_markup=not encode) for token in tokens_of(raw[done:start], _TOKEN)]
         tokens += [Token('choice', raw[start:end])] if start < end else []
         done = end
-    tokens = list(map(retag, tokens)) if retag else tokens
+    tokens = retag(tokens) if retag else tokens
     is_split = [token.kind == 'break' or token.name in _SPLITTING.split() for token in tokens]
 
     entities = [token for token in tokens if token.kind == 'text' and token.raw[0] == '&' and token.value != token.raw]
@@ -77,6 +77,8 @@ def _with_value(token: Token, *, is_markup: bool) -> Token:
     raw = token.raw
     if token.kind != 'other':
         return token
+    if raw.startswith('</'):
+        return Token('text', raw, '', ' ')  # the tag goes on in the next line
     if raw[0].isspace() or raw[0] in '-–—':
         # A sentence goes on in the next line, unless somebody else speaks.
         goes_on = raw.isspace() and raw.count('\n') == 1

@@ -71,8 +71,8 @@ def read_properties(text: str, place: str) -> Document:
     def encode_format(new: str) -> str:
         return encode(new).replace("'", "''")
 
-    def as_one(token: Token) -> Token:
-        return token._replace(value="'") if token.raw == "''" else token
+    def as_one(tokens: list[Token]) -> list[Token]:
+        return [token._replace(value="'") if token.raw == "''" else token for token in tokens]
 
     units = []
     for match in _PROPERTY.finditer(text):

@@ -13,12 +13,13 @@ from .messages import message
 
 _CODES = ('it', 'ph', 'bpt', 'ept')  # around markup of another format
 # Tags that are one half of a pair, in the standards and in Angular's files.
-_OPENING = re.compile(r'<(?:\w+:)?(?:bx|sc|sm)\b|<[^>]*\sid="START_')
-_CLOSING = re.compile(r'<(?:\w+:)?(?:ex|ec|em)\b|<[^>]*\sid="CLOSE_')
+_OPENING = re.compile(r'<(?:\w+:)?(?:bx|sc|sm|bpt)\b|<[^>]*\sid="START_')
+_CLOSING = re.compile(r'<(?:\w+:)?(?:ex|ec|em|ept)\b|<[^>]*\sid="CLOSE_')
 _PAIR = re.compile(r'\s(?:rid|startRef)="([^"]*)"')
 _ID = re.compile(r'\sid="(?:START_|CLOSE_)?([^"]*)"')
 _IN_ORDER = re.compile(r'<[^<>]*\scanReorder="(?:no|firstNo)"[^<>]*>')
 _LANGUAGE = re.compile(r'\s(?:target-language|trgLang)\s*=\s*["\']([^"\']*)')
+_SEGMENT = re.compile(r'<(?:\w+:)?mrk\b[^>]*\smtype="seg"')
 _STATE = re.compile(r'\s(?:state|subState)\s*=\s*(?:"[^"]*"|\'[^\']*\')')
 
 
@@ -51,15 +52,18 @@ class _Xliff:
     def units(self) -> Iterator[Unit]:
         """Yields those of sources that are to be translated and have no target, or an empty one."""
         kept = 0  # before this token, nothing is translated
+        preserved = 0  # and line ends are
         for number, end in sorted(self.ends.items()):
             token = self.tokens[number]
+            if 'xml:space="preserve"' in token.raw:
+                preserved = max(preserved, end)
             if number < kept or KEPT.search(token.raw):
                 kept = max(kept, end)
             elif token.name == ('segment' if self.is_2 else 'trans-unit'):
                 children = self.children(number)
                 source, target = (children.get(name) for name in ('source', 'target'))
                 if source and self.inner(source).strip() and not (target and self.inner(target).strip()):
-                    yield self._unit(number, children)
+                    yield self._unit(number, children, number < preserved)
 
     def inner(self, element: tuple[int, int]) -> str:
         first, end = element
@@ -69,8 +73,8 @@ class _Xliff:
         first, end = element
         return self.starts[first], self.starts[end]
 
-    def _unit(self, number: int, children: dict[str, tuple[int, int]]) -> Unit:
-        source = self.inner(children['source'])
+    def _unit(self, number: int, children: dict[str, tuple[int, int]], keeps_lines: bool) -> Unit:
+        source = self.inner(children.get('seg-source', children['source']))
         start = self.outer(children['source'])[0]
         opening = f'<{self.prefix}target'
         if 'target' in children:
@@ -89,7 +93,7 @@ class _Xliff:
             marks = []
             left = [Edit(*place, f'{before}{opening} state="needs-review-translation"/>')]
             opening += ' state="translated"'
-        parts, finish = message(source, None, retag=_as_pair, ignored=_CODES)
+        parts, finish = message(source, None, retag=lambda tokens: _retagged(tokens, keeps_lines), ignored=_CODES)
 
         def finish_target(text: str) -> str | None:
             text = finish(text)
@@ -114,6 +118,28 @@ def read_xliff(text: str, place: str) -> Document:
     end = xliff.starts[xliff.root + 1] - 1
     is_unnamed = xliff.is_2 and units and not named
     return Document(text, units, languages=named, naming=[Edit(end, end, ' trgLang="{}"')] if is_unnamed else [])
+
+
+def _retagged(tokens: list[Token], keeps_lines: bool) -> list[Token]:
+    """The tokens as what they are here: code of half a tag is a tag, and a sentence ends with its segment."""
+    retagged = []
+    ends = ends_of(tokens)
+    breaks: set[int] = set()
+    done = 0
+    for number, token in enumerate(tokens):
+        end = ends.get(number, 0)
+        if _SEGMENT.match(token.raw):
+            breaks |= {number, end - 1}
+        if number in breaks or (keeps_lines and token.raw.strip(' \t\r') == '\n'):
+            token = token._replace(kind='break')
+        elif end and token.name in _CODES:
+            raw = ''.join(part.raw for part in tokens[number:end])
+            if token.name in ('bpt', 'ept') or '&lt;' in raw:
+                token = Token('void', raw, 'code')
+        if number >= done:
+            retagged.append(_as_pair(token))
+            done = end if token.name == 'code' else 0
+    return retagged
 
 
 def _as_pair(token: Token) -> Token:

@@ -60,6 +60,27 @@ def test_a_unit_of_xliff_has_one_target(unit: str, was: str, state: str) -> None
     assert after == unit.replace('@', f'<target{state} state="translated">A</target>')
 
 
+def test_xliff_keeps_segments_and_line_ends_and_halves_of_tags() -> None:
+    source = '<bpt id="1">&lt;b&gt;</bpt>a<ept id="1">&lt;/b&gt;</ept> <ph id="2">&lt;br/&gt;</ph>b\n c'
+    segments = '<mrk mtype="seg" mid="0">a.</mrk> <mrk mtype="seg" mid="1">b <mrk mtype="x">c</mrk></mrk>'
+    units = f'<trans-unit id="1" xml:space="preserve"><source>{source}</source></trans-unit>'
+    units += f'<trans-unit id="2"><source>d</source><seg-source>{segments}</seg-source></trans-unit>'
+    document = read_document(OLD.format(units).encode(), 'xliff', 'a.xlf')
+    assert [line.text for line in document.lines] == ['a b', 'c', 'a.', 'b c']
+    assert [span.kind for span in document.lines[0].spans] == ['open', 'close', 'void']
+    after = document.with_texts([line.raw for line in document.lines])
+    for target in (source, segments):
+        assert f'<target state="translated">{target}</target>' in after
+
+
+def test_a_subtitle_in_one_tag_a_line_is_one_sentence() -> None:
+    lines = '<i>I saw</i>\n<i>the <b>dog</b>.</i>\n'
+    document = read_document(f'1\n00:00:01,000 --> 00:00:02,000\n{lines}'.encode(), 'srt', 'a.srt')
+    assert [line.text for line in document.lines] == ['I saw the dog.']
+    after = document.with_texts(['Ich sah den <b>Hund</b>.'])
+    assert '\n<i>Ich sah den\n<b>Hund</b>.</i>\n' in after
+
+
 def test_xliff_says_what_is_not_translated_and_into_which_language() -> None:
     kept = '<group translate="no"><trans-unit id="1"><source>a</source></trans-unit></group>'
     mixed = '<trans-unit id="2"><source>b <mrk mtype="protected">c</mrk> d</source></trans-unit>'
