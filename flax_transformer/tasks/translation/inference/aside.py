@@ -8,6 +8,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from .literals import PENDING
 from .marked import Marked, Span, edited, outside_of_spans
 from .placing import tags_in_place
 from .result import Translation, unchanged
@@ -164,7 +165,7 @@ class _Aside:
             if stand_in:
                 self._literals[stand_in] = here
                 self._moves.append(_Move(len(self._text), span.start, here))
-                self._text += stand_in
+                self._text += span.name.split()[0] if ' ' in span.name else stand_in
             else:
                 self.tags.append(here)
         self._moves.append(_Move(len(self._text), done))
@@ -180,6 +181,10 @@ class _Aside:
         if span.kind != 'literal' or span.name == 'sign':
             return ''
         text = self._line.text[span.start : span.end]
+        if ' ' in span.name:  # & as the word for it, and that word's translation
+            seen, word = span.name.split()
+            is_free = is_first and word not in self._literals and not _occurrences(seen, self._line.text)
+            return word if is_free else ''
         if is_first and _SMALL.fullmatch(text) and self._digits[text] == 1:
             return text
         fit = [stand_in for stand_in in free if stand_in.isdigit() or span.name != 'number']
@@ -231,7 +236,7 @@ class _Aside:
         line = self._line
         if line.raw and (not self.asked or translation.text == self.asked):
             return replace(translation, text=line.raw, alignment=None, n_best=())
-        if not line.spans and not line.raw and line.escape is str:
+        if not line.spans and not line.raw and line.escape is str and not PENDING.search(line.text):
             return translation if keep_links else replace(translation, alignment=None)
         ranked = [other for other in translation.n_best if self.is_in(other)]
         if any(tag.kind != 'literal' for tag in self.tags):
@@ -286,7 +291,7 @@ class _Aside:
         """The text with tags and literals in place, and where it has what."""
         line = self._line
         text = translation.text
-        if line.raw:  # of a document
+        if line.raw or PENDING.search(line.text):  # of a document, or wrapped
             text = _without_added_stop(text, line.text)
         if translation.alignment is not None:
             links = {target: word for word, target in translation.alignment}
@@ -303,6 +308,7 @@ class _Aside:
             if ordinal and raw.isdigit():  # 94th became 2nd
                 raw += 'th' if raw[-2:-1] == '1' else {'1': 'st', '2': 'nd', '3': 'rd'}.get(raw[-1], 'th')
                 end += 2
+            raw = re.sub(r'\b([ap]\.m)$', r'\1.', raw)
             if text.startswith('.', end):
                 raw = raw.removesuffix('.')  # 5 p.m. ends a sentence, too
             written.append((start, end, raw))
@@ -351,10 +357,13 @@ def _word_at(text: str, start: int) -> int:
 
 
 def _without_added_stop(text: str, source: str) -> str:
-    """The text as its source ends, if that is no sentence: a heading, a cell, a name."""
+    """The text as its source begins and ends, if that is no sentence: a heading, a cell, a name."""
     if source.isalpha() and text.split()[:1] == [source]:
         return source  # 'Tom is.' for Tom
+    if source[0].isupper() and len(text[:1].upper()) == 1:
+        text = text[0].upper() + text[1:]
+    mark = ''.join(PENDING.findall(source))
     added = re.search(r'(?<=[^\s.!?…,;:])[.!。](?=\W*$)(?<!\.\w\.)', text)
-    if not added or re.search(r'[.!?…。！？;]\W*$', source):
-        return text
-    return text[: added.start()] + ':' * source.rstrip().endswith(':') + text[added.end() :]
+    if not added:
+        return text + mark * text[-1:].isalnum()
+    return text if re.search(r'[.!?…。！？]\W*$', source) else text[: added.start()] + mark + text[added.end() :]

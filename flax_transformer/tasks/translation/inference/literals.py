@@ -19,10 +19,12 @@ from .result import LINE_BREAKS
 _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z])|[ap]\\.?m\\b'
+    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|[ap]\\.?m\\b'
 )
 _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
+# What follows a paragraph of German law: Abs. 2 Satz 1, i. V. m. § 3 ff. BGB.
+_CLAUSE = r'(?:Abs|Nr|Satz|S|lit|i\.[ ]?V\.[ ]?m)\.?[ ](?:§[ ])?(?:\d+\w?|[a-z])|ff?\.|[A-Z][A-Za-z]{1,7}(?<=[BGOV])'
 _LITERAL = re.compile(
     rf"""
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
@@ -33,13 +35,16 @@ _LITERAL = re.compile(
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*_\w+\b    # names in programs
-    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b | \b[A-Z]{{1,2}}&[A-Z]\b    # of makers and companies
+    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
     | \b[A-Z](?:\+\+|\#)(?!\w)    # of languages
+    | \b[^\W\d]\w*(?:[+=~^&]\w+)+    # keys, settings, formulas, AT&T
+    | (?:§§?|\bArt\.)[ ]?\d+[a-z]?(?:[ ](?:{_CLAUSE})(?!\w))+    # of laws
     | (?<![^\s(])(?:[:;=]['’]?-?[)(DPp/|]|<3)(?!\w)    # faces
     | (?P<number>
         \b[A-Z]{{2}}\d\d(?:[ ]?[A-Z\d]{{4}}){{2,7}}(?:[ ]?[A-Z\d]{{1,3}})?\b    # IBAN
         | (?<!\w)(?:\+\d{{1,3}}|\(?0\d{{1,5}}\)?|\(\d{{3}}\))(?:[ /-]{{1,3}}\(?\d+\)?)+(?!\w)    # telephone numbers
         | \b\d{{4}}(?:[ ]\d{{4}}){{2,}}\b | (?<![\w.])\d{{1,2}}\.[ ]\d{{1,2}}\.[ ]\d{{4}}\b
+        | (?<![\w.])\d{{1,2}}\.\d{{1,2}}\.(?=[ ][a-zäöü(])    # 24.12. in a sentence
         | (?<!\w)[+−-]?[$€£¥][ ]?{_NUMBER}(?:k|m|bn|[KMB])?(?!\w)
         | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?|§§?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
           (?:(?<=[:.]\d\d)[ ]Uhr\b|(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])
@@ -51,9 +56,12 @@ _LITERAL = re.compile(
 )
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
 _MARKER = re.compile(
-    rf'\s*(?:[-*+•·–—>]|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s+(?=\S)'
+    rf'\s*(?:(?:(?:[-*+•·–—]|>+|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s++)+(?=\S)'
+    r'|(?:\.{3}|…)(?=\w))'
 )
-_WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/&%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
+_WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
+PENDING = re.compile(r'[,;:](?=\s*$)')  # a sentence goes on
+_AND = {'en': 'and', 'de': 'und', 'fr': 'et', 'es': 'y'}
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
 
 
@@ -67,6 +75,8 @@ class Literals:
         self._swaps = decoding.literals == 'localized' and len(styles) == 2
         self._thousands, self._decimal = ',.' if two_letters(source) in _POINT else '.,'
         self._keeps_uhr = target is None or two_letters(target) == 'de'
+        own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
+        self._and = f'{own} {other}' if own and other else 'sign'
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -84,7 +94,7 @@ class Literals:
                 literals.append(Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
         marked = _calm(_with(marked, literals))
-        return line if not marked.spans and marked.text is text else marked
+        return line if not marked.spans and marked.text is text and not PENDING.search(text) else marked
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""
@@ -94,7 +104,8 @@ class Literals:
         if marker := _MARKER.match(text):
             yield [(0, len(marker[0].rstrip()), 'sign')]
         for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text), self._strange(text)):
-            yield [(*match.span(), _kind(match)) for match in matches]
+            found = [(*match.span(), _kind(match)) for match in matches]
+            yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in found]
 
     def _strange(self, text: str) -> Iterable[re.Match[str]]:
         """Signs, and words in other scripts, that the vocabulary lacks."""
@@ -178,7 +189,7 @@ def _calm(line: Marked) -> Marked:
     """A line in capitals as the sentence that it is, which is written in capitals."""
     outside = outside_of_spans(line)
     words = re.findall(r'[^\W\d_]{2,}', outside)
-    if not outside.isupper() or (len(words) < 2 and max(map(len, words), default=0) < 7):
+    if not outside.replace('ß', '').isupper() or (len(words) < 2 and max(map(len, words), default=0) < 7):
         return line
     lower = ''.join(low if len(low := character.lower()) == 1 else character for character in line.text)
     first = re.search(r'[^\W\d_]', lower)

@@ -38,6 +38,7 @@ class _Element:
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     follows_stop: bool = False  # whether a sign of the end of a sentence is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
+    start: int = 0  # in the source
 
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
@@ -75,6 +76,7 @@ def _tree(spans: Sequence[Span], text: str) -> _Element:
             signs=(_is_sign(text[span.start :].lstrip()[:1]), _is_sign(text[: closing.start].rstrip()[-1:]) or is_last),
             follows_stop=is_last or text[: closing.start].rstrip().endswith(('.', '!', '?', '…', ':')),
             part=part,
+            start=span.start,
         )
         stack[-1][0].children.append(element)
         if is_pair:
@@ -159,6 +161,7 @@ def _written(
 ) -> Iterator[tuple[int, int, str]]:
     """Yields (start, end, tag), in order, for the tags within an element that gets text[start:end]."""
     is_empty = start == end
+    last_point = (-1, 0)  # the last empty element: where it is, and was
     for child in sorted(element.children, key=lambda child: child.target):
         first, last = child.target
         before = ''
@@ -179,10 +182,13 @@ def _written(
             # What stood next to a sign or a tag is not glued to a word.
             leads = leads or (text[start:begin][-1:].isalnum() and not child.neighbors[0].isalnum())
             trails = trails or (text[begin:end][:1].isalnum() and not child.neighbors[1].isalnum())
-            before = ' ' * bool(leads and text[:begin][-1:].strip())
+            touches = last_point[1] < child.start if last_point[0] == begin else text[:begin][-1:].strip()
+            before = ' ' * bool(leads and touches)
             after = ' ' * bool(trails and text[begin:][:1].strip(' ,.;:!?)]…'))
+            last_point = (-1 if after else begin, child.start)
         begin = min(max(begin, start), end)
         stop = min(max(stop, begin), end)
+        blank = blank * text[stop : stop + blank].isspace()
         yield begin, begin, before + child.before
         yield from _written(child, begin, stop, text, words)
         yield stop, stop + blank, child.after + after

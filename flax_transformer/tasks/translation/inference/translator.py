@@ -371,7 +371,8 @@ class Translator(Streams):
         return [ids[:-1] for ids, line in zip(encoded, split, strict=True) for _ in line.parts]
 
     def _encode(self, sources: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode(list(sources), target_language=self.decoding.target_language)
+        sources = [source.replace('\xad', '') for source in sources]  # soft hyphens would part words
+        return self.tokenizer.encode(sources, target_language=self.decoding.target_language)
 
     def translate_parts(self, asked: Asked) -> list[Translation]:
         columns = self._columns(asked.sources, asked.prefixes)

@@ -101,7 +101,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
     ('source', 'target', 'links', 'expected'),
     [
         ('I <b>saw</b> <i>the man</i>.', 'Ich sah den Mann.', '0-0 1-1 2-2 3-3', 'Ich <b>sah</b> <i>den Mann</i>.'),
-        ('<i>One</i> <b>two three</b>', 'zwei drei eins', '1-0 2-1 0-2', '<b>zwei drei</b> <i>eins</i>'),
+        ('<i>One</i> <b>two three</b>', 'zwei drei eins', '1-0 2-1 0-2', '<b>Zwei drei</b> <i>eins</i>'),
         ('<b>one two</b> three four', 'eins drei vier zwei', '0-0 2-1 3-2 1-3', '<b>eins</b> drei vier zwei'),
         ('a <b>b <i>c</i></b> d', 'D C B A', '3-0 2-1 1-2 0-3', 'D <b><i>C</i> B</b> A'),
         ('Press <img/> now<ref/>, a.', 'Jetzt, A drück.', '0-2 1-0 2-1', '<img/> Jetzt<ref/>, A drück.'),
@@ -115,7 +115,7 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('Cat<b>s</b> run<sup>1</sup>.', 'Katzen laufen.', '0-0 1-1', 'Katze<b>n</b> laufen<sup>1</sup>.'),
         ('See<a>[1]</a>, please.', 'Siehe, bitte.', '0-0 1-1', 'Siehe<a>[1]</a>, bitte.'),
         ('<u>S</u>ave <b>Java</b>Script', 'Speichere JavaScript', '0-0 1-1', '<u>S</u>peichere <b>Java</b>Script'),
-        ('I <b>do</b> <i>not</i> see', 'seh nicht', '3-0 2-1', '<b>seh</b> <i>nicht</i>'),
+        ('I <b>do</b> <i>not</i> see', 'seh nicht', '3-0 2-1', '<b>Seh</b> <i>nicht</i>'),
         ('I am {n}.', 'Ich bin .', '0-0 1-1', 'Ich bin {n}.'),
         ('Take <kbd>a</kbd>+<kbd>b</kbd>s.', 'Nimm.', '0-0', 'Nimm <kbd>a</kbd>+<kbd>b</kbd>s.'),
         ('Drink H<sub>2</sub>O', 'Trink', '0-0', 'Trink H<sub>2</sub>O'),
@@ -123,6 +123,12 @@ def test_no_tag_of_random_trees_is_lost_doubled_or_crossed(count: int) -> None:
         ('Drink H<sub>2</sub>&eacute;', 'Trink', '0-0', 'Trink H<sub>2</sub>&eacute;'),
         ('My <b>house</b>', 'Mein Haus.', '0-0 1-1', 'Mein <b>Haus</b>'),
         ('Note:', 'Achtung.', '', 'Achtung:'),
+        ('To <b>Tom</b>, Ann;', 'An Tom, Ann.', '0-0 1-1 2-2', 'An <b>Tom</b>, Ann;'),
+        ('Name', 'name', '', 'Name'),
+        ('On 12/31/2024 at 5:30 now.', 'Am jetzt.', '0-0 2-1', 'Am 12/31/2024 5:30 jetzt.'),
+        ('I am {n} {m}.', 'Ich bin .', '0-0 1-1', 'Ich bin {n} {m}.'),
+        ('on <a/><b/> it', 'am', '0-0', 'am <a/><b/>'),
+        ('by 5 p.m.', 'um 94 an.', '', 'um 5 p.m. an.'),
         ('it is "here"', 'es ist „hier“.', '', 'es ist „hier“'),
         ('Tom', 'Tom ist.', '', 'Tom'),
         ('e.g.', 'z.B.', '', 'z.B.'),
@@ -162,6 +168,24 @@ def test_a_number_is_made_no_amount_and_ends_with_one_stop() -> None:
 
     (stop,) = translate_aside(stopped, ['by 5 p.m. now'], mark=mark)
     assert stop.text == 'now by 5 p.m.'
+
+
+def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:
+    class WithoutSign(Ascii):
+        def has_piece_for(self, character: str) -> bool:
+            return character.isalnum()
+
+    asked = []
+
+    def german(lines: list[str], **_: object) -> list[Translation]:
+        asked.extend(lines)
+        links = tuple((i, i) for i in range(5))
+        return [Translation(line.replace(' and ', ' und '), 0.0, 0.0, 0, alignment=links) for line in lines]
+
+    mark = Literals(WithoutSign(), 'en', DecodingConfig(target_language='de')).mark
+    texts = [done.text for done in translate_aside(german, ['Tom & Ann', 'Tom and Ann & Bo'], mark=mark)]
+    assert asked[:2] == ['Tom and Ann', 'Tom and Ann Bo']
+    assert texts == ['Tom & Ann', 'Tom und Ann & Bo']
 
 
 def test_words_are_counted_with_the_literals_whole() -> None:
@@ -214,6 +238,12 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
             'Use C++ and AT&T :-) on 3. 10. 1990 for 5,- by § 5 at 5 p.m. sharp',
             'C++, AT&T, :-), 3. 10. 1990, 5,-, § 5, 5 p.m.',
         ),
+        ('Press Ctrl+Shift+S, R&D: a=b, H~2~O.', 'Ctrl+Shift+S, R&D, a=b, H~2~O'),
+        ('§ 14 Abs. 2 Satz 1 BGB, Art. 6 lit. b, § 5 STATT', '§ 14 Abs. 2 Satz 1 BGB, Art. 6 lit. b, § 5'),
+        ('by § 8 Abs. 1 i. V. m. § 2 ff. BGB', '§ 8 Abs. 1 i. V. m. § 2 ff. BGB'),
+        ('on 24.12. we go by 5 p.m.?', '24.12., 5 p.m.'),
+        ('> > ...so 1)', '> >, 1'),
+        ('...so it is', '...'),
         ('z. B. Tom', ''),
         (' -- 12! ', '-- 12!'),
         ('Use Acme 3000, please: I am, e.g., here. And so on', 'Acme 3000'),
