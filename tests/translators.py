@@ -14,6 +14,8 @@ from flax_transformer.tasks.translation.inference.result import Translation
 class Ascii:
     """What literals ask of a tokenizer: whether it has a piece for a character."""
 
+    languages = ('deu',)
+
     def has_piece_for(self, character: str) -> bool:
         return character.isascii()
 

@@ -54,6 +54,7 @@ _LITERAL = re.compile(
     """,
     re.X,
 )
+_TAG = re.compile(r'>>(\w+)<<(?=\s)')  # Marian's, of the target language
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
 _MARKER = re.compile(
     rf'\s*(?:(?:(?:[-*+•·–—]|>+|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s++)+(?=\S)'
@@ -86,7 +87,9 @@ class Literals:
         terms = (
             _outside_of_addresses([(term.start, term.end) for term in glossary.find(text)], text) if glossary else []
         )
-        taken = sorted([*((span.start, span.end) for span in marked.spans), *terms])
+        tag = _TAG.match(text)
+        tags = [tag.span()] if tag and tag[1] in self._tokenizer.languages else []
+        taken = sorted([*((span.start, span.end) for span in marked.spans), *terms, *tags])
         literals = []
         for ranges in self._ranges(text):
             for start, end, kind in _apart(taken, ranges):

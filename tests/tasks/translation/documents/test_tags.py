@@ -183,6 +183,8 @@ def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:
         return [Translation(line.replace(' and ', ' und '), 0.0, 0.0, 0, alignment=links) for line in lines]
 
     mark = Literals(WithoutSign(), 'en', DecodingConfig(target_language='de')).mark
+    assert mark('>>deu<< five') == '>>deu<< five'  # a tag of the model
+    assert [span.raw for span in mark('>>ita<< five').spans] == ['>>', '<<']
     texts = [done.text for done in translate_aside(german, ['Tom & Ann', 'Tom and Ann & Bo'], mark=mark)]
     assert asked[:2] == ['Tom and Ann', 'Tom and Ann Bo']
     assert texts == ['Tom & Ann', 'Tom und Ann & Bo']
