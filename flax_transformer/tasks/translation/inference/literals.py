@@ -34,11 +34,10 @@ _LITERAL = re.compile(
     | \$\$[^$]+\$\$    # formulas
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
-    | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*_\w+\b    # names in programs
+    | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*(?:[_+=~^&]\w+)+\b    # names in programs, keys, AT&T
     | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
     | \b[A-Z](?:\+\+|\#)(?!\w)    # of languages
-    | \b[^\W\d]\w*(?:[+=~^&]\w+)+    # keys, settings, formulas, AT&T
-    | (?:§§?|\bArt\.)[ ]?\d+[a-z]?(?:[ ](?:{_CLAUSE})(?!\w))+    # of laws
+    | (?:§§?|\bArt\.)[ ]?\d+[a-z]?(?:[ ](?:{_CLAUSE})(?!\w))+
     | (?<![^\s(])(?:[:;=]['’]?-?[)(DPp/|]|<3)(?!\w)    # faces
     | (?P<number>
         \b[A-Z]{{2}}\d\d(?:[ ]?[A-Z\d]{{4}}){{2,7}}(?:[ ]?[A-Z\d]{{1,3}})?\b    # IBAN
