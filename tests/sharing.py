@@ -15,6 +15,7 @@ from flax_transformer.engine.config import TaskConfig
 from flax_transformer.engine.devices.devices import Devices
 from flax_transformer.engine.task_value import Recipe
 from flax_transformer.engine.trainer import Trainer
+from flax_transformer.tasks.translation.inference import batch_runner
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.run import Run
@@ -83,6 +84,14 @@ def share_searches() -> None:
         return found[key]
 
     Programs._jitted = shared
+    make, made = batch_runner.kept, {}
+
+    def shared_kept(function: Any, settings: str) -> Any:
+        if settings not in made or not settings:
+            made[settings] = make(function, settings)
+        return made[settings]
+
+    batch_runner.kept = shared_kept
 
 
 def share_translators(folders: set[Path]) -> None:

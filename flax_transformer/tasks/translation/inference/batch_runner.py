@@ -19,6 +19,8 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH, Devices
 
+from .kept import kept
+
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays
 
@@ -75,8 +77,10 @@ class Runner:
         *,
         max_positions: int | None = None,
         buckets: Sequence[int] = BUCKETS,
+        settings: str = '',
     ) -> None:
-        """A line of text gets at most `max_slots`, a longer sentence at most `max_positions`."""
+        """A line of text gets at most `max_slots`, a longer sentence at most `max_positions`; settings: see `kept`."""
+        self._settings = settings
         self.max_positions = max_positions
         self.buckets = buckets
         self.batch_tokens = batch_tokens
@@ -207,7 +211,7 @@ class Runner:
         """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory."""
         if self.has_compiled(function, shapes):
             return
-        program = jax.jit(self._on_devices(lambda *arguments: function(*arguments), len(shapes)))
+        program = self._jit(function, len(shapes))
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
             program.lower(params, *arrays).compile()
@@ -226,20 +230,20 @@ class Runner:
             program = self._compiled.get(key)
             if program:
                 self._compiled.move_to_end(key)
-        if not program and len(self.devices) == 1:
-            program = function
-        elif not program:
-            program = self._jitted.setdefault(function, jax.jit(self._on_devices(function, len(arrays))))
+        if not program:
+            program = self._jitted.get(function) or self._jit(function, len(arrays))
+            self._jitted[function] = program
         params, arrays = self._placed(params, arrays)
         with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
             return jax.device_get(program(params, *arrays))
 
-    def _on_devices(self, function: Function, num_arrays: int) -> Function:
+    def _jit(self, function: Function, num_arrays: int) -> Function:
         if len(self.devices) == 1:
-            return function
+            return kept(function, self._settings and f'{function.__name__} {self._settings}')
         rows = self.devices.by_rows.spec
         specs = (PartitionSpec(), *[rows] * num_arrays)
-        return jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False)
+        mapped = jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False)
+        return jax.jit(mapped)
 
     def _placed(self, params: Any, arrays: Sequence[np.ndarray]) -> tuple[Any, Sequence[Any]]:
         if len(self.devices) == 1:

@@ -23,6 +23,9 @@ from flax_transformer.text.tokenizer import UNSPACED, Tokenizer
 from .batch_runner import Runner
 from .ids import SpecialIds, attend_ids, score_ids, translate_ids
 
+# Fields of a search that its program does not read.
+UNREAD = ['batch_tokens', 'buckets', 'max_source_tokens', 'n_best', 'source_language', 'target_language', 'literals']
+
 
 class Programs:
     """The jitted functions of some models and a search, whose first argument is the weights, and their runner."""
@@ -122,10 +125,14 @@ class Programs:
 
     def _jitted(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
         pure = partial(function, models=self.models, special_ids=self.special_ids, **settings)
+        pure.__name__ = function.__name__
         return jax.jit(jax.numpy_dtype_promotion('standard')(pure))  # whatever the caller has set
 
     @cached_property
     def runner(self) -> Runner:
+        is_own = all(type(model).__module__.startswith('flax_transformer.') for model in self.models)
+        search = {name: value for name, value in vars(self.decoding).items() if name not in UNREAD}
+        settings = self.models, search, self.special_ids, sorted(self.banned), self.tokenizer.digest
         return Runner(
             self.decoding.batch_tokens,
             self.max_source_tokens,
@@ -133,6 +140,7 @@ class Programs:
             self.parallel,
             max_positions=self.max_positions,
             buckets=self.decoding.buckets,
+            settings=repr(settings) if is_own else '',
         )
 
     @cached_property

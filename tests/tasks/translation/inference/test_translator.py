@@ -322,16 +322,17 @@ def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_lo
 ) -> None:
     given: list[list[int]] = []
 
-    def search(_: object, sources: np.ndarray) -> Hypotheses:
-        given.extend([int(i) for i in row if i != 0] for row in sources if row.any())
-        shapes = dict.fromkeys(('tokens', 'token_log_probs'), (len(sources), 1, 1))
-        return Hypotheses(*(np.zeros(shapes.get(name, (len(sources), 1)), int) for name in Hypotheses._fields))
+    def search(function: object, params: object, columns: list[list[list[int]]], *_: object, last: object) -> list:
+        given.extend(columns[0])
+        shapes = dict.fromkeys(('tokens', 'token_log_probs'), (1, 1))
+        found = Hypotheses(*(np.zeros(shapes.get(name, 1), int) for name in Hypotheses._fields))
+        return [found] * len(columns[0])
 
     tokenizer = multilingual.tokenizer
     for language, tag in tokenizer.languages.items():
         decoding = DecodingConfig(target_language=language, max_source_tokens=8)
         translator = Translator(multilingual.model, multilingual.params, tokenizer, decoding)
-        monkeypatch.setattr(translator.programs, 'translate_ids', search)
+        monkeypatch.setattr(translator.runner, 'map', search)
         given.clear()
         assert not translator(['a b c'])[0].split
         assert given == [[tag, *tokenizer.encode(['a b c'])[0]]]
