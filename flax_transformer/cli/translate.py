@@ -88,7 +88,10 @@ def main(argv: list[str]) -> None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
     if options.input_format == 'auto':
         is_stream = options.input is None or options.shard is not None
-        options = replace(options, input_format='text' if is_stream else format_of(options.input))
+        try:
+            options = replace(options, input_format='text' if is_stream else format_of(options.input))
+        except UserError as error:
+            raise UserError(f'{error}; or give --input-format') from None
     _check(options)
     runs = positional(argv)
     for run in runs[1:]:

@@ -84,7 +84,7 @@ def format_of(file: Path, content: bytes | None = None) -> str:
     if name or is_text:
         return name or 'text'
     known = ', '.join(_BY_SUFFIX)
-    raise UserError(f'{file}: got a file of an unknown format, expected {known} or .txt; or give --input-format')
+    raise UserError(f'{file}: got a file of an unknown format, expected {known} or .txt')
 
 
 def _is_json(head: str, opened: BinaryIO) -> bool:
