@@ -117,6 +117,7 @@ class Server(uvicorn.Server):
         self._ticks_left = _TICKS_TO_TELL
         config = uvicorn.Config(
             make_app(service, **options),
+            log_config=None,  # its own closes the handlers that are there, and absl's closes its stream
             log_level='warning',
             access_log=False,  # it has addresses, which may hold texts and keys
             http=guard.Protocol,
