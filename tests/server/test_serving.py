@@ -28,7 +28,7 @@ import pytest
 from conftest import ROOT, TESTS
 from starlette.requests import Request
 
-from flax_transformer.cli import main
+from flax_transformer.cli import main, serve
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -887,17 +887,24 @@ def test_sighup_reads_keys_and_models_again_or_leaves_them_as_they_are(
             signaled('no such run; the models stay as they were')
             assert 'has no keys; expected one a line; the keys stay as they were' in text
             assert client('/translate', {'q': 'six', **PAIR}, **bearer('2')).status == 200
+            is_right.set()
         finally:
             is_over.set()
             wait(asking)
             os.kill(os.getpid(), signal.SIGTERM)
 
+    def end(code: int) -> None:
+        """Does not end pytest, as `serve` ends its process if a program is still compiled."""
+        assert is_right.is_set()
+
     pairs = [[('en', 'de')], [('en', 'de'), ('de', 'en')]]
+    is_right = threading.Event()
     codes = collections.Counter[int]()
     is_over = threading.Event()
     keys = tmp_path / 'keys'
     keys.write_text('1\n2\n')
     monkeypatch.setattr(Directions, 'load', load)
+    monkeypatch.setattr(serve, 'end_process', end)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         client = Client(listener.getsockname()[1])
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
