@@ -3,7 +3,9 @@
     flax-transformer train tatoeba_both --workdir runs/tatoeba_both
     python -c "from flax_transformer.tasks.translation.vocabulary_change import add_marks; \
 add_marks('runs/tatoeba_both', 'runs/marked')"
-    flax-transformer train tatoeba_europarl --init-from runs/marked --workdir runs/tatoeba_europarl
+    flax-transformer train tatoeba_europarl --init-from runs/marked --workdir runs/first \
+        --training.steps 4220 --optimizer.learning-rate 2.5e-3 --data.robust 0.4
+    flax-transformer train tatoeba_europarl --init-from runs/first --workdir runs/tatoeba_europarl
     flax-transformer average runs/tatoeba_europarl runs/everyday --last 1 --int8
 
 The files are those of tatoeba_en_de and of europarl_en_de, 13,407 pairs of the European Parliament's debates of seven
@@ -49,17 +51,17 @@ def get_config() -> Config:
             target_language='de',
             mixture=tuple(mixture),
             language_tags=True,
-            robust=0.4,
+            robust=0.45,
             terms=0.3,
             test='tatoeba_en_de/test.{lang}',
             source_length=128,
             target_length=128,
         ),
         optimizer=OptimizerConfig(
-            name='muon', schedule='linear', learning_rate=2.5e-3, warmup_steps=100, weight_decay=0.1
+            name='muon', schedule='linear', learning_rate=1.5e-3, warmup_steps=100, weight_decay=0.1
         ),
         training=TrainingConfig(
-            steps=4220,
+            steps=3771,
             tokens_per_step=4096,
             log_every=100,
             evaluate_every=1000,
