@@ -1,6 +1,5 @@
 """`flax-transformer COMMAND CONFIG|RUN [--field value ...]`."""
 
-import gc
 import os
 import sys
 
@@ -36,7 +35,6 @@ DOWNLOAD = '--download'
 
 
 def launch(argv: list[str] | None = None) -> None:
-    gc.set_threshold(50_000)  # else looking for garbage takes a sixth of a command's start
     try:  # imports wait until here, where Ctrl-C prints no traceback
         from .process import run
 

@@ -1,5 +1,6 @@
 """Runs a command as a process of its own: what Ctrl-C does, what is not printed, and how the process ends."""
 
+import gc
 import logging
 import signal
 import sys
@@ -15,6 +16,7 @@ _LATE = ('Event loop is closed', 'Encountered error while reading array index') 
 
 def run(main: Callable[[], int], *, is_training: bool = False) -> None:
     """Runs a command and exits with its code: 130 after Ctrl-C; 75 in training that has no own handlers yet."""
+    gc.set_threshold(50_000)  # else looking for garbage takes a sixth of a command's start
     # They keep the frames that they left: an XLA thread that is still compiling reads a program that one of them owns.
     interrupts: list[KeyboardInterrupt] = []
 

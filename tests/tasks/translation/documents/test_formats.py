@@ -37,7 +37,7 @@ def test_a_format_is_known_by_name_and_content(name: str, content: str, expected
     if expected:
         assert format_of(tmp_path / name) == expected
     else:
-        with pytest.raises(UserError, match=r'expected \.html, .*\.vtt.* or \.txt; or give --input-format'):
+        with pytest.raises(UserError, match=r'expected \.html, .*\.vtt.* or \.txt'):
             format_of(tmp_path / name)
 
 
