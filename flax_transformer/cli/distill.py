@@ -147,10 +147,11 @@ def _translate(
             decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
             translate_shard(teachers, TranslateOptions(decoding=decoding, parallel=options.parallel, **files))
         texts_of_both = source, reference, given or raw / name
+        scores = None
         if backward := _backward([] if given else teachers, options, pair):
-            file = raw / f'{name}.backward'
-            score_backward(backward, *texts_of_both, file)
-        note(write_pairs(raw / name, *texts_of_both, file if backward else None))
+            scores = raw / f'{name}.backward'
+            score_backward(backward, *texts_of_both, scores)
+        note(write_pairs(raw / name, *texts_of_both, scores))
         texts.reverse()
 
 

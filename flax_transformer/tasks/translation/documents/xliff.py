@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 
 from flax_transformer.common.errors import UserError
@@ -93,7 +94,8 @@ class _Xliff:
             marks = []
             left = [Edit(*place, f'{before}{opening} state="needs-review-translation"/>')]
             opening += ' state="translated"'
-        parts, finish = message(source, None, retag=lambda tokens: _retagged(tokens, keeps_lines), ignored=_CODES)
+        retag = partial(_retagged, keeps_lines=keeps_lines)
+        parts, finish = message(source, None, retag=retag, ignored=_CODES)
 
         def finish_target(text: str) -> str | None:
             text = finish(text)

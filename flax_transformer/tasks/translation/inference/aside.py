@@ -291,7 +291,8 @@ class _Aside:
         """The text with tags and literals in place, and where it has what."""
         line = self._line
         text = translation.text
-        if line.raw or PENDING.search(line.text):  # of a document, or wrapped
+        is_in_document = bool(line.raw)
+        if is_in_document or PENDING.search(line.text):
             text = _without_added_stop(text, line.text)
         if translation.alignment is not None:
             links = {target: word for word, target in translation.alignment}

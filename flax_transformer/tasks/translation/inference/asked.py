@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence['Asked']) -> Self:
-        """Parts of several requests, of which the same is asked."""
+        """Parts of several requests that ask for the same."""
         texts, sources, prefixes, demands, alignment, _ = zip(*parts, strict=True)
         chained = itertools.chain.from_iterable
         return cls(

@@ -35,7 +35,7 @@ _LITERAL = re.compile(
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*(?:[_+=~^&]\w+)+\b    # names in programs, keys, AT&T
-    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # of makers and companies
+    | \b[A-Z]*+[a-z]++[A-Z][a-zA-Z]*(?<!Innen)\b    # makers and companies
     | \b[A-Z](?:\+\+|\#)(?!\w)    # of languages
     | (?:§§?|\bArt\.)[ ]?\d+[a-z]?(?:[ ](?:{_CLAUSE})(?!\w))+
     | (?<![^\s(])(?:[:;=]['’]?-?[)(DPp/|]|<3)(?!\w)    # faces

@@ -38,7 +38,7 @@ class _Element:
     signs: tuple[bool, bool] = (True, True)  # whether it begins and ends with signs, not letters
     follows_stop: bool = False  # whether a sign of the end of a sentence is before its end
     part: tuple[str, int, int] | None = None  # the only word inside, and where in it the element begins and ends
-    start: int = 0  # in the source
+    start: int = 0  # its place in the source
 
     children: list['_Element'] = field(default_factory=list)
     target: tuple[int, int] = (0, 0)  # the target's words that it gets
