@@ -18,7 +18,8 @@ from flax_transformer.common.errors import UserError
 from .cache import Cache
 from .turns import Turns
 
-# Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them.
+# Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them and of those
+# that wait already, where two batches would follow each other for ever.
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
 
@@ -186,7 +187,8 @@ class Batcher:
                 if programs := _lacking(batch):
                     self.prepare(programs, batch[0].client, batch)
                 else:
-                    self._wait_until(len(batch), timeout=_PAUSE * self._run(batch))
+                    seconds = self._run(batch)
+                    self._wait_until(min(self._count + len(batch), batch[0].sizes[-1]), timeout=_PAUSE * seconds)
         except BaseException as error:
             self._fail(error, batch)
 

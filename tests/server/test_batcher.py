@@ -233,6 +233,28 @@ def test_clients_pay_for_a_batch_by_the_lengths_of_their_translations(clock: Clo
     assert order[:5] == ['short'] * 4 + ['garbage']
 
 
+def test_who_asks_again_at_once_shares_a_batch_with_those_that_wait_already(clock: Clock) -> None:
+    made, seen = batcher(), []
+    again, other = (Job('a', name, lambda lines: lines, 0, SIZES) for name in ('again', 'other'))
+
+    def call(lines: list[Any]) -> Sequence[Any]:
+        made.submit([other])
+        threading.Timer(0.05, made.submit, [[again]]).start()
+        clock.now += 60
+        return lines
+
+    def observe(batch: list[Job], seconds: float) -> None:
+        seen.append({job.line for job in batch})
+
+    made._observe = observe
+    made.submit([Job('a', 'first', call, 0, SIZES)])
+    made.start()
+    assert again.result.result(10) == 'again'
+    made.stop()
+    made.is_running(10)
+    assert seen == [{'first'}, {'other', 'again'}]
+
+
 class Program:
     """What can be compiled once its gate is open."""
 
