@@ -295,12 +295,13 @@ class Service:
             slots = runner.slots(len(part.sources[0]))
             shape = part.demands.shape if part.demands else None
             engine = translator.engine_of(part)
-            kind = translator, slots, part.alignment, shape, engine
             cost = len(part.sources[0]) * self._seconds.get(translator.programs, 0.0)
             wanted = {'demands': shape or (), 'alignment': any(part.alignment), 'engine': engine}
             needs = partial(translator.programs_for, slots, **wanted)
             needs(1)  # refuses what cannot be compiled
             sizes = translator.sizes(slots, engine)
+            width = slots if engine == 'jax' else sizes[-1]  # the other compiles nothing for a width
+            kind = translator, width, part.alignment, shape, engine
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
                 phrases = repr(part.demands and part.demands.wanted)
