@@ -1,14 +1,15 @@
 """A server under load, against the translator called directly, in turn.
 
-    python benchmarks/serve.py RUN LINES [--clients 1 8 64] [--requests 512] [--rounds 3] [--ctranslate2]
+    python benchmarks/serve.py RUN LINES [--clients 1 8 64] [--requests 512] [--rounds 3] [--ctranslate2 float32]
 
 `direct` translates the lines in their order, as many at a time as there are clients, with a warm Translator in another
-process. `server` is `flax-transformer serve RUN`, asked for one line at a time by that many clients, each with a
-connection that it keeps. With --ctranslate2, `peer` is a bare application (`peer_app` below) that calls CTranslate2 on
-the same model, as LibreTranslate does: each request by itself, with the beam of the run.
+process. `server` is `flax-transformer serve RUN`, which keeps no translations here, asked for one line at a time by
+that many clients, each with a connection that it keeps. With --ctranslate2, on the same model and with weights of that
+type, `ctranslate2` is its search called like `direct`, `backend` our server with that search, and `peer` a bare
+application (`peer_app` below) that calls it as LibreTranslate does: each request by itself, with the beam of the run.
 
-Prints one line of JSON: for each number of clients the median lines a second of each, the server's share of `direct`,
-milliseconds of a request at the median and the 99th percentile, and the clients' share of a CPU.
+Prints one line of JSON: for each number of clients the median lines a second of each, what a server has of its search
+called directly, milliseconds of a request at the median and the 99th percentile, and the clients' share of a CPU.
 """
 
 import argparse
@@ -29,6 +30,9 @@ DIRECT = """
 import json, sys, time
 from flax_transformer import Translator
 translator = Translator.from_run(sys.argv[1])
+if sys.argv[3:]:
+    from flax_transformer.interop.ctranslate2 import CTranslate2Translator
+    translator = CTranslate2Translator.of(translator, sys.argv[3])
 lines = open(sys.argv[2], encoding='utf-8').read().splitlines()
 translator.warm_up()
 for asked in sys.stdin:
@@ -43,7 +47,7 @@ for asked in sys.stdin:
 
 
 def peer_app() -> Any:
-    """CTranslate2 behind Starlette, for uvicorn, with the model of the run in $CTRANSLATE2_RUN."""
+    """CTranslate2 behind Starlette, for uvicorn, with the run in $CTRANSLATE2_RUN and $CTRANSLATE2_TYPE."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
@@ -51,7 +55,8 @@ def peer_app() -> Any:
     from flax_transformer import Translator
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 
-    translator = CTranslate2Translator.of(Translator.from_run(os.environ['CTRANSLATE2_RUN']))
+    run = Translator.from_run(os.environ['CTRANSLATE2_RUN'])
+    translator = CTranslate2Translator.of(run, os.environ['CTRANSLATE2_TYPE'])
 
     def translate(line: str) -> str:
         return translator(line).text
@@ -92,16 +97,20 @@ def main() -> None:
     parser.add_argument('--clients', type=int, nargs='+', default=[1, 8, 64])
     parser.add_argument('--requests', type=int, default=512)
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--ctranslate2', action='store_true')
+    parser.add_argument('--ctranslate2', choices=['float32', 'int8'])
     parser.add_argument('--languages', nargs=2, default=['en', 'de'])
     arguments = parser.parse_args()
     lines = arguments.lines.read_text(encoding='utf-8').splitlines()[: arguments.requests]
     fields = dict(zip(('source', 'target'), arguments.languages, strict=True))
-    direct = Worker(sys.executable, '-c', DIRECT, arguments.run, str(arguments.lines))
-    servers = {'server': ['-m', 'flax_transformer', 'serve', arguments.run, '--port', '5601']}
-    if arguments.ctranslate2:
+    worker = [sys.executable, '-c', DIRECT, arguments.run, str(arguments.lines)]
+    serve = ['-m', 'flax_transformer', 'serve', arguments.run, '--limits.cache', '0', '--port']
+    workers = {'direct': Worker(*worker)}
+    servers = {'server': [*serve, '5601']}
+    if kind := arguments.ctranslate2:
+        workers['ctranslate2'] = Worker(*worker, kind)
+        servers['backend'] = [*serve, '5603', '--backend', 'ctranslate2', '--compute-type', kind]
         servers['peer'] = ['-m', 'uvicorn', '--factory', 'serve:peer_app', '--port', '5602', '--no-access-log']
-    environment = {**os.environ, 'CTRANSLATE2_RUN': arguments.run}
+    environment = {**os.environ, 'CTRANSLATE2_RUN': arguments.run, 'CTRANSLATE2_TYPE': kind or ''}
     here = Path(__file__).parent
     environment['PYTHONPATH'] = os.pathsep.join([str(here), str(here.parent), os.environ.get('PYTHONPATH', '')])
     processes = [subprocess.Popen([sys.executable, *each], env=environment) for each in servers.values()]
@@ -110,7 +119,7 @@ def main() -> None:
         print(
             json.dumps(
                 {
-                    str(clients): measure(direct, ports, lines, clients, fields, arguments.rounds)
+                    str(clients): measure(workers, ports, lines, clients, fields, arguments.rounds)
                     for clients in arguments.clients
                 }
             )
@@ -119,17 +128,27 @@ def main() -> None:
         for process in processes:
             process.terminate()
             process.wait()
-        direct.close()
+        for worker in workers.values():
+            worker.close()
 
 
 def measure(
-    direct: Worker, ports: dict[str, int], lines: list[str], clients: int, fields: dict[str, str], rounds: int
+    workers: dict[str, Worker],
+    ports: dict[str, int],
+    lines: list[str],
+    clients: int,
+    fields: dict[str, str],
+    rounds: int,
 ) -> dict[str, Any]:
     """The figures of a number of clients."""
-    rates, waits, cpu = {name: [] for name in ('direct', *ports)}, {name: [] for name in ('direct', *ports)}, 0.0
+    rates = {name: [] for name in (*workers, *ports)}
+    waits = {name: [] for name in rates}
+    cpu = 0.0
     for turn in range(rounds + 1):
-        times = direct.ask(f'{clients} {len(lines)}')
-        found = {'direct': (sum(times), times)}
+        found = {}
+        for name, worker in workers.items():
+            times = worker.ask(f'{clients} {len(lines)}')
+            found[name] = (sum(times), times)
         for name, port in ports.items():
             wait_until_ready(port, lines[0], fields)
             began, cpu_before = time.perf_counter(), time.process_time()
@@ -140,9 +159,10 @@ def measure(
             rates[name].append(len(lines) / total)
             waits[name] += each
     medians = {name: statistics.median(values) for name, values in rates.items()}
+    searches = {'server': 'direct', 'backend': 'ctranslate2', 'peer': 'ctranslate2'}
     return {
         'lines_per_second': {name: round(value, 1) for name, value in medians.items()},
-        'share_of_direct': round(medians['server'] / medians['direct'], 3),
+        'share_of_direct': {name: round(medians[name] / medians[searches[name]], 3) for name in ports},
         'median_ms': {name: round(1000 * statistics.median(each), 1) for name, each in waits.items()},
         'p99_ms': {name: round(1000 * sorted(each)[int(0.99 * len(each))], 1) for name, each in waits.items()},
         'client_cpu_share': round(cpu / sum(len(lines) / rate for rate in rates['server']), 3),
@@ -152,7 +172,7 @@ def measure(
 def wait_until_ready(port: int, line: str, fields: dict[str, str]) -> None:
     for _ in range(600):
         try:
-            if port != 5601 or asyncio.run(exchange(port, request('/health', method='GET')))[0] == '200':
+            if port == 5602 or asyncio.run(exchange(port, request('/health', method='GET')))[0] == '200':
                 return asyncio.run(load(port, [line], 1, fields))
         except OSError:
             pass
