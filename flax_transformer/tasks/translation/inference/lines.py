@@ -86,7 +86,8 @@ def split_sentences(line: str, language: str) -> tuple[str, list[tuple[str, str]
         pieces = [line]  # the splitter lost something
     for i in range(len(pieces) - 1, 0, -1):
         before = pieces[i - 1]
-        if _ABBREVIATION.search(before) or (language == 'de' and _ORDINAL.search(before)):
+        goes_on = not before[-1:].isspace() and pieces[i][:1] in (':', ';', ',')  # Tel.: 030
+        if goes_on or _ABBREVIATION.search(before) or (language == 'de' and _ORDINAL.search(before)):
             pieces[i - 1 : i + 1] = [pieces[i - 1] + pieces[i]]
     parts = [('', '')]  # before the first, too, there may be a gap
     for piece in pieces:

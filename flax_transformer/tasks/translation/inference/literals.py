@@ -25,13 +25,16 @@ _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholde
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
 # What follows a paragraph of German law: Abs. 2 Satz 1, i. V. m. § 3 ff. BGB.
 _CLAUSE = r'(?:Abs|Nr|Satz|S|lit|i\.[ ]?V\.[ ]?m)\.?[ ](?:§[ ])?(?:\d+\w?|[a-z])|ff?\.|[A-Z][A-Za-z]{1,7}(?<=[BGOV])'
+_TERM = r'(?:\d+(?:[.,]\d+)?[a-z]?|[A-Za-z]{1,2}[²³]|[A-Za-z]\d?)'
+_SUM = rf'{_TERM}(?:[ ]?[-+−*/×·^][ ]?{_TERM}){{0,9}}'
 _LITERAL = re.compile(
     rf"""
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
     | `[^`]+` | \[X\d+X\]    # code; Weblate's placeholders
-    | \$\$[^$]+\$\$    # formulas
+    | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
+    | (?:(?<=\bBIC[ ])|(?<=\bBIC:[ ])|(?<=\bSWIFT[ ])|(?<=\bSWIFT:[ ]))[A-Z]{{6}}[A-Z\d]{{2}}(?:[A-Z\d]{{3}})?\b
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*(?:[_+=~^&]\w+)+\b    # names in programs, keys, AT&T

@@ -86,6 +86,7 @@ def test_very_long_lines_are_cut_in_reasonable_time(text):
     [
         ('Er wohnt im 2. Stock. Dort ist es, z. B. am 14. März, warm.', 2),
         ('Dr. Weber kam im 19. Jahrhundert. Es kostet 30. Dann ging er.', 3),
+        ('Tel.: 030 12345. Fax.: 030 1.', 2),
         ('Bitte z. Hd. Frau Weber. Es kostet inkl. Porto 30.', 2),
     ],
 )
