@@ -248,6 +248,8 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
         ('...so it is', '...'),
         ('If E = m · c² and x2 + 3 ≥ 5 m/s, he is = I.', 'E = m · c², x2 + 3 ≥ 5 m/s'),
         ('BIC: DEUTDEFF500, ELEVATOR to A, B', 'DEUTDEFF500'),
+        ('  $ pip install a', '  $ pip install a'),
+        ('Press Ctrl + Alt + T in 5\' 30".', 'Ctrl + Alt + T, 5\' 30"'),
         ('z. B. Tom', ''),
         (' -- 12! ', '-- 12!'),
         ('Use Acme 3000, please: I am, e.g., here. And so on', 'Acme 3000'),
