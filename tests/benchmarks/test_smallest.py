@@ -43,6 +43,7 @@ SMALLEST = {
     'fuzz_lines': Smallest('24', result=('lost_or_broken',)),
     'interrupts': Smallest('--tries 1 --caches warm --commands help', result=('interrupts',)),
     'invariance': Smallest('{golden} {lines}', result=('lines_that_differ',)),
+    'kinds': Smallest('{golden} {lines} --kinds 3 --still 1', result=('ratio', 'statuses')),
     'kill': Smallest('--kills 3 --real 1 --strategy pmap', result=('differ',)),
     'learning': Smallest('--count 2 --general-count 2', ('rapidfuzz',), 'multi30k'),
     'lengths': Smallest('--lengths 16 --rounds 1', result=('step_ms', 'sentence_ms')),
