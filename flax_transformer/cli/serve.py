@@ -42,7 +42,7 @@ DEFAULT_RUN = 'everyday'
 # Whoever asks for one line waits for the batch that is being translated: a short one, which CPUs fill as well.
 _LAST_BATCH = 0.5  # seconds
 _LOOPBACK = ('127.0.0.1', '::1', 'localhost')
-_DECODING = DecodingConfig(batch_tokens=512, buckets=(32, 64))
+_DECODING = DecodingConfig(batch_tokens=1024, buckets=(32, 64))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ numbers.
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -203,10 +202,10 @@ class CTranslate2Translator(Translator):
         is_plain = asked.prefixes is None and not asked.demands and not any(asked.alignment)
         return 'ctranslate2' if is_plain and self.decoding.n_best == 1 else 'jax'
 
-    def sizes(self, slots: int, engine: str = 'jax') -> Sequence[int]:
+    def most(self, slots: int, engine: str = 'jax') -> int:
         if engine == 'jax':
-            return super().sizes(slots)
-        return range(1, max(min(_MOST_PLACES // slots**2, _MOST_LINES), 1) + 1)  # it compiles nothing
+            return super().most(slots)
+        return max(min(_MOST_PLACES // slots**2, _MOST_LINES), 1)
 
     def programs_for(self, *shape: Any, engine: str = 'jax', **options: Any) -> list[Program]:
         return [] if engine == 'ctranslate2' else super().programs_for(*shape, **options)

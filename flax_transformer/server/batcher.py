@@ -32,11 +32,11 @@ class Job:
     line: Any
     call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
     kind: Hashable  # jobs of the same kind may share a batch, and a call
-    sizes: Sequence[int] = (1,)  # numbers of lines for which its call is compiled, ascending
+    most: int = 1  # lines of a batch
     slots: int = 1  # what each line takes of a batch
     cost: float = 0.0  # seconds, about
     key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
-    needs: Callable[[int], Sequence[Any]] = lambda size: ()  # the programs that a batch of a size runs
+    needs: Callable[[int], Sequence[Any]] = lambda count: ()  # the programs that a batch of so many lines runs
     engine: str = ''  # whose search translates it
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
@@ -52,9 +52,7 @@ def _distinct(batch: Sequence[Job]) -> list[Job]:
 
 
 def _lacking(batch: Sequence[Job]) -> list[Any]:
-    count = len(_distinct(batch))
-    size = next(size for size in batch[0].sizes if size >= count)
-    return [program for program in batch[0].needs(size) if not program.is_ready]
+    return [program for program in batch[0].needs(len(_distinct(batch))) if not program.is_ready]
 
 
 def _is_done(job: Job) -> bool:
@@ -188,7 +186,7 @@ class Batcher:
                     self.prepare(programs, batch[0].client, batch)
                 else:
                     seconds = self._run(batch)
-                    self._wait_until(min(self._count + len(batch), batch[0].sizes[-1]), timeout=_PAUSE * seconds)
+                    self._wait_until(min(self._count + len(batch), batch[0].most), timeout=_PAUSE * seconds)
         except BaseException as error:
             self._fail(error, batch)
 
@@ -270,8 +268,7 @@ class Batcher:
         Not those of clients that have had more: all in a batch wait for its longest line.
         """
         batch = [self._turns.take()]
-        sizes = batch[0].sizes
-        while len(batch) < sizes[-1]:
+        while len(batch) < batch[0].most:
             self._count_out(batch[-1])
             clients = {job.client for job in batch}
             if (job := self._turns.take_like(batch[0].kind, clients, _AHEAD)) is None:

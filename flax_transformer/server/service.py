@@ -297,10 +297,10 @@ class Service:
             engine = translator.engine_of(part)
             cost = len(part.sources[0]) * self._seconds.get(translator.programs, 0.0)
             wanted = {'demands': shape or (), 'alignment': any(part.alignment), 'engine': engine}
-            needs = partial(translator.programs_for, slots, **wanted)
+            needs = partial(_programs, translator, slots, wanted)
             needs(1)  # refuses what cannot be compiled
-            sizes = translator.sizes(slots, engine)
-            width = slots if engine == 'jax' else sizes[-1]  # the other compiles nothing for a width
+            most = translator.most(slots, engine)
+            width = slots if engine == 'jax' else most  # the other compiles nothing for a width
             kind = translator, width, part.alignment, shape, engine
             key = None
             if self.limits.cache:  # for nobody to see by the time whether others have asked
@@ -308,13 +308,13 @@ class Service:
                 model = translator.origin, translator.programs, translator.version
                 own = part.texts[0], phrases, part.alignment, engine
                 key = errand.client, *model, translator.decoding, *own
-            jobs.append(Job(errand.client, part, together, kind, sizes, slots, cost, key, needs, engine))
+            jobs.append(Job(errand.client, part, together, kind, most, slots, cost, key, needs, engine))
         return errand.results(jobs)
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
         self.metrics.observe_batch(len(batch), sum(job.slots for job in batch), seconds)
         programs = isinstance(batch[0].line, Asked) and batch[0].kind[0].programs
-        if programs in self._seconds and len(batch) == batch[0].sizes[-1]:
+        if programs in self._seconds and len(batch) == batch[0].most:
             before = self._seconds[programs]
             tokens = sum(len(job.line.sources[0]) for job in batch)
             # A batch beside which a program is compiled says little.
@@ -355,6 +355,11 @@ def _network(address: str) -> str:
     return str(getattr(known, 'ipv4_mapped', None) or known)
 
 
+def _programs(translator: Translator, slots: int, wanted: dict[str, Any], count: int) -> list[Program]:
+    """What translates so many parts in one call."""
+    return translator.programs_for(slots, translator.runner.rows_for(count, slots), **wanted)
+
+
 def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program]]:
     """What short texts need, and what is compiled while they are translated already."""
     runner = translator.runner
@@ -377,7 +382,7 @@ def _seconds_per_token(translator: Translator) -> float:
     """What a full batch takes for each token of its sources; short ones, as requests wait for this."""
     runner = translator.runner
     slots = runner.slots(1)
-    rows = translator.sizes(slots, translator.engine_of(Asked([''], [[0]], None, None, (), None)))[-1]
+    rows = translator.most(slots, translator.engine_of(Asked([''], [[0]], None, None, (), None)))
     shape = rows, min(slots - 1, _FEW)
     pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=shape).tolist()
     sources = [[*row, translator.tokenizer.eos_id] for row in pieces]

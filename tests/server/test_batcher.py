@@ -14,7 +14,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
 from flax_transformer.server.turns import Baton, Turns
 
-SIZES = (1, 4, 8)
+MOST = 8
 
 
 def batcher(**parts: Any) -> Batcher:
@@ -67,7 +67,7 @@ def test_what_nobody_waits_for_is_dropped_and_the_oldest_come_first() -> None:
         seen.append(lines)
         return lines
 
-    jobs = [Job('a', number, call, kind, SIZES) for number, kind in enumerate([0, 1, 0, 2, 1, 0])]
+    jobs = [Job('a', number, call, kind, MOST) for number, kind in enumerate([0, 1, 0, 2, 1, 0])]
     jobs[2].result.cancel()
     assert results_of(made, jobs) == [0, 1, 3, 4, 5]
     assert seen == [[0, 5], [1, 4], [3]]
@@ -83,7 +83,7 @@ def test_equal_jobs_are_done_once_unless_the_first_is_refused_or_forgotten() -> 
         return lines
 
     def jobs(name: str, count: int) -> list[Job]:
-        return [Job('a', name, call, name, SIZES, cost=1.0, key=name) for _ in range(count)]
+        return [Job('a', name, call, name, MOST, cost=1.0, key=name) for _ in range(count)]
 
     asked = [*jobs('six', 12), *jobs('refused', 2), *jobs('two', 1)]
     assert [str(result) for result in results_of(made, asked)] == ['six'] * 12 + ['no'] * 2 + ['two']
@@ -105,7 +105,7 @@ def test_a_job_that_is_withdrawn_while_it_is_done_does_not_take_its_equals_along
         assert gate.wait(10)
         return lines
 
-    first, second = (Job('a', 'six', call, 0, SIZES, key='six') for _ in range(2))
+    first, second = (Job('a', 'six', call, 0, MOST, key='six') for _ in range(2))
     made.submit([second, first])
     made.start()
     assert began.wait(10)
@@ -123,7 +123,7 @@ def test_clients_take_turns_and_nobody_waits_for_the_lines_of_one_that_has_had_m
         return lines
 
     def jobs(client: str, count: int, cost: float) -> list[Job]:
-        return [Job(client, client, call, 0, SIZES, cost=cost) for _ in range(count)]
+        return [Job(client, client, call, 0, MOST, cost=cost) for _ in range(count)]
 
     asked = [*jobs('a', 20, cost=5.0), *jobs('b', 2, cost=0.01), *jobs('c', 3, cost=0.01)]
     assert made.wait_for('d', 1.0) == 1.0
@@ -227,7 +227,7 @@ def test_clients_pay_for_a_batch_by_the_lengths_of_their_translations(clock: Clo
         order.extend(line for line in lines if len(lines) == 1)
         return [SimpleNamespace(num_tokens=85 if line == 'garbage' else 15) for line in lines]
 
-    together = [Job(client, client, call, 0, (2,)) for client in ('garbage', 'short')]
+    together = [Job(client, client, call, 0, 2) for client in ('garbage', 'short')]
     alone = [Job(client, client, call, 1, cost=0.2) for client in ('garbage', 'short') for _ in range(6)]
     results_of(made, [*together, *alone])
     assert order[:5] == ['short'] * 4 + ['garbage']
@@ -235,7 +235,7 @@ def test_clients_pay_for_a_batch_by_the_lengths_of_their_translations(clock: Clo
 
 def test_who_asks_again_at_once_shares_a_batch_with_those_that_wait_already(clock: Clock) -> None:
     made, seen = batcher(), []
-    again, other = (Job('a', name, lambda lines: lines, 0, SIZES) for name in ('again', 'other'))
+    again, other = (Job('a', name, lambda lines: lines, 0, MOST) for name in ('again', 'other'))
 
     def call(lines: list[Any]) -> Sequence[Any]:
         made.submit([other])
@@ -247,7 +247,7 @@ def test_who_asks_again_at_once_shares_a_batch_with_those_that_wait_already(cloc
         seen.append({job.line for job in batch})
 
     made._observe = observe
-    made.submit([Job('a', 'first', call, 0, SIZES)])
+    made.submit([Job('a', 'first', call, 0, MOST)])
     made.start()
     assert again.result.result(10) == 'again'
     made.stop()
@@ -277,7 +277,7 @@ def test_what_must_be_compiled_waits_and_nothing_else() -> None:
         return lines
 
     jobs = [
-        Job('a', number, call, 0, SIZES, cost=1.0, needs=lambda size: [program][: size > 1]) for number in range(20)
+        Job('a', number, call, 0, MOST, cost=1.0, needs=lambda count: [program][: count > 1]) for number in range(20)
     ]
     made.submit(jobs)
     made.start()

@@ -18,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from types import ModuleType
 
+from flax_transformer.common.cores import num_cores
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.signals import signals_blocked
 
@@ -30,9 +31,8 @@ _MOST = 8  # workers by default
 
 
 def default_workers(pairs: int, *, is_drawn: bool) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     small = _SMALL_DRAWN if is_drawn else _SMALL
-    return min(_MOST, cores // 2) if pairs > small else 0
+    return min(_MOST, num_cores() // 2) if pairs > small else 0
 
 
 class Workers:

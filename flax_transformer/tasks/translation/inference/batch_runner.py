@@ -2,16 +2,20 @@
 
 import contextlib
 import ctypes
+import itertools
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from flax_transformer.common.cores import num_cores
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.decoding.config import DecodingConfig
@@ -23,9 +27,15 @@ from .kept import kept
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays
+Planned = tuple[list[int], int, int]  # indices of sentences, rows and slots of their batch
 
 BUCKETS = DecodingConfig.buckets
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
+# On CPUs more rows gain nothing, but batches at once do, as products seldom keep all cores busy: lines a second of a model
+# 256 wide, two batches at once on two cores, 37, 55, 76, 80, 94, 94 at 1, 2, 4, 8, 16, 32 rows; one by one, of 64 rows,
+# 62 to 73.
+_CPU_SIZES = (1, 4, 16)
+_MOST_AT_ONCE = 8
 _MOST_PROGRAMS = 64  # compiled by themselves; of more, those used longest ago are forgotten
 
 
@@ -91,6 +101,8 @@ class Runner:
             self.devices = Devices(ParallelConfig(), jax.local_devices()[:1])
         else:
             self.devices = Devices(ParallelConfig('mesh', parallel.num_devices if parallel else 1))
+        self._is_cpu = len(self.devices) == 1 and self.devices.devices[0].platform == 'cpu'
+        self._at_once = min(_MOST_AT_ONCE, num_cores()) if self._is_cpu else 1
         self.num_compilations = 0
         self._process = os.getpid()
         self.most_programs = _MOST_PROGRAMS
@@ -98,6 +110,7 @@ class Runner:
         self._jitted: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
         self._lock = threading.Lock()
+        self._first_calls = threading.Lock()
         self._replicated: tuple[Any, Any] | None = None  # parameters, and their copies on every device
 
     def map(
@@ -121,16 +134,44 @@ class Runner:
             raise RuntimeError(f'this process was forked from one in which JAX runs; {remedy}')
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
-        for chosen, rows, slots in self._plan(lengths):
-            widths = [slots]
-            for column in columns[1:]:
-                # Tags alone, with which targets begin, need no more room.
-                widths.append(1 if all(len(column[i]) == 1 for i in chosen) else self._slots(column, chosen))
-            for i, result in self._batch(function, params, columns, chosen, rows, widths, last):
+        run = partial(self.run, function, params, columns, last=last)
+        for results in self._run_each(run, list(self._plan(lengths))):
+            for i, result in results:
                 done[i] = result
             if progress:
-                progress(len(chosen))
+                progress(len(results))
         return done
+
+    def run(
+        self,
+        function: Function,
+        params: Any,
+        columns: Sequence[Sequence[Sequence[int]]],
+        batch: Planned,
+        *,
+        last: Sequence[np.ndarray] = (),
+    ) -> list[tuple[int, Any]]:
+        """The results for one batch of the sentences of `map`, with their indices."""
+        chosen, rows, slots = batch
+        widths = [slots]
+        for column in columns[1:]:
+            # Tags alone, with which targets begin, need no more room.
+            widths.append(1 if all(len(column[i]) == 1 for i in chosen) else self._slots(column, chosen))
+        return self._batch(function, params, columns, chosen, rows, widths, last)
+
+    def _run_each(self, run: Callable[[Planned], Any], batches: Sequence[Planned]) -> Iterator[Any]:
+        """What `run` returns for each batch, in order, some of them at once."""
+        for number, group in itertools.groupby(batches, key=lambda batch: self._number_at_once(*batch[1:])):
+            some = list(group)
+            if min(number, len(some)) == 1:
+                yield from map(run, some)
+                continue
+            with ThreadPoolExecutor(number) as threads:
+                yield from threads.map(run, some)
+
+    def _number_at_once(self, rows: int, slots: int) -> int:
+        """How many batches run at once, which have `batch_tokens` together."""
+        return max(min(self._at_once, self.batch_tokens // (rows * slots)), 1)
 
     def shapes(self) -> list[tuple[int, int]]:
         """All (rows, slots) in which lines of text are translated."""
@@ -152,21 +193,35 @@ class Runner:
         """The numbers of rows that a batch with so many slots may have, ascending."""
         devices = len(self.devices)
         full = max(self.batch_tokens // slots // devices, 1) * devices
-        return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
+        if self._is_cpu:
+            full = min(full, _CPU_SIZES[-1])
+        sizes = _CPU_SIZES if self._is_cpu else _SIZES
+        return sorted({*(-(-size // devices) * devices for size in sizes if size < full), full})
 
-    def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
-        """(indices, rows, slots) of each batch of sentences with these lengths.
+    def rows_for(self, count: int, slots: int) -> int:
+        """The rows of the batches in which so many sentences are run."""
+        *smaller, full = self.sizes(slots)
+        if self._at_once > 1:  # the largest of which there is more than one batch
+            return max([1, *(rows for rows in [*smaller, full] if rows < count)])
+        return next((rows for rows in smaller if count <= rows), full)
+
+    def most(self, slots: int) -> int:
+        """How many sentences are run at once."""
+        full = self.sizes(slots)[-1]
+        return full * self._number_at_once(full, slots)
+
+    def _plan(self, lengths: Sequence[int]) -> Iterator[Planned]:
+        """The batches of sentences with these lengths.
 
         Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. A bucket
-        uses one size only, the smallest that holds all sentences left when it is first used, else the full one.
+        uses one size only, that for all sentences left when it is first used.
         """
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         used: dict[int, int] = {}
         while order:
             slots = self.slots(lengths[order[0]])
             if slots not in used:
-                *smaller, full = self.sizes(slots)
-                used[slots] = next((rows for rows in smaller if len(order) <= rows), full)
+                used[slots] = self.rows_for(len(order), slots)
             rows = used[slots]
             yield order[:rows], rows, slots
             order = order[rows:]
@@ -224,8 +279,15 @@ class Runner:
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
         key = function, tuple(array.shape for array in arrays)
         if key not in self._shapes:
-            self._shapes.add(key)
-            self.num_compilations += 1
+            with self._first_calls:  # two threads would compile the same
+                if key not in self._shapes:
+                    self.num_compilations += 1
+                    result = self._call_compiled(function, params, arrays, key)
+                    self._shapes.add(key)
+                    return result
+        return self._call_compiled(function, params, arrays, key)
+
+    def _call_compiled(self, function: Function, params: Any, arrays: Sequence[np.ndarray], key: Any) -> Any:
         with self._lock:
             program = self._compiled.get(key)
             if program:

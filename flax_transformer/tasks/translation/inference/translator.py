@@ -470,9 +470,9 @@ class Translator(Streams):
         """Whose search translates parts."""
         return 'jax'
 
-    def sizes(self, slots: int, engine: str = 'jax') -> Sequence[int]:
-        """For how many parts in so many slots a batch is made, ascending."""
-        return self.runner.sizes(slots)
+    def most(self, slots: int, engine: str = 'jax') -> int:
+        """How many parts in so many slots are translated at once."""
+        return self.runner.most(slots)
 
     def programs_for(
         self, slots: int, rows: int, demands: Sequence[int] = (), *, alignment: bool = False, engine: str = 'jax'
@@ -506,7 +506,8 @@ class Translator(Streams):
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
         shapes = self.runner.shapes()
         for rows, slots in shapes:
-            self.runner.map(self.translate_ids, self.weights, self._columns([[self.tokenizer.eos_id] * slots] * rows))
+            columns = self._columns([[self.tokenizer.eos_id] * slots])
+            self.runner.run(self.translate_ids, self.weights, columns, ([0], rows, slots))
         return len(shapes)
 
 
