@@ -31,9 +31,9 @@ Planned = tuple[list[int], int, int]  # indices of sentences, rows and slots of 
 
 BUCKETS = DecodingConfig.buckets
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
-# On CPUs more rows gain nothing, but batches at once do, as products seldom keep all cores busy: lines a second of a model
-# 256 wide, two batches at once on two cores, 37, 55, 76, 80, 94, 94 at 1, 2, 4, 8, 16, 32 rows; one by one, of 64 rows,
-# 62 to 73.
+# On CPUs more rows gain nothing, but batches at once do, as products seldom keep all cores busy. Lines a second of a
+# model 256 wide, two batches at once on two cores: 37, 55, 76, 80, 94, 94 at 1, 2, 4, 8, 16, 32 rows. One by one, of 64
+# rows: 62 to 73.
 _CPU_SIZES = (1, 4, 16)
 _MOST_AT_ONCE = 8
 _MOST_PROGRAMS = 64  # compiled by themselves; of more, those used longest ago are forgotten
