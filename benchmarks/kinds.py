@@ -4,8 +4,8 @@
 
 A kind is a number of lines, of words, a pair of languages, and a way of asking: plain text, HTML, alternatives,
 alignments, a glossary of up to 1, 2 or 10 terms in each line, or a file. The words are those of LINES. Memory after the
-start is taken once it has not grown for --still seconds: the server compiles beside its work. Prints one line of JSON:
-megabytes then, at most and at the end, the last relative to the first, and replies by status.
+start is taken once it has not grown for --still seconds: the server goes on compiling while it works. Prints a line of
+JSON: megabytes then, at most and at the end, the last relative to the first, and replies by status.
 """
 
 import argparse

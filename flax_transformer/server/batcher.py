@@ -18,8 +18,8 @@ from flax_transformer.common.errors import UserError
 from .cache import Cache
 from .turns import Turns
 
-# Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them and of those
-# that wait already, where two batches would follow each other for ever.
+# Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them and of those who
+# wait already. Two groups of callers would else take turns for ever.
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
 

@@ -33,7 +33,7 @@ BUCKETS = DecodingConfig.buckets
 _SIZES = (1, 8, 64)  # rows; a full batch has as many as batch_tokens allows
 # On CPUs more rows gain nothing, but batches at once do, as products seldom keep all cores busy. Lines a second of a
 # model 256 wide, two batches at once on two cores: 37, 55, 76, 80, 94, 94 at 1, 2, 4, 8, 16, 32 rows. One by one, of 64
-# rows: 62 to 73.
+# rows: 62 to 73. More cores were not measured.
 _CPU_SIZES = (1, 4, 16)
 _MOST_AT_ONCE = 8
 _MOST_PROGRAMS = 64  # compiled by themselves; of more, those used longest ago are forgotten
@@ -194,16 +194,15 @@ class Runner:
         devices = len(self.devices)
         full = max(self.batch_tokens // slots // devices, 1) * devices
         if self._is_cpu:
-            full = min(full, _CPU_SIZES[-1])
-        sizes = _CPU_SIZES if self._is_cpu else _SIZES
-        return sorted({*(-(-size // devices) * devices for size in sizes if size < full), full})
+            return sorted({min(size, full) for size in _CPU_SIZES})
+        return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
 
     def rows_for(self, count: int, slots: int) -> int:
         """The rows of the batches in which so many sentences are run."""
-        *smaller, full = self.sizes(slots)
-        if self._at_once > 1:  # the largest of which there is more than one batch
-            return max([1, *(rows for rows in [*smaller, full] if rows < count)])
-        return next((rows for rows in smaller if count <= rows), full)
+        sizes = self.sizes(slots)
+        if self._at_once > 1:  # the largest size that makes more than one batch
+            return max((rows for rows in sizes if rows < count), default=sizes[0])
+        return next((rows for rows in sizes if count <= rows), sizes[-1])
 
     def most(self, slots: int) -> int:
         """How many sentences are run at once."""

@@ -25,6 +25,7 @@ _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholde
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
 # What follows a paragraph of German law: Abs. 2 Satz 1, i. V. m. § 3 ff. BGB.
 _CLAUSE = r'(?:Abs|Nr|Satz|S|lit|i\.[ ]?V\.[ ]?m)\.?[ ](?:§[ ])?(?:\d+\w?|[a-z])|ff?\.|[A-Z][A-Za-z]{1,7}(?<=[BGOV])'
+# A formula has terms (2x, mc², x2) and sums of them.
 _TERM = r'(?:\d+(?:[.,]\d+)?[a-z]?|[A-Za-z]{1,2}[²³]|[A-Za-z]\d?)'
 _SUM = rf'{_TERM}(?:[ ]?[-+−*/×·^][ ]?{_TERM}){{0,9}}'
 _LITERAL = re.compile(

@@ -246,6 +246,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved(greedy: Translator, capsys)
     translator.runner._call = call
     assert [one.text for one in translator(lines)] == expected
     assert 'out of memory with 16 lines at once; going on with 8' in capsys.readouterr().err
+    assert seen[0] == 16
     assert {*seen} == {16, 8}
     seen.clear()
     translator(lines)
