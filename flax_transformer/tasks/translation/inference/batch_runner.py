@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import itertools
 import os
 import threading
@@ -262,18 +263,23 @@ class Runner:
         return (function, shapes) in self._compiled
 
     def compile(self, function: Function, params: Any, shapes: Shapes) -> None:
-        """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory."""
+        """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory.
+
+        For servers: what other code has jitted is traced anew when it is next called.
+        """
         if self.has_compiled(function, shapes):
             return
-        program = self._jit(function, len(shapes))
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
-            program.lower(params, *arrays).compile()
-        trim_memory()  # the compiler's
+            program = self._jit(function, len(shapes)).lower(params, *arrays).compile()
         with self._lock:
             self._compiled[function, shapes] = program
             while len(self._compiled) > self.most_programs:
                 self._compiled.popitem(last=False)
+        # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
+        jax.clear_caches()
+        gc.collect()
+        trim_memory()
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
         key = function, tuple(array.shape for array in arrays)

@@ -12,14 +12,11 @@ from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
 from flax_transformer.text.term_marks import marked, positions_of
 from flax_transformer.text.tokenizer import Tokenizer
 
-from .batch_runner import bucket
 from .lines import Line
 
-# Sizes of arrays of phrases: few, each of which is compiled.
-_PHRASES = (4, 16, 64)
-_ALTERNATIVES = (2, 8)
-_TOKENS = (8, 32)
-FEW = (_PHRASES[0], _ALTERNATIVES[0], _TOKENS[0])
+# Shapes of arrays of phrases, alternatives and tokens: few, each of which is compiled; the first that has room.
+_SHAPES = ((4, 2, 8), (16, 2, 8), (4, 8, 8), (16, 8, 32), (64, 8, 32))
+FEW = _SHAPES[0]
 
 
 class Demand(NamedTuple):
@@ -135,13 +132,20 @@ def spelled(tokenizer: Tokenizer, wanted: Sequence[Sequence[tuple[str, ...]]]) -
     groups = max(map(len, wanted))
     alternatives = max(len(phrase) for phrases in wanted for phrase in phrases)
     longest = max(map(len, ids.values()))
-    shape = (bucket(groups, _PHRASES), bucket(alternatives, _ALTERNATIVES), bucket(longest, _TOKENS))
+    shape = _shape_for((groups, alternatives, longest))
     out = np.full((len(wanted), *shape), NONE, np.int32)
     for row, phrases in zip(out, wanted, strict=True):
         for group, phrase in zip(row, phrases, strict=False):
             for slots, text in zip(group, phrase, strict=False):
                 slots[: len(ids[text])] = ids[text]
     return out
+
+
+def _shape_for(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    for shape in _SHAPES:
+        if all(size <= most for size, most in zip(sizes, shape, strict=True)):
+            return shape
+    return tuple(-(-size // most) * most for size, most in zip(sizes, _SHAPES[-1], strict=True))
 
 
 def _count(tokens: Sequence[int], alternatives: Sequence[Sequence[int]]) -> int:
