@@ -328,6 +328,7 @@ class Service:
         """Serves models from when they are warm; what was begun with others ends with them."""
         seconds = {}
         rest = []
+        digest = self.teaching.digest_of(served.models[0]) if self.teaching else ''
         for model in served.models:
             for other in self.served.models:  # nothing is compiled for new weights of the same shapes
                 model.translator.share_programs(other.translator)
@@ -339,6 +340,8 @@ class Service:
             rest += others
         self._seconds = seconds
         self.served = served
+        if self.teaching:
+            self.teaching.use(served.models[0], digest)
         self.batcher.forget()
         for program in rest:
             self.batcher.prepare([program])

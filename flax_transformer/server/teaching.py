@@ -33,19 +33,32 @@ class Teaching:
     def __init__(self, folder: Path, model: Directions) -> None:
         """Raises UserError for a model that cannot learn: one without a sample of its training."""
         self.folder = folder
-        self._model = model
-        params = model.translator.params
-        self._digest = digest_of(params, read_sample(split_reference(model.name)[0]))
-        self._params = params
         self._memories: dict[str, Memory] = {}
-        self._learned: dict[str, tuple[int, Translator]] = {}  # by project: the version, and the model that has it
-        self._directions: dict[tuple[str, int, Direction], Direction] = {}
         self._lock = threading.Lock()
         self._helper: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        for file in folder.glob('*.jsonl'):
+        self._digest = ''
+        self.use(model, self.digest_of(model))
+
+    @staticmethod
+    def digest_of(model: Directions) -> str:
+        """Raises UserError for a model that cannot learn."""
+        return digest_of(model.translator.params, read_sample(split_reference(model.name)[0]))
+
+    def use(self, model: Directions, digest: str) -> None:
+        """Goes on with another model, which learns the memories anew if its digest is another."""
+        is_new = digest != self._digest
+        with self._lock:
+            self._model = model
+            self._digest = digest
+            self._params = model.translator.params
+            self._learned: dict[str, tuple[int, Translator]] = {}  # by project: the version, and the model that has it
+            self._directions: dict[tuple[str, int, Direction], Direction] = {}
+        for file in self.folder.glob('*.jsonl'):
             self._swap(unquote(file.stem))
+        if self._helper and is_new:
+            self._helper.kill()  # another starts, with this model
 
     def memory(self, project: str) -> Memory:
         with self._lock:
@@ -106,8 +119,9 @@ class Teaching:
 
     def _keep_helping(self) -> None:
         while not self._stopping.is_set():
+            digest = self._digest
             code = self._help()
-            if not self._stopping.is_set():
+            if self._digest == digest and not self._stopping.is_set():
                 say(f'flax-transformer: learning ended with {code}; it starts again', is_error=True)
                 self._stopping.wait(_PAUSE)
 

@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp('teaching') / 'run'
     shutil.copytree(TESTS / 'golden' / 'number_words', run)
     pairs = [
-        Pair(num2words(number), num2words(number, lang='de'), 'en', 'de')._asdict() for number in range(100, 900, 10)
+        Pair(num2words(number), num2words(number, lang='de'), 'en', 'de')._asdict() for number in range(100, 310)
     ]
     (run / SAMPLE).write_text(''.join(f'{json.dumps(pair)}\n' for pair in pairs))
     return run
@@ -109,8 +109,16 @@ def test_a_process_learns_while_the_server_translates(run: Path, tmp_path: Path)
         assert learned['version'] == 2
         again = client('/v1/translate', {'text': 'ninety-one', **PAIR, 'api_key': 'b'}).body['translations'][0]
         assert again == untouched
-        client.server._service.teaching._helper.kill()  # another is started
+        service = client.server._service
+        service.teaching._helper.kill()  # another is started
         client('/v1/memory/1', None, 'DELETE', Authorization='Bearer a')
+        wait_for(3, client)
+
+        # A run that rehearses other pairs learns anew, when its server has read it again.
+        sample = run / SAMPLE
+        sample.write_text(''.join(reversed(sample.read_text().splitlines(keepends=True))))
+        service.serve(Served([Directions.load(str(run), ParallelConfig(), **SMALL)]))
+        assert version(client, 'a') == 0
         wait_for(3, client)
     with running(service_of(run, folder)) as client:
         assert version(client, 'a') == 3
