@@ -25,9 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that keeps pairs of its training."""
     run = tmp_path_factory.mktemp('teaching') / 'run'
     shutil.copytree(TESTS / 'golden' / 'number_words', run)
-    pairs = [
-        Pair(num2words(number), num2words(number, lang='de'), 'en', 'de')._asdict() for number in range(100, 310)
-    ]
+    pairs = [Pair(num2words(number), num2words(number, lang='de'), 'en', 'de')._asdict() for number in range(100, 310)]
     (run / SAMPLE).write_text(''.join(f'{json.dumps(pair)}\n' for pair in pairs))
     return run
 
