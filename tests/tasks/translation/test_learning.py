@@ -147,13 +147,22 @@ def test_what_is_learned_is_a_function_of_the_pairs_alone(
 @pytest.mark.slow
 def test_an_update_that_harms_is_not_taken(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
     once = learner.learn(learner.start(), PAIRS[0])
-    for name, why in (('_MOST_BLEU_LOST', 'would lose'), ('_LEARNING_RATE', 'did not fall')):
+    for names, why in (
+        (('_SAFE_RISE', '_MOST_BLEU_LOST'), 'would lose'),
+        (('_LEARNING_RATE',), 'did not fall'),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(learning, name, -100.0)
+            for name in names:
+                patch.setattr(learning, name, -100.0)
             learner._step = jax.jit(learner._after_step)
             twice = learner.learn(once, PAIRS[1])
         assert bits(twice) == bits(once)
         assert why in twice.left_out[2]
+    with monkeypatch.context() as patch:  # what the model knew is searched only if its loss rises
+        patch.setattr(learning, '_SAFE_RISE', 100.0)
+        patch.setattr(Learner, '_bleu', lambda *given: pytest.fail('it was searched'))
+        learner._step = jax.jit(learner._after_step)
+        assert bits(learner.learn(once, PAIRS[1])) != bits(once)
     too_long = pair('one ' * 200, 'eins ' * 200)
     assert 'tokens' in learner.learn(once, too_long).left_out[2]
 
