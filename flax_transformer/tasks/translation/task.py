@@ -108,7 +108,7 @@ def loss_sums(
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
         keys = tuple(jax.random.split(dropout_key))
-    passes = tuple(_hidden(params, batch, key, model) for key in keys)
+    passes = tuple(hidden_states(params, batch, key, model) for key in keys)
     weights = (batch.target_segments > 0).astype(jnp.float32)
     names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
 
@@ -138,7 +138,7 @@ def loss_sums(
     return loss, sums | {'source_tokens': (batch.source_segments > 0).sum()}
 
 
-def _hidden(params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel) -> jax.Array:
+def hidden_states(params: Params, batch: Batch, dropout_key: jax.Array | None, model: TranslationModel) -> jax.Array:
     """The decoder states [B, T, D] that logits are projected from."""
     return model.apply(
         {'params': params},
