@@ -335,7 +335,8 @@ class Service:
             common, others = _usual_programs(model.translator)
             with ThreadPoolExecutor() as threads:
                 list(threads.map(Program.compile, common))
-            model.translator.runner.most_programs = len(common) + len(others) + _SPARE
+            model.translator.runner.usual = frozenset((each.function, each.shapes) for each in (*common, *others))
+            model.translator.runner.most_programs = _SPARE
             seconds[model.translator.programs] = _seconds_per_token(model.translator)
             rest += others
         self._seconds = seconds

@@ -107,6 +107,7 @@ class Runner:
         self.num_compilations = 0
         self._process = os.getpid()
         self.most_programs = _MOST_PROGRAMS
+        self.usual: frozenset[tuple[Function, Shapes]] = frozenset()  # programs that are not counted, nor forgotten
         self._compiled: OrderedDict[tuple[Function, Shapes], Function] = OrderedDict()  # by `compile`, used last last
         self._jitted: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
@@ -274,8 +275,9 @@ class Runner:
             program = self._jit(function, len(shapes)).lower(params, *arrays).compile()
         with self._lock:
             self._compiled[function, shapes] = program
-            while len(self._compiled) > self.most_programs:
-                self._compiled.popitem(last=False)
+            unusual = [key for key in self._compiled if key not in self.usual]
+            for key in unusual[: max(len(unusual) - self.most_programs, 0)]:
+                del self._compiled[key]
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()
         gc.collect()

@@ -130,6 +130,10 @@ def test_the_program_used_longest_ago_is_forgotten() -> None:
     assert row.tolist() == [10] + 15 * [0]
     runner.compile(times, 2, shape(2))
     assert [runner.has_compiled(times, shape(rows)) for rows in (1, 4, 2)] == [True, False, True]
+    runner.usual = frozenset([(times, shape(1))])
+    for rows in (4, 8):
+        runner.compile(times, 2, shape(rows))
+    assert [runner.has_compiled(times, shape(rows)) for rows in (1, 2, 4, 8)] == [True, False, True, True]
 
 
 def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> None:
