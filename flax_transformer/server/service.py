@@ -328,7 +328,8 @@ class Service:
         """Serves models from when they are warm; what was begun with others ends with them."""
         seconds = {}
         rest = []
-        digest = self.teaching.digest_of(served.models[0]) if self.teaching else ''
+        teaching = None if served is self.served else self.teaching  # which knows those of the start
+        digest = teaching.digest_of(served.models[0]) if teaching else ''
         for model in served.models:
             for other in self.served.models:  # nothing is compiled for new weights of the same shapes
                 model.translator.share_programs(other.translator)
@@ -341,8 +342,8 @@ class Service:
             rest += others
         self._seconds = seconds
         self.served = served
-        if self.teaching:
-            self.teaching.use(served.models[0], digest)
+        if teaching:
+            teaching.use(served.models[0], digest)
         self.batcher.forget()
         for program in rest:
             self.batcher.prepare([program])

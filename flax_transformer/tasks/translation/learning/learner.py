@@ -214,7 +214,8 @@ class Learner:
 
 def digest_of(params: Any, sample: Sequence[Pair], seed: int = 0) -> str:
     """Of all that decides what is learned from pairs."""
-    settings = _LEARNING_RATE, _STEPS, _EARLIER, _REHEARSED, _KNOWN, _SLOTS, _FARTHEST, _MOST_BLEU_LOST, _SAFE_RISE
+    rows = _EARLIER, _REHEARSED, _REHEARSED_SLOTS, _SLOTS
+    settings = _LEARNING_RATE, _STEPS, rows, _KNOWN, _SMOOTHING, _FARTHEST, _MOST_BLEU_LOST, _SAFE_RISE
     digest = hashlib.sha256(repr((settings, seed, [pair[:4] for pair in sample])).encode())
     for _, leaf in named_leaves(params):
         digest.update(np.asarray(leaf).tobytes())

@@ -16,7 +16,7 @@ def runner_with(monkeypatch: pytest.MonkeyPatch, cores: int) -> Runner:
     return Runner(batch_tokens=128, max_slots=16, pad_id=0)
 
 
-def test_lines_are_run_in_the_largest_batches_of_which_there_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_run_in_the_largest_batches_that_are_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     two = runner_with(monkeypatch, 2)
     assert two.sizes(16) == [1, 4, 8]
     assert [two.rows_for(count, 16) for count in (1, 2, 4, 5, 8, 9, 99)] == [1, 1, 1, 4, 4, 8, 8]
