@@ -1,4 +1,4 @@
-"""German and English in both directions, everyday sentences and debates: how the model `everyday` was made.
+"""German and English in both directions, everyday sentences and debates: how the model `everyday` began.
 
     flax-transformer train tatoeba_both --workdir runs/tatoeba_both
     python -c "from flax_transformer.tasks.translation.vocabulary_change import add_marks; \
@@ -6,14 +6,14 @@ add_marks('runs/tatoeba_both', 'runs/marked')"
     flax-transformer train tatoeba_europarl --init-from runs/marked --workdir runs/first \
         --training.steps 4220 --optimizer.learning-rate 2.5e-3 --data.robust 0.4
     flax-transformer train tatoeba_europarl --init-from runs/first --workdir runs/tatoeba_europarl
-    flax-transformer average runs/tatoeba_europarl runs/everyday --last 1 --int8
 
 The files are those of tatoeba_en_de and of europarl_en_de, 13,407 pairs of the European Parliament's debates of seven
 days in 2000, which NLTK distributes as `europarl_raw` without an alignment; any other pairs can take their place. A
 tenth of the sentences drawn are theirs. Some have names, codes, capitals and signs as people type them (`data.robust`),
 some carry the translations of their words (`data.terms`), as a glossary writes them.
 
-The model that comes with the package began from the eight bits of tatoeba_both. Scores and time: its card.
+The model that comes with the package began from the eight bits of tatoeba_both, and went on with
+`tatoeba_europarl_letters`. Scores and time: its card.
 """
 
 from flax_transformer.config import (

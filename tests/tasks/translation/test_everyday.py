@@ -31,7 +31,7 @@ def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
     one = translator('Tom is my brother.')
     assert one.text == 'Tom ist mein Bruder.'
-    assert one.word_quality == pytest.approx((0.859, 0.839, 0.845, 0.813), abs=0.003)
+    assert one.word_quality == pytest.approx((0.841, 0.824, 0.843, 0.777), abs=0.003)
     compiled = translator.runner.num_compilations
     for languages in ({'target_language': 'English'}, {'source_language': 'de'}):
         assert translator('Tom ist mein Bruder.', **languages).text == 'Tom is my brother.'
