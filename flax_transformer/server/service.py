@@ -42,7 +42,7 @@ _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
 _FEW = 7  # pieces of a short source
-_SPARE = 4  # programs kept for requests that are not usual
+_SPARE = 2  # programs kept for requests that are not usual
 
 
 @dataclass(frozen=True)
