@@ -2,10 +2,10 @@
 
     python benchmarks/teaching.py [--source report.en --reference report.de] [--count 1000]
 
-A client asks for one sentence after the other, first of a server at rest, then while pairs are sent to /suggest, each
-once the one before it was learned. Prints a line of JSON: the median request of both in milliseconds and their ratio,
-the median time from a pair to its version, pairs that were refused, and megabytes of the server and of the process
-that learns after a tenth of the pairs and after all.
+A client asks for other sentences, one after the other with a pause of PAUSE, first of a server at rest, then while
+pairs are sent to /suggest, each once the one before it was learned. Prints a line of JSON: the median request of both
+in milliseconds and their ratio, the median time from a pair to its version, pairs that were refused, and megabytes of
+the server and of the process that learns after a tenth of the pairs and after all.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from soaking import exchange, request
 from flax_transformer.data.lines import read_lines
 
 PORT = 5606
+PAUSE = 0.2  # seconds
 DATA = Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data'))
 
 
@@ -46,6 +46,7 @@ class Client:
             if status != '200':
                 raise RuntimeError(f'a request got {status}')
             self.waits.append(1000 * (time.perf_counter() - began))
+            await asyncio.sleep(PAUSE)
 
     def stop(self) -> None:
         self._stopped = True
@@ -108,12 +109,13 @@ def main() -> None:
     parser.add_argument('--rest', type=float, default=20.0, help='seconds of the server at rest')
     given = parser.parse_args()
     both = zip(read_lines(given.source), read_lines(given.reference), strict=True)
-    pairs = list(islice((pair for pair in both if all(map(str.strip, pair))), given.count + 1))
-    lines = [source for source, _ in pairs]
+    both = [pair for pair in both if all(map(str.strip, pair))]
+    pairs = both[: given.count + 1]
+    lines = [source for source, _ in both[len(pairs) :]]  # none that the memory answers
     with tempfile.TemporaryDirectory() as folder:
         options = ['--port', str(PORT), '--learn', folder, '--limits.cache', '0']
         command = [sys.executable, '-m', 'flax_transformer', '-q', 'serve', given.run, *options]
-        with subprocess.Popen(command, ) as process:
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
             try:
                 print(json.dumps(asyncio.run(run(process, pairs, lines, given.rest))))
             finally:
