@@ -35,7 +35,7 @@ _REHEARSED_SLOTS = 32  # rehearsed pairs have no more, or than the new pairs of 
 _SMOOTHING = 0.1
 _FARTHEST = 0.1  # distance from the start, relative to the norm of the parameters that learn
 # How much the loss of what the model knew may rise, in nats a token: 0.009, after 100 messages of GTK, cost 0.1 BLEU on
-# 1,000 other sentences, 0.018 up to 0.9. BLEU of the few sentences that an update has time for moves by chance, and once
+# 1,000 other sentences, 0.018 once 0.9. BLEU of the few sentences that an update has time for moves by chance, and once
 # rose where that of 1,000 others fell by 0.8.
 _MOST_RISE = 0.01
 _BACK = 0.95  # what would exceed it is drawn back a little farther than a parabola says
