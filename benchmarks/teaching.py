@@ -69,7 +69,8 @@ async def teach(process: int, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     for place, (source, target) in enumerate(pairs, 1):
         before = await version()
         began = time.perf_counter()
-        status, _ = await exchange(PORT, request('/suggest', {'q': source, 's': target, 'source': 'en', 'target': 'de'}))
+        asked = {'q': source, 's': target, 'source': 'en', 'target': 'de'}
+        status, _ = await exchange(PORT, request('/suggest', asked))
         if status == '200':
             while await version() == before:
                 await asyncio.sleep(0.1)
