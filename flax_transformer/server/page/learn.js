@@ -4,7 +4,7 @@ import { ask, at, make, showError } from './ask.js';
 
 let shownNow = () => null; // the translation that is shown
 let changed = () => {}; // called when the memory has changed
-let version = 0; // of what was learned
+let newest = 0; // version of what was learned
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 
@@ -46,7 +46,7 @@ async function use() {
 
 async function list() {
   const { pairs, version, learned } = await ask('v1/memory', null, undefined, 'GET');
-  version = learned;
+  newest = learned;
   at('memory').hidden = !pairs.length;
   at('memory-count').textContent = `${pairs.length}${learned < version ? ', the newest not learned yet' : ''}`;
   at('memory-pairs').replaceChildren(...pairs.map(({ number, text, translation, source, target }) => {
@@ -68,7 +68,7 @@ export function showMatches(shown) {
   edit(false);
   at('correct').disabled = !shown;
   at('lesson').textContent = shown?.reply.version ? `Version ${shown.reply.version} of what was learned.` : '';
-  if (shown && shown.reply.version !== version) attempt(list);
+  if (shown && shown.reply.version !== newest) attempt(list);
   const matches = shown?.reply.memory || [];
   at('matches').hidden = !matches.length;
   at('matches-list').replaceChildren(...matches.map(({ similarity, text, translation }) => {
