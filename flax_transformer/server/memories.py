@@ -25,7 +25,7 @@ async def suggest(service: Service, request: Request) -> Any:
 
 
 async def add(service: Service, request: Request) -> Any:
-    """Pairs as objects with `source` and `target`, or a translation memory in `tmx`; all are added, or none."""
+    """Pairs as objects with `text` and `translation`, or a translation memory in `tmx`; all are added, or none."""
     fields = await service.read(request)
     languages = _languages(service, fields)
     owner = request.state.owner

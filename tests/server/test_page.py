@@ -19,6 +19,7 @@ from test_serving import RUN, SMALL, running
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.server.directions import Directions, Served
 from flax_transformer.server.service import Limits, Service
+from flax_transformer.server.teaching import Teaching
 
 pytestmark = [
     pytest.mark.slow,
@@ -109,11 +110,11 @@ def test_one_types_reads_swaps_and_sees_where_words_come_from(browser: Browser, 
     browser.wait('count', '22 / 400')
     both = '[...document.querySelectorAll("textarea, #translation")]'
     languages = f'return {both}.map((text) => [text.lang, text.dir])'
-    assert browser.run(languages) == [['en', 'ltr'], ['de', 'ltr']]
+    assert browser.run(languages) == [['en', 'ltr'], ['de', 'ltr'], ['de', 'ltr']]
     alternative = browser.run('return document.querySelector("#alternatives button").textContent')
 
     browser.run('document.querySelector("#translation span").click()')
-    browser.wait('origin', 'vierhundertsieben ← ')
+    browser.wait('origin', 'hundred')
     marked = browser.run('return [...document.querySelectorAll("#mirror .marked")].map((word) => word.textContent)')
     assert 'hundred' in marked
     browser.run('document.querySelector("#inside summary").click()')
@@ -155,7 +156,7 @@ def test_errors_are_shown_and_the_page_loads_nothing_from_elsewhere(browser: Bro
     hosts = browser.run('return performance.getEntriesByType("resource").map((each) => new URL(each.name).origin)')
     assert set(hosts) == {address.rstrip('/')}
     browser('POST', '/url', {'url': address + 'docs/'})
-    browser.wait('routes', 'POST /v2/translate')
+    browser.wait('routes', 'POST /v2/document/{document_id}/result')  # the last
     browser.picture('docs')
     severe = [each['message'] for each in browser('POST', '/se/log', {'type': 'browser'}) if each['level'] == 'SEVERE']
     assert all('413' in message for message in severe), severe
@@ -176,3 +177,30 @@ def test_a_key_survives_a_reload(browser: Browser, address: str) -> None:
     browser('POST', '/refresh')
     browser.wait('count', '0 / 400')
     assert browser.run('return document.getElementById("key").value') == 'k'
+
+
+def test_one_corrects_sees_it_remembered_and_takes_it_back(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Teaching, 'start', lambda teaching: None)  # without a process that learns
+    model = Directions.load('everyday', ParallelConfig(), **SMALL)
+    corrected = 'Soll die Datei gespeichert werden?'
+    with running(Service(Served([model]), Limits(), teaching=Teaching(tmp_path, model))) as client:
+        browser('POST', '/url', {'url': f'http://127.0.0.1:{client.port}/#source=en&target=de'})
+        browser.wait('count', '0 / ')
+        browser.type('text', 'Save the file?')
+        browser.wait('translation', 'Datei')
+        browser.run('document.getElementById("correct").click()')
+        browser.type('corrected', corrected)
+        browser.run('document.getElementById("use").click()')
+        browser.wait('memory-pairs', corrected)
+        browser.wait('translation', corrected)
+        assert browser.text('memory-count') == '1, the newest not learned yet'
+        assert browser.run('return document.getElementById("failure").hidden')
+        browser.picture('corrected')
+        browser.run('document.querySelector("#memory-pairs button").click()')
+        end = time.monotonic() + 20
+        while not browser.run('return document.getElementById("memory").hidden'):
+            assert time.monotonic() < end
+        browser.wait('translation', 'Datei')
+        assert browser.text('translation') != corrected

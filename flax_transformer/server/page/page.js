@@ -144,7 +144,7 @@ function show(translation) {
   }
   const source = reply?.source || at('source').value; // of AUTO nothing is known
   for (const id of ['text', 'mirror']) setLanguage(at(id), source === AUTO ? '' : source);
-  for (const id of ['translation', 'alternatives']) setLanguage(at(id), shown?.target);
+  for (const id of ['translation', 'alternatives', 'corrected']) setLanguage(at(id), shown?.target);
   const others = reply?.alternatives || [];
   at('others').hidden = !others.length;
   at('alternatives').replaceChildren(...others.map((text) => {

@@ -21,9 +21,9 @@ async function show() {
       const section = add(routes, 'section');
       add(section, 'h2', `${method.toUpperCase()} ${path}`);
       add(section, 'p', operation.summary);
-      const schema = operation.requestBody?.content['application/json'].schema;
+      const { schema } = Object.values(operation.requestBody?.content || [{}])[0]; // of JSON, or of a form with a file
       const fields = schema
-        ? Object.entries(schema.properties).map(([name, kind]) => [name, kind, schema.required.includes(name)])
+        ? Object.entries(schema.properties).map(([name, kind]) => [name, kind, schema.required?.includes(name)])
         : (operation.parameters || []).map((each) => [each.name, each.schema, false]);
       if (fields.length) {
         const list = add(section, 'ul');
