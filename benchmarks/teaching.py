@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument('--rest', type=float, default=20.0, help='seconds of the server at rest')
     given = parser.parse_args()
     both = zip(read_lines(given.source), read_lines(given.reference), strict=True)
-    both = [pair for pair in both if all(map(str.strip, pair))]
+    both = list(dict.fromkeys(pair for pair in both if all(map(str.strip, pair))))  # a repetition makes no version
     pairs = both[: given.count + 1]
     lines = [source for source, _ in both[len(pairs) :]]  # none that the memory answers
     with tempfile.TemporaryDirectory() as folder:
