@@ -8,9 +8,9 @@
 `translated/CORPUS_PAIR.LANGUAGE`, below $FLAX_TRANSFORMER_DATA, are translations by tatoeba_europarl: of two thirds of
 Tatoeba's sentences and nearly half of the debates', without those whose chrF to the reference is below 30 (debates: 25)
 or that copy the source. `runs/mean` is the mean of the parameters of tatoeba_europarl and of `second`, for which the
-weights of Tatoeba's files were 5 and 3.5, of the debates' translations 0.25, and of letters 0.12. `letters.en` and
-`letters.de` are 365 pairs of our own: greetings, sentences of business letters, signs, notices of
-an app; CC0.
+weights of Tatoeba's files were 5 and 3.5, of the debates' translations 0.25, and of letters 0.12; `average` takes
+checkpoints of one run, so that one of them was copied into the other's folder. `letters.en` and `letters.de` are 365
+pairs of our own: greetings, sentences of business letters, signs, notices of an app; CC0.
 """
 
 from pathlib import Path

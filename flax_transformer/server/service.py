@@ -328,7 +328,8 @@ class Service:
         """Serves models from when they are warm; what was begun with others ends with them."""
         seconds = {}
         rest = []
-        teaching = None if served is self.served else self.teaching  # which knows those of the start
+        is_start = served is self.served  # teaching knows these models already
+        teaching = None if is_start else self.teaching
         digest = teaching.digest_of(served.models[0]) if teaching else ''
         for model in served.models:
             for other in self.served.models:  # nothing is compiled for new weights of the same shapes

@@ -157,7 +157,8 @@ class Learner:
 
     def _loss_of_step(self, changed: Changed, params: Any, batch: Batch) -> jax.Array:
         """The loss of the pair and of earlier ones; of those rehearsed, the divergence from the untouched model."""
-        logits, known = (self._logits(of, batch) for of in (replaced(params, changed), params))
+        logits = self._logits(replaced(params, changed), batch)
+        known = self._logits(params, batch)
         losses, _ = cross_entropy(logits, batch.target, label_smoothing=_SMOOTHING)
         divergences = optax.losses.kl_divergence(jax.nn.log_softmax(logits), jax.nn.softmax(known))
         weights = (batch.target_segments > 0).astype(jnp.float32)
@@ -165,9 +166,11 @@ class Learner:
         def mean(values: jax.Array, rows: slice) -> jax.Array:
             return (values[rows] * weights[rows]).sum() / weights[rows].sum()
 
-        pair, earlier = slice(1), slice(1, 1 + _EARLIER)
+        pair = slice(1)
+        earlier = slice(1, 1 + _EARLIER)
+        rehearsed = slice(1 + _EARLIER, _ROWS)
         new = (mean(losses, pair) + mean(losses, earlier)) / 2
-        return new + _KNOWN * mean(divergences, slice(1 + _EARLIER, _ROWS))
+        return new + _KNOWN * mean(divergences, rehearsed)
 
     def _logits(self, params: Any, batch: Batch) -> jax.Array:
         model = self.translator.model
@@ -195,7 +198,7 @@ class Learner:
 def digest_of(params: Any, sample: Sequence[Pair], seed: int = 0) -> str:
     """Of all that decides what is learned from pairs."""
     rows = _EARLIER, _REHEARSED, _REHEARSED_SLOTS, _SLOTS
-    settings = _LEARNING_RATE, _STEPS, rows, _KNOWN, _SMOOTHING, _FARTHEST, _MOST_RISE, _BACK
+    settings = _LEARNING_RATE, _STEPS, rows, _KNOWN, _SMOOTHING, _FARTHEST, _MOST_RISE, _BACK, _HELD_OUT
     digest = hashlib.sha256(repr((settings, seed, [pair[:4] for pair in sample])).encode())
     for _, leaf in named_leaves(params):
         digest.update(np.asarray(leaf).tobytes())
