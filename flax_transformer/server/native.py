@@ -65,10 +65,8 @@ async def attention(service: Service, request: Request) -> Any:
         def see(lines: list[str]) -> list[Any]:
             return [attended(direction.best, line, text) for line in lines]
 
-        runner = direction.best.runner
-        source, target = map(len, ids.values())
-        width = runner.slots(target) if target > 1 else 1
-        program = direction.best.program_of_links(1, runner.slots(max(source, target)), width)
+        slots = direction.best.runner.slots(max(map(len, ids.values())))
+        program = direction.best.program_of_links(1, slots)
         kind = direction.best, program.shapes
         return errand.results([Job(errand.client, line, see, kind, needs=lambda size: [program])])[0]
 

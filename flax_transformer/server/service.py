@@ -363,7 +363,8 @@ def _network(address: str) -> str:
 
 def _programs(translator: Translator, slots: int, wanted: dict[str, Any], count: int) -> list[Program]:
     """What translates so many parts in one call."""
-    return translator.programs_for(slots, translator.runner.rows_for(count, slots), **wanted)
+    rows = translator.runner.rows_for(count, slots, is_rare=bool(wanted.get('demands')))
+    return translator.programs_for(slots, rows, **wanted)
 
 
 def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program]]:
@@ -379,8 +380,9 @@ def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program
         for rows in sizes:
             others += translator.programs_for(short, rows, alignment=True)[1:]
     if translator.decoding.search == 'beam' and translator.decoding.beam_width > 1:
-        for rows in sizes:
-            others += translator.programs_for(short, rows, (*FEW, False))
+        for slots in dict.fromkeys(slots for _, slots in runner.shapes()):
+            for rows in (1, runner.most(slots)):
+                others += _programs(translator, slots, {'demands': (*FEW, False)}, rows)
     return common, list({(program.function, program.shapes): program for program in others}.values())
 
 

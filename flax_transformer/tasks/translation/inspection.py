@@ -84,7 +84,7 @@ def attended(
 ) -> tuple[list[str], list[str], np.ndarray]:
     """The pieces of a line [S] and of its translation [T], a text or its ids with EOS, and the attention [T, S]."""
     ids, pieces = _read(translator, line, translation)
-    (weights,) = translator.runner.map(translator.programs.attend_ids, translator.weights, [[own] for own in ids])
+    (weights,) = translator.attended(*([own] for own in ids))
     return *pieces, weights[: len(ids[1]), : len(ids[0])]
 
 

@@ -15,7 +15,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 from .lines import Line
 
 # Shapes of arrays of phrases, alternatives and tokens: few, each of which is compiled; the first that has room.
-_SHAPES = ((4, 2, 8), (16, 2, 8), (4, 8, 8), (16, 8, 32), (64, 8, 32))
+_SHAPES = ((4, 2, 8), (16, 8, 32), (64, 8, 32))
 FEW = _SHAPES[0]
 
 

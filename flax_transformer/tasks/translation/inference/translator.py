@@ -407,9 +407,15 @@ class Translator(Streams):
         return [sources] if prefixes is None else [sources, prefixes]
 
     def links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        weights = self.runner.map(self.programs.attend_ids, self.weights, [sources, targets])
-        triples = zip(weights, sources, targets, strict=True)
+        triples = zip(self.attended(sources, targets), sources, targets, strict=True)
         return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
+
+    def attended(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """`attend_ids` of each pair, with equal slots for source and target: few shapes, each of which is compiled."""
+        padded = []
+        for source, target in zip(sources, targets, strict=True):
+            padded.append([*target, *[self.tokenizer.pad_id] * (len(source) - len(target))])
+        return self.runner.map(self.programs.attend_ids, self.weights, [sources, padded])
 
     def score(
         self,
@@ -491,15 +497,16 @@ class Translator(Streams):
         programs = [Program(self.runner, function, self.weights, tuple(shapes))]
         if alignment:
             longest = output_slots(self.decoding, slots, max_positions=self.programs.max_positions)
-            for width in sorted({self.runner.slots(length) for length in range(1, longest + 1)}):
-                sizes = self.runner.sizes(max(slots, width))
-                fewer = [size for size in sizes if size < rows]
-                for size in sizes[: len(fewer) + 1]:
-                    programs.append(self.program_of_links(size, max(slots, width), width))
+            for width in sorted({self.runner.slots(length) for length in range(slots, max(slots, longest) + 1)}):
+                sizes = self.runner.sizes(width)
+                if not demands:  # else there may be more lines than rows
+                    fewer = [size for size in sizes if size < rows]
+                    sizes = sizes[: len(fewer) + 1]
+                programs += [self.program_of_links(size, width) for size in sizes]
         return programs
 
-    def program_of_links(self, rows: int, source_slots: int, target_slots: int) -> Program:
-        shapes = (rows, source_slots), (rows, target_slots)
+    def program_of_links(self, rows: int, slots: int) -> Program:
+        shapes = (rows, slots), (rows, slots)
         return Program(self.runner, self.programs.attend_ids, self.weights, shapes)
 
     def warm_up(self) -> int:

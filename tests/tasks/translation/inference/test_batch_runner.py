@@ -20,6 +20,7 @@ def test_lines_are_run_in_the_largest_batches_that_are_more_than_one(monkeypatch
     two = runner_with(monkeypatch, 2)
     assert two.sizes(16) == [1, 4, 8]
     assert [two.rows_for(count, 16) for count in (1, 2, 4, 5, 8, 9, 99)] == [1, 1, 1, 4, 4, 8, 8]
+    assert [two.rows_for(count, 16, is_rare=True) for count in (1, 2, 5, 8, 9, 99)] == [1, 1, 1, 1, 8, 8]
     assert [two.rows_for(count, 128) for count in (1, 9)] == [1, 1]
     assert two.most(16) == 8  # 128 slots at once
     assert two.most(8) == 16
