@@ -4,8 +4,9 @@
 
 A kind is a number of lines, of words, a pair of languages, and a way of asking: plain text, HTML, alternatives,
 alignments, a glossary of up to 1, 2 or 10 terms in each line, or a file. The words are those of LINES. Memory after the
-start is taken once it has not grown for --still seconds: the server goes on compiling while it works. Prints a line of
-JSON: megabytes then, at most and at the end, the last relative to the first, and replies by status.
+start is taken once all usual programs are compiled (the server works meanwhile), and it has not grown for --still
+seconds. Prints a line of JSON: megabytes then, at most and at the end, the last relative to the first, and replies by
+status.
 """
 
 import argparse
@@ -30,7 +31,9 @@ WAYS = ('plain', 'html', 'alternatives 1', 'alternatives 3', 'alignment', 'terms
 
 
 async def settled(process: int, still: float) -> float:
-    """Megabytes once they no longer grow."""
+    """Megabytes once nothing is compiled and they no longer grow."""
+    while b'waiting_compilations 0.0' not in (await exchange(PORT, request('/metrics', method='GET')))[1]:
+        await asyncio.sleep(0.5)
     most, since = 0.0, time.monotonic()
     while time.monotonic() - since < still:
         megabytes = measure(process)[0]

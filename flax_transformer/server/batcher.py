@@ -93,6 +93,7 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
         self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
         self._lacking = Turns()  # programs, and the batches that wait for them
+        self._num_compilations = 0  # left to do
         self._is_lacking: queue.SimpleQueue[bool] = queue.SimpleQueue()  # once for each of them; False is the end
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
@@ -126,10 +127,15 @@ class Batcher:
         """Compiles programs in another thread, where clients take turns, and then translates a batch."""
         with self._changed:
             self._lacking.put(client, (programs, batch))
+            self._num_compilations += 1
         self._is_lacking.put(True)
 
     def num_waiting(self) -> int:
         return self._count
+
+    def num_compilations(self) -> int:
+        """How many are left to do."""
+        return self._num_compilations
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queues jobs. Raises ThreadFailed."""
@@ -199,11 +205,14 @@ class Batcher:
                     client = self._lacking.next_client()
                     programs, batch = self._lacking.take()
                 if batch and all(map(_is_done, batch)):
+                    with self._changed:
+                        self._num_compilations -= 1
                     continue
                 began = time.monotonic()
                 for program in programs:
                     program.compile()
                 with self._changed:
+                    self._num_compilations -= 1
                     self._lacking.charge(client, time.monotonic() - began)
                     for job in batch:
                         self._turns.charge(job.client, -job.cost)  # their turn comes again

@@ -15,6 +15,7 @@ class Metrics:
         self.abandoned = Counter('abandoned_requests', 'Requests whose client left before the reply', **common)
         self.seconds = Histogram('request_seconds', 'From request to reply', ['route'], buckets=_SECONDS, **common)
         self.waiting = Gauge('waiting_parts', 'Parts of texts that wait for a batch', **common)
+        self.compilations = Gauge('waiting_compilations', 'Compilations that are left to do', **common)
         self.queue = Histogram('queue_seconds', 'From admission to the first batch', buckets=_SECONDS, **common)
         self._batch = Histogram('batch_seconds', 'Time of a batch', buckets=_SECONDS, **common)
         self._lines = Histogram('batch_lines', 'Lines of a batch', buckets=_POWERS, **common)

@@ -102,6 +102,7 @@ class Service:
         self.usage = Usage(self.store, limits.quota, limits.rate)
         self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, cache=limits.cache << 20)
         self.metrics.waiting.set_function(self.batcher.num_waiting)
+        self.metrics.compilations.set_function(self.batcher.num_compilations)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
