@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
-from flax_transformer.data.lines import read_lines
+from flax_transformer.data.lines import no_such_file, read_lines
 from flax_transformer.tasks.translation.documents.formats import FORMATS, format_of, read_document
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.literals import with_literals
@@ -86,6 +86,8 @@ def main(argv: list[str]) -> None:
     options = parse('translate', TranslateOptions, argv, task='translation', most=None)
     if options.n_best is not None:
         options = replace(options, decoding=replace(options.decoding, n_best=options.n_best))
+    if options.input is not None and options.shard is None and not options.input.exists():
+        raise UserError(f'--input: {no_such_file(options.input)}')
     if options.input_format == 'auto':
         is_stream = options.input is None or options.shard is not None
         try:

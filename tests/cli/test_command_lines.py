@@ -60,6 +60,9 @@ def test_files_alignments_and_notes(copy_run, call, folder) -> None:
     assert (
         'are both' in call('translate', copy_run, '--input', folder / 'out', '--output', folder / 'out', '--resume')[2]
     )
+    code, out, err = call('translate', copy_run, '--input', folder / 'lost')
+    assert (code, out) == (2, '')
+    assert 'lost does not exist' in err
     (folder / 'links').unlink()
     assert 'out is not empty' in call('translate', copy_run, *options)[2]
 
