@@ -18,6 +18,7 @@ from .problem import (
     Hypotheses,
     Required,
     SearchProblem,
+    blockwise_top_k,
     gather_beams,
     next_log_probs,
     repeat,
@@ -35,12 +36,13 @@ from .required import (
     first_progress,
     has_place,
     is_met,
+    one_of,
     steer,
-    tails,
     wanted_tokens,
 )
 from .scorers import coverages_of
 
+MOST_WANTED = 16  # tokens for each hypothesis that bring it closer to its phrases
 LACKING = 1000.0  # taken from the score for each phrase that a hypothesis ends without
 
 
@@ -178,17 +180,17 @@ def _extend_group(
     batch, width, vocab_size = log_probs.shape
     required = problem.required
     if required is not None:
-        wanted = _wanted(live, position, problem)
+        wanted = _wanted(live, problem)
         log_probs = _without_early_end(log_probs, _may_end(live, required), problem.eos_id)
         if required.places is not None:
-            tail = tails(required, live.tokens, position)
-            log_probs, progress = steer(log_probs, required, live.progress, tail, wanted, live.shares)
+            log_probs, progress = steer(log_probs, required, live.progress, wanted, live.shares)
             live = live._replace(progress=progress)
 
     ranking = live.log_probs[:, :, None] + log_probs - penalty[:, None]
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     if required is not None:
         best = jnp.argmax(ranking, axis=-1)[..., None]
+        wanted = _most_wanted(wanted, live.progress, ranking, required)
         rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), jnp.concatenate([wanted, best], axis=-1))
 
     parents = index // vocab_size
@@ -220,9 +222,8 @@ def _extend_group(
         progress = shares = None
         _, alive = jax.lax.top_k(to_go_on, width)
     else:
-        tail = tails(required, tokens, position + 1)
-        progress = advance(required, progress, tail, shares >= BEGIN)
-        alive = allocate(to_go_on, banks(required, progress.counts, begun(required, progress, tail)), width)
+        progress = advance(required, progress, chosen, shares >= BEGIN)
+        alive = allocate(to_go_on, banks(required, progress.counts, begun(required, progress)), width)
     continued = _Live(tokens, gains, jnp.where(ends, NEG_INF, best), state_scores, progress, shares)
     live, parents = gather_beams((continued, parents), alive)
     return live, gather_beams(candidates, kept), parents
@@ -243,15 +244,32 @@ def _may_end(live: _Live, required: Required) -> jax.Array:
     return is_enough.all(axis=-1)
 
 
-def _wanted(live: _Live, position: jax.Array, problem: SearchProblem) -> jax.Array:
+def _wanted(live: _Live, problem: SearchProblem) -> jax.Array:
     """[B, W, G * A + 1] ids that bring hypotheses closer to their phrases, and EOS once they have all; else NONE."""
     required = problem.required
     counts = live.progress.counts
-    parts = begun(required, live.progress, tails(required, live.tokens, position))
+    parts = begun(required, live.progress)
     wanted = wanted_tokens(required, counts, parts, live.shares >= BEGIN)
     has_all = is_met(required, counts).all(axis=-1) & required.exists[:, None]
     eos = jnp.where(has_all, problem.eos_id, NONE)
     return jnp.concatenate([wanted.reshape(*counts.shape[:2], -1), eos[..., None]], axis=-1)
+
+
+def _most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, required: Required) -> jax.Array:
+    """The ids [B, W, MOST_WANTED] of `wanted` [B, W, N] that go on with a phrase, then the best by ranking [B, W, V].
+
+    All of them as candidates take W times N times as long as one, and hardly any stays.
+    """
+    if wanted.shape[-1] <= MOST_WANTED:
+        return wanted
+    batch, width, vocab_size = ranking.shape
+    goes_on = (begun(required, progress) > 0).reshape(batch, width, -1)
+    continued = jnp.where(goes_on, wanted[..., :-1], NONE)
+
+    values = jnp.where(one_of(continued, vocab_size), ranking + LACKING, ranking)
+    values = jnp.where(one_of(wanted, vocab_size), values, NEG_INF)
+    values, ids = blockwise_top_k(values.reshape(-1, vocab_size), min(MOST_WANTED, vocab_size))
+    return jnp.where(_is_real(values), ids, NONE).reshape(batch, width, -1)
 
 
 def _with_wanted(

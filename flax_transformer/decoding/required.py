@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     """How far hypotheses have come."""
 
     counts: jax.Array  # [B, K, G] how often each phrase has occurred
-    open: jax.Array  # [B, K, G, P] whether it may have begun with each of the last P tokens
+    reached: jax.Array  # [B, K, G, A, P] whether the last tokens are the first 1, 2, ... of an alternative
     has_ended: jax.Array  # [B, K, G] whether one ends with the last token
     replaced: jax.Array  # [B, K, G] what the model would have said in its place, or NONE
 
@@ -38,9 +38,9 @@ def make_required(phrases: jax.Array, places: jax.Array | None = None, glued: Se
 
 
 def first_progress(required: Required, width: int) -> Progress:
-    batch, count, _, size = required.phrases.shape
+    batch, count, *size = required.phrases.shape
     nothing = jnp.zeros((batch, width, count), jnp.int32)
-    return Progress(nothing, jnp.zeros((*nothing.shape, size), bool), nothing > 0, nothing + NONE)
+    return Progress(nothing, jnp.zeros((*nothing.shape, *size), bool), nothing > 0, nothing + NONE)
 
 
 def is_met(required: Required, counts: jax.Array) -> jax.Array:
@@ -61,39 +61,37 @@ def attended(required: Required, attention: jax.Array) -> jax.Array:
     return jnp.where(has_place(required)[:, None], share, 1.0)
 
 
-def tails(required: Required, tokens: jax.Array, position: jax.Array) -> jax.Array:
-    """[B, W, P] the last tokens of hypotheses [B, W, L] of `position` tokens; NONE before the first."""
-    size = required.phrases.shape[-1]
-    padded = jnp.pad(tokens, ((0, 0), (0, 0), (size, 0)), constant_values=NONE)
-    return jax.lax.dynamic_slice_in_dim(padded, position, size, axis=2)
+def begun(required: Required, progress: Progress) -> jax.Array:
+    """[B, K, G, A] how many tokens of each unfinished alternative hypotheses end with."""
+    return _longest(required, _to_go_on(progress))
 
 
-def begun(required: Required, progress: Progress, tail: jax.Array) -> jax.Array:
-    """[B, K, G, A] how many tokens of each unfinished alternative the tails [B, K, P] end with."""
-    return _matches(required, progress.open, tail)[0]
+def advance(required: Required, progress: Progress, tokens: jax.Array, may_begin: jax.Array) -> Progress:
+    """The progress after one more of `tokens` [B, K], with which a phrase may begin or not [B, K, G]."""
+    before = _to_go_on(progress)[..., :-1]
+    begins = jnp.broadcast_to(may_begin[..., None, None], (*before.shape[:-1], 1))
+    is_next = required.phrases[:, None] == tokens[:, :, None, None, None]
+    reached = jnp.concatenate([begins, before], axis=-1) & is_next
+
+    number, lengths = _numbers(required)
+    is_complete = (reached & (number == lengths)).any(axis=(3, 4))
+    return Progress(progress.counts + is_complete, reached, is_complete, progress.replaced)
 
 
-def advance(required: Required, progress: Progress, tail: jax.Array, may_begin: jax.Array) -> Progress:
-    """The progress after the last token of the tails [B, K, P], with which a phrase may begin or not [B, K, G]."""
-    is_open = jnp.concatenate([progress.open[..., 1:], may_begin[..., None]], axis=-1)
-    is_complete = _matches(required, is_open, tail)[1].any(axis=-1)
-    # What counted once is no part of the next occurrence.
-    return Progress(progress.counts + is_complete, is_open & ~is_complete[..., None], is_complete, progress.replaced)
+def _to_go_on(progress: Progress) -> jax.Array:
+    """`reached`, without phrases that have just ended: what counted once is no part of the next occurrence."""
+    return progress.reached & ~progress.has_ended[..., None, None]
 
 
-def _matches(required: Required, is_open: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`begun`, and whether [B, K, G, A] each alternative is complete."""
-    phrases = required.phrases[:, None]
-    size = required.phrases.shape[-1]
-    lengths = (phrases != NONE).sum(axis=-1)
-    count = jnp.zeros((*is_open.shape[:3], phrases.shape[3]), jnp.int32)
-    is_complete = jnp.zeros(count.shape, bool)
-    for number in range(1, size + 1):
-        ends_with = (tail[:, :, None, None, size - number :] == phrases[..., :number]).all(axis=-1)
-        ends_with &= is_open[..., size - number, None]
-        count = jnp.where(ends_with & (number < lengths), number, count)
-        is_complete |= ends_with & (number == lengths)
-    return count, is_complete
+def _longest(required: Required, reached: jax.Array) -> jax.Array:
+    number, lengths = _numbers(required)
+    return jnp.where(reached & (number < lengths), number, 0).max(axis=-1)
+
+
+def _numbers(required: Required) -> tuple[jax.Array, jax.Array]:
+    """1 to P, and how many tokens each alternative has [B, 1, G, A, 1]."""
+    number = jnp.arange(1, required.phrases.shape[-1] + 1, dtype=jnp.int32)
+    return number[None, None, None, None], (required.phrases != NONE).sum(axis=-1)[:, None, ..., None]
 
 
 def wanted_tokens(required: Required, counts: jax.Array, begun: jax.Array, may_begin: jax.Array) -> jax.Array:
@@ -112,7 +110,6 @@ def steer(
     log_probs: jax.Array,
     required: Required,
     progress: Progress,
-    tail: jax.Array,
     wanted: jax.Array,
     shares: jax.Array,
 ) -> tuple[jax.Array, Progress]:
@@ -123,7 +120,7 @@ def steer(
     """
     vocab_size = log_probs.shape[-1]
     placed = has_place(required)[:, None]
-    parts = begun(required, progress, tail).max(axis=-1)
+    parts = begun(required, progress).max(axis=-1)
     lacks = placed & ~is_met(required, progress.counts)
     is_due = lacks & ((shares >= MUST) | (parts > 0))
 
@@ -139,7 +136,7 @@ def steer(
     cost = COST * (log_probs - best[..., None]) + best[..., None]
     log_probs = jnp.where(must[..., None], jnp.where(is_wanted, cost, NEG_INF), log_probs)
     has_ended = (progress.has_ended & placed).any(axis=-1)
-    longer = next_tokens(required, begun(required, progress._replace(open=jnp.ones_like(progress.open)), tail))
+    longer = next_tokens(required, _longest(required, progress.reached))
     is_glued = jnp.isin(jnp.arange(vocab_size), jnp.array(required.glued, jnp.int32))[None, None]
     is_glued &= has_ended[..., None] & ~one_of(longer, vocab_size)
     is_banned = is_glued | one_of(progress.replaced, vocab_size)
