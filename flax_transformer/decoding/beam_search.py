@@ -190,7 +190,7 @@ def _extend_group(
     rank, index = top_k_of_beams(ranking, min(2 * width, width * vocab_size))  # [B, 2W]
     if required is not None:
         best = jnp.argmax(ranking, axis=-1)[..., None]
-        wanted = _most_wanted(wanted, live.progress, ranking, required)
+        wanted = most_wanted(wanted, live.progress, ranking, required)
         rank, index = _with_wanted(rank, index, ranking.reshape(batch, -1), jnp.concatenate([wanted, best], axis=-1))
 
     parents = index // vocab_size
@@ -255,7 +255,7 @@ def _wanted(live: _Live, problem: SearchProblem) -> jax.Array:
     return jnp.concatenate([wanted.reshape(*counts.shape[:2], -1), eos[..., None]], axis=-1)
 
 
-def _most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, required: Required) -> jax.Array:
+def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, required: Required) -> jax.Array:
     """The ids [B, W, MOST_WANTED] of `wanted` [B, W, N] that go on with a phrase, then the best by ranking [B, W, V].
 
     All of them as candidates take W times N times as long as one, and hardly any stays.

@@ -20,9 +20,17 @@ from decoding_toys import (
     toy_step,
 )
 
-from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.beam_search import MOST_WANTED, beam_search, most_wanted
 from flax_transformer.decoding.problem import NONE, Hypotheses
-from flax_transformer.decoding.required import allocate, banks, make_required
+from flax_transformer.decoding.required import (
+    advance,
+    allocate,
+    banks,
+    begun,
+    first_progress,
+    make_required,
+    wanted_tokens,
+)
 from flax_transformer.decoding.transforms import ban
 
 # Phrases of alternatives; the toys' words are 2 and 3.
@@ -42,7 +50,7 @@ CASES = [
 
 
 def phrases_of(cases: list) -> np.ndarray:
-    phrases = np.full((len(cases), 3, 2, 5), NONE, np.int32)
+    phrases = np.full((len(cases), 3, 8, 5), NONE, np.int32)  # with room for more tokens than MOST_WANTED
     for row, case in enumerate(cases):
         for group, alternatives in enumerate(case):
             for number, ids in enumerate(alternatives):
@@ -75,6 +83,22 @@ def searched() -> dict[int, tuple[Hypotheses, Hypotheses, list]]:
         return tuple(beam_search(toy_step, toy_state(toys), each, width=width) for each in (required, problem))
 
     return {width: (*jax.device_get(both(width=width)), cases) for width in (4, WHOLE_SPACE)}
+
+
+def test_what_goes_on_with_a_phrase_is_a_candidate_before_what_is_more_probable() -> None:
+    number = np.arange(16)
+    phrases = np.stack([[number, 50 + number], [20 + number, 70 + number]]).transpose(0, 2, 1)[None]  # [1, 2, 16, 2]
+    required = make_required(jax.numpy.asarray(phrases))
+    may_begin = np.ones((1, 1, 2), bool)
+    progress = advance(required, first_progress(required, 1), np.array([[3]]), may_begin)
+    parts = begun(required, progress)
+    assert parts.sum() == parts[0, 0, 0, 3] == 1
+    wanted = wanted_tokens(required, progress.counts, parts, may_begin).reshape(1, 1, -1)
+    wanted = np.append(wanted, NONE)[None, None]
+
+    ranking = -np.arange(100.0, dtype=np.float32)[None, None]
+    best = [53, *(token for token in range(16) if token != 3)]
+    assert most_wanted(wanted, progress, ranking, required)[0, 0].tolist() == best[:MOST_WANTED]
 
 
 def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases(searched: dict) -> None:
