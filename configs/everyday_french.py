@@ -5,8 +5,8 @@
     flax-transformer train everyday_french --init-from runs/with_french --workdir runs/everyday_french
     flax-transformer translate runs/everyday_french --to fr < lines
 
-`flax-transformer prepare multi30k` and `prepare tatoeba-en-de` download the corpora. Half of each batch rehearses the
-old pairs.
+`flax-transformer prepare multi30k` and `prepare tatoeba-en-de` download the corpora. Nearly two thirds of the
+pairs rehearse the old directions, and the rate is low, so that hardly anything is lost.
 """
 
 from flax_transformer.config import (
@@ -26,7 +26,7 @@ NEW = 'multi30k/train.{lang}.gz', 'multi30k/val.{lang}'
 def get_config() -> Config:
     mixture = [
         CorpusConfig(f'{source}-{target}', *files, weight=weight, source_language=source, target_language=target)
-        for source, target, files, weight in (('en', 'de', OLD, 1), ('de', 'en', OLD, 1), ('en', 'fr', NEW, 2))
+        for source, target, files, weight in (('en', 'de', OLD, 1.8), ('de', 'en', OLD, 1.8), ('en', 'fr', NEW, 2))
     ]
     return Config(
         model=TransformerConfig(
@@ -36,7 +36,7 @@ def get_config() -> Config:
             d_ff=1024,
             num_encoder_layers=4,
             num_decoder_layers=3,
-            dropout_rate=0.1,
+            dropout_rate=0.05,
         ),
         data=DataConfig(
             source_language='en',
@@ -47,9 +47,9 @@ def get_config() -> Config:
             source_length=64,
             target_length=64,
         ),
-        optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=1e-3, warmup_steps=50),
+        optimizer=OptimizerConfig(name='muon', schedule='linear', learning_rate=3e-4, warmup_steps=50),
         training=TrainingConfig(
-            steps=400, tokens_per_step=2048, log_every=20, evaluate_every=200, checkpoint_every=100
+            steps=600, tokens_per_step=2048, log_every=20, evaluate_every=200, checkpoint_every=100
         ),
         decoding=DecodingConfig(
             beam_width=4, length_penalty='power', alpha=1.0, max_source_tokens=64, split_sentences=True
