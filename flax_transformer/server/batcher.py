@@ -51,8 +51,10 @@ def _distinct(batch: Sequence[Job]) -> list[Job]:
     return list({job.key or job: job for job in batch}.values())
 
 
-def _lacking(batch: Sequence[Job]) -> list[Any]:
-    return [program for program in batch[0].needs(len(_distinct(batch))) if not program.is_ready]
+def _needed(batch: Sequence[Job]) -> Sequence[Any]:
+    """The programs that a batch runs, if one of them is not ready."""
+    programs = batch[0].needs(len(_distinct(batch)))
+    return () if all(program.is_ready for program in programs) else programs
 
 
 def _is_done(job: Job) -> bool:
@@ -188,7 +190,7 @@ class Batcher:
             self._warm_up()
             self.is_warm = True
             while batch := self._next():
-                if programs := _lacking(batch):
+                if programs := _needed(batch):
                     self.prepare(programs, batch[0].client, batch)
                 else:
                     seconds = self._run(batch)
@@ -210,7 +212,7 @@ class Batcher:
                     continue
                 began = time.monotonic()
                 for program in programs:
-                    program.compile()
+                    program.compile(len(programs))
                 with self._changed:
                     self._num_compilations -= 1
                     self._lacking.charge(client, time.monotonic() - began)

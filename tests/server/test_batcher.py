@@ -263,7 +263,8 @@ class Program:
     def __init__(self) -> None:
         self.began, self.gate = threading.Event(), threading.Event()
 
-    def compile(self) -> None:
+    def compile(self, needed: int) -> None:
+        assert needed == 1
         self.began.set()
         assert self.gate.wait(10)
         self.is_ready = True
@@ -307,7 +308,8 @@ def test_clients_take_turns_at_what_is_compiled() -> None:
     assert 'b' in order[:3]
 
 
-def finish(program: Program, order: list[str], name: str) -> None:
+def finish(program: Program, order: list[str], name: str, needed: int) -> None:
+    assert needed == 1
     time.sleep(0.01)
     order.append(name)
     program.is_ready = True

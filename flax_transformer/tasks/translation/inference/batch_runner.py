@@ -66,8 +66,8 @@ class Program(NamedTuple):
     def is_ready(self) -> bool:
         return self.runner.has_compiled(self.function, self.shapes)
 
-    def compile(self) -> None:
-        self.runner.compile(self.function, self.params, self.shapes)
+    def compile(self, needed: int = 1) -> None:
+        self.runner.compile(self.function, self.params, self.shapes, needed)
 
 
 def trim_memory() -> None:
@@ -265,20 +265,23 @@ class Runner:
     def has_compiled(self, function: Function, shapes: Shapes) -> bool:
         return (function, shapes) in self._compiled
 
-    def compile(self, function: Function, params: Any, shapes: Shapes) -> None:
+    def compile(self, function: Function, params: Any, shapes: Shapes, needed: int = 1) -> None:
         """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory.
 
-        For servers: what other code has jitted is traced anew when it is next called.
+        At least `needed` unusual ones are kept, those compiled or asked for last. For servers: what other code has
+        jitted is traced anew when it is next called.
         """
-        if self.has_compiled(function, shapes):
-            return
+        with self._lock:
+            if self.has_compiled(function, shapes):
+                self._compiled.move_to_end((function, shapes))
+                return
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
             program = self._jit(function, len(shapes)).lower(params, *arrays).compile()
         with self._lock:
             self._compiled[function, shapes] = program
             unusual = [key for key in self._compiled if key not in self.usual]
-            for key in unusual[: max(len(unusual) - self.most_programs, 0)]:
+            for key in unusual[: max(len(unusual) - max(self.most_programs, needed), 0)]:
                 del self._compiled[key]
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()
