@@ -20,7 +20,7 @@ from flax_transformer.common.fields import check_positive, check_types
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.asked import Asked
-from flax_transformer.tasks.translation.inference.batch_runner import Program
+from flax_transformer.tasks.translation.inference.batch_runner import Program, trim_memory
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation, unchanged
 from flax_transformer.tasks.translation.inference.terms import FEW
@@ -42,6 +42,7 @@ _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
 _FEW = 7  # pieces of a short source
+_TRIM = 10.0  # seconds after which memory of batches is given back
 _SPARE = 2  # programs kept for requests that are not usual
 
 
@@ -106,6 +107,7 @@ class Service:
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
+        self._trimmed = 0.0  # when memory was given back
         self._seconds: dict[Hashable, float] = {}  # of a token in a full batch, by programs
         self.refusals = Refusals()
         self.is_draining = False
@@ -320,6 +322,9 @@ class Service:
             tokens = sum(len(job.line.sources[0]) for job in batch)
             # A batch beside which a program is compiled says little.
             self._seconds[programs] = before + _NEWEST * (min(seconds / tokens, 2 * before) - before)
+        if time.monotonic() - self._trimmed > _TRIM and not self.batcher.num_waiting():
+            trim_memory()
+            self._trimmed = time.monotonic()
 
     def _warm_up(self) -> None:
         with self.changing:
