@@ -17,10 +17,11 @@ import numpy as np
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
+from flax_transformer.common.memory import trim_memory
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.asked import Asked
-from flax_transformer.tasks.translation.inference.batch_runner import Program, trim_memory
+from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation, unchanged
 from flax_transformer.tasks.translation.inference.terms import FEW

@@ -1,7 +1,5 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
-import contextlib
-import ctypes
 import gc
 import itertools
 import os
@@ -18,6 +16,7 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.common.cores import num_cores
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.memory import trim_memory
 from flax_transformer.common.quiet import say
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -68,12 +67,6 @@ class Program(NamedTuple):
 
     def compile(self, needed: int = 1) -> None:
         self.runner.compile(self.function, self.params, self.shapes, needed)
-
-
-def trim_memory() -> None:
-    """Gives memory back that glibc keeps, freed in small pieces."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Runner:

@@ -14,6 +14,7 @@ import numpy as np
 
 from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
+from flax_transformer.common.memory import trim_memory
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import output_slots
@@ -28,7 +29,7 @@ from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .aside import translate_aside
 from .asked import Asked
-from .batch_runner import Program, Runner, trim_memory
+from .batch_runner import Program, Runner
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
