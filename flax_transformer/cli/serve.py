@@ -17,6 +17,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check
 from flax_transformer.common.files import allow_open_files, in_use
 from flax_transformer.common.installing import install_command
+from flax_transformer.common.memory import keep_little_memory
 from flax_transformer.common.signals import end_process
 from flax_transformer.data.lines import read_lines
 from flax_transformer.decoding.config import DecodingConfig
@@ -92,6 +93,7 @@ def main(argv: list[str]) -> int:
         if not is_folder(reference):
             read_run_config(reference, 'translation')  # any other is refused before a model is loaded
     allow_open_files(2 * MOST_CONNECTIONS)
+    keep_little_memory()
     teaches = in_use(options.learn, say=note) if options.learn else contextlib.nullcontext()
     with _listen(options.host, options.port) as listener, teaches:
         signal.signal(signal.SIGTERM, lambda number, frame: end_process(0))  # nothing is admitted yet

@@ -44,7 +44,7 @@ _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
 _FEW = 7  # pieces of a short source
 _TRIM = 10.0  # seconds after which memory of batches is given back
-_SPARE = 2  # programs kept for requests that are not usual
+_SPARE = 1  # programs kept for requests that are not usual; more if one batch needs them
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Runner:
     def compile(self, function: Function, params: Any, shapes: Shapes, needed: int = 1) -> None:
         """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory.
 
-        At least `needed` unusual ones are kept, those compiled or asked for last. For servers: what other code has
+        The newest `needed` are kept, those compiled or asked for last. For servers: what other code has
         jitted is traced anew when it is next called.
         """
         with self._lock:
@@ -274,8 +274,10 @@ class Runner:
         with self._lock:
             self._compiled[function, shapes] = program
             unusual = [key for key in self._compiled if key not in self.usual]
-            for key in unusual[: max(len(unusual) - max(self.most_programs, needed), 0)]:
-                del self._compiled[key]
+            newest = list(self._compiled)[-needed:]
+            for key in unusual[: max(len(unusual) - self.most_programs, 0)]:
+                if key not in newest:
+                    del self._compiled[key]
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()
         gc.collect()
