@@ -43,6 +43,7 @@ from .required import (
 from .scorers import coverages_of
 
 MOST_WANTED = 16  # tokens for each hypothesis that bring it closer to its phrases
+FIRST = 1000.0  # added to the ranking of those that go on with a phrase
 LACKING = 1000.0  # taken from the score for each phrase that a hypothesis ends without
 
 
@@ -256,9 +257,9 @@ def _wanted(live: _Live, problem: SearchProblem) -> jax.Array:
 
 
 def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, required: Required) -> jax.Array:
-    """The ids [B, W, MOST_WANTED] of `wanted` [B, W, N] that go on with a phrase, then the best by ranking [B, W, V].
+    """At most MOST_WANTED of `wanted` [B, W, N]: those that go on with a phrase, then the best by ranking [B, W, V].
 
-    All of them as candidates take W times N times as long as one, and hardly any stays.
+    Each is a candidate of its own, W * N in all, of which hardly any is kept.
     """
     if wanted.shape[-1] <= MOST_WANTED:
         return wanted
@@ -266,7 +267,7 @@ def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, requi
     goes_on = (begun(required, progress) > 0).reshape(batch, width, -1)
     continued = jnp.where(goes_on, wanted[..., :-1], NONE)
 
-    values = jnp.where(one_of(continued, vocab_size), ranking + LACKING, ranking)
+    values = jnp.where(one_of(continued, vocab_size), ranking + FIRST, ranking)
     values = jnp.where(one_of(wanted, vocab_size), values, NEG_INF)
     values, ids = blockwise_top_k(values.reshape(-1, vocab_size), min(MOST_WANTED, vocab_size))
     return jnp.where(_is_real(values), ids, NONE).reshape(batch, width, -1)

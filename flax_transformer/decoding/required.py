@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     """How far hypotheses have come."""
 
     counts: jax.Array  # [B, K, G] how often each phrase has occurred
-    reached: jax.Array  # [B, K, G, A, P] whether the last tokens are the first 1, 2, ... of an alternative
+    reached: jax.Array  # [B, K, G, A, P] whether the last 1, 2, ... tokens begin an alternative that might begin there
     has_ended: jax.Array  # [B, K, G] whether one ends with the last token
     replaced: jax.Array  # [B, K, G] what the model would have said in its place, or NONE
 

@@ -50,7 +50,7 @@ CASES = [
 
 
 def phrases_of(cases: list) -> np.ndarray:
-    phrases = np.full((len(cases), 3, 8, 5), NONE, np.int32)  # with room for more tokens than MOST_WANTED
+    phrases = np.full((len(cases), 3, 2, 5), NONE, np.int32)
     for row, case in enumerate(cases):
         for group, alternatives in enumerate(case):
             for number, ids in enumerate(alternatives):
