@@ -10,7 +10,7 @@ _ARENA_MAX = -8, 2
 
 
 def keep_little_memory() -> None:
-    """Has glibc give large pieces back at once, and free small ones in two heaps only.
+    """Has glibc return large blocks to the system at once, and use two heaps for small ones.
 
     For servers, before their threads begin: else each thread has a heap, and a compilation leaves holes in each.
     """
@@ -20,6 +20,6 @@ def keep_little_memory() -> None:
 
 
 def trim_memory() -> None:
-    """Gives memory back that glibc keeps, freed in small pieces."""
+    """Returns to the system what glibc keeps of small blocks that were freed."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
