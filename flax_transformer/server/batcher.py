@@ -22,6 +22,8 @@ from .turns import Turns
 # wait already. Two groups of callers would else take turns for ever.
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
+_REST = 2.0  # seconds without a job, after which memory is given back
+_GLANCE = 0.02  # seconds between looks
 
 
 @dataclass(eq=False)
@@ -78,12 +80,18 @@ class Batcher:
     """Translates what is submitted, in batches; clients have equal shares of its time while they wait."""
 
     def __init__(
-        self, *, warm_up: Callable[[], None], observe: Callable[[list[Job], float], None], cache: int = 0
+        self,
+        *,
+        warm_up: Callable[[], None],
+        observe: Callable[[list[Job], float], None],
+        rest: Callable[[], None] = lambda: None,
+        cache: int = 0,
     ) -> None:
         """The thread calls `warm_up` first, and `observe` after each batch with its jobs and seconds.
 
-        `cache` bytes of results are kept.
+        It calls `rest` once no job comes. `cache` bytes of results are kept.
         """
+        self._rest = rest
         self._cache = Cache(cache)
         self._warm_up = warm_up
         self._observe = observe
@@ -96,6 +104,7 @@ class Batcher:
         self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
         self._lacking = Turns()  # programs, and the batches that wait for them
         self._num_compilations = 0  # left to do
+        self._awaited: set[int] = set()  # the jobs for which was compiled last, and which have not been run
         self._is_lacking: queue.SimpleQueue[bool] = queue.SimpleQueue()  # once for each of them; False is the end
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
@@ -192,8 +201,10 @@ class Batcher:
             while batch := self._next():
                 if programs := _needed(batch):
                     self.prepare(programs, batch[0].client, batch)
+                    self._awaited.difference_update(map(id, batch))
                 else:
                     seconds = self._run(batch)
+                    self._awaited.difference_update(map(id, batch))
                     self._wait_until(min(self._count + len(batch), batch[0].most), timeout=_PAUSE * seconds)
         except BaseException as error:
             self._fail(error, batch)
@@ -211,16 +222,32 @@ class Batcher:
                         self._num_compilations -= 1
                     continue
                 began = time.monotonic()
-                for program in programs:
-                    program.compile(len(programs))
+                try:
+                    for program in programs:
+                        program.compile(programs)
+                except Exception as error:
+                    if not batch:
+                        raise
+                    for job in batch:
+                        _settle(job, error)
                 with self._changed:
                     self._num_compilations -= 1
                     self._lacking.charge(client, time.monotonic() - began)
                     for job in batch:
                         self._turns.charge(job.client, -job.cost)  # their turn comes again
-                self.submit([job for job in batch if not _is_done(job)])
+                self._submit_and_wait([job for job in batch if not _is_done(job)])
         except BaseException as error:
             self._fail(error, batch)
+
+    def _submit_and_wait(self, jobs: list[Job]) -> None:
+        """Queues jobs, and returns once they were run, or lack a program again.
+
+        Else what was compiled for them could be forgotten before.
+        """
+        self._awaited = set(map(id, jobs))
+        self.submit(jobs)
+        while any(id(job) in self._awaited and not _is_done(job) for job in jobs) and not self._is_stopping:
+            time.sleep(_GLANCE)
 
     def _run(self, batch: list[Job]) -> float:
         """Translates a batch, and charges its clients; returns the seconds."""
@@ -252,14 +279,16 @@ class Batcher:
         for job in jobs:
             _settle(job, ThreadFailed(reason))
 
-    def _wait_until(self, count: int, timeout: float | None = None) -> None:
+    def _wait_until(self, count: int, timeout: float | None = None) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._count >= count or self._is_stopping, timeout)
+            return self._changed.wait_for(lambda: self._count >= count or self._is_stopping, timeout)
 
     def _next(self) -> list[Job]:
         """The next batch; none: it is time to stop."""
         while True:
-            self._wait_until(1)
+            if not self._wait_until(1, timeout=_REST):
+                self._rest()
+                self._wait_until(1)
             with self._changed:
                 # Who asks again at once would find a long batch begun by a client that has had more.
                 while not self._is_stopping and self._count:

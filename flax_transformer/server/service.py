@@ -43,8 +43,7 @@ _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
 _FEW = 7  # pieces of a short source
-_TRIM = 10.0  # seconds after which memory of batches is given back
-_SPARE = 1  # programs kept for requests that are not usual; more if one batch needs them
+_SPARE = 1  # programs kept for requests that are not usual, if no batch needs more
 
 
 @dataclass(frozen=True)
@@ -102,13 +101,12 @@ class Service:
         self.keys = keys or Keys()
         self.shared = shared
         self.usage = Usage(self.store, limits.quota, limits.rate)
-        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, cache=limits.cache << 20)
+        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, rest=trim_memory, cache=limits.cache << 20)
         self.metrics.waiting.set_function(self.batcher.num_waiting)
         self.metrics.compilations.set_function(self.batcher.num_compilations)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
-        self._trimmed = 0.0  # when memory was given back
         self._seconds: dict[Hashable, float] = {}  # of a token in a full batch, by programs
         self.refusals = Refusals()
         self.is_draining = False
@@ -323,9 +321,6 @@ class Service:
             tokens = sum(len(job.line.sources[0]) for job in batch)
             # A batch beside which a program is compiled says little.
             self._seconds[programs] = before + _NEWEST * (min(seconds / tokens, 2 * before) - before)
-        if time.monotonic() - self._trimmed > _TRIM and not self.batcher.num_waiting():
-            trim_memory()
-            self._trimmed = time.monotonic()
 
     def _warm_up(self) -> None:
         with self.changing:
@@ -344,7 +339,7 @@ class Service:
             common, others = _usual_programs(model.translator)
             with ThreadPoolExecutor() as threads:
                 list(threads.map(Program.compile, common))
-            model.translator.runner.usual = frozenset((each.function, each.shapes) for each in (*common, *others))
+            model.translator.runner.usual = frozenset(program.key for program in (*common, *others))
             model.translator.runner.most_programs = _SPARE
             seconds[model.translator.programs] = _seconds_per_token(model.translator)
             rest += others
@@ -390,7 +385,7 @@ def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program
         for slots in dict.fromkeys(slots for _, slots in runner.shapes()):
             for rows in (1, runner.most(slots)):
                 others += _programs(translator, slots, {'demands': (*FEW, False)}, rows)
-    return common, list({(program.function, program.shapes): program for program in others}.values())
+    return common, list({program.key: program for program in others}.values())
 
 
 def _seconds_per_token(translator: Translator) -> float:

@@ -263,8 +263,8 @@ class Program:
     def __init__(self) -> None:
         self.began, self.gate = threading.Event(), threading.Event()
 
-    def compile(self, needed: int) -> None:
-        assert needed == 1
+    def compile(self, among: Sequence[Any]) -> None:
+        assert among == [self]
         self.began.set()
         assert self.gate.wait(10)
         self.is_ready = True
@@ -308,8 +308,52 @@ def test_clients_take_turns_at_what_is_compiled() -> None:
     assert 'b' in order[:3]
 
 
-def finish(program: Program, order: list[str], name: str, needed: int) -> None:
-    assert needed == 1
+def finish(program: Program, order: list[str], name: str, among: Sequence[Any]) -> None:
+    assert among == [program]
     time.sleep(0.01)
     order.append(name)
     program.is_ready = True
+
+
+class Forgotten:
+    """A program for which there is room only with those that it is needed among."""
+
+    def __init__(self, shelf: list[Any], compiled: list[Any]) -> None:
+        self.shelf, self.compiled = shelf, compiled
+
+    @property
+    def is_ready(self) -> bool:
+        return self in self.shelf
+
+    def compile(self, among: Sequence[Any]) -> None:
+        time.sleep(0.02)
+        self.compiled.append(self)
+        self.shelf[:] = [program for program in {*self.shelf, self} if program in among]
+
+
+def test_what_was_compiled_for_a_batch_is_kept_until_it_has_run() -> None:
+    made, shelf, compiled = batcher(), [], []
+    jobs = []
+    for client in ('a', 'b', 'c'):
+        programs = [Forgotten(shelf, compiled), Forgotten(shelf, compiled)]
+        jobs.append(Job(client, 1, list, client, needs=lambda size, programs=programs: programs))
+
+    def busy(lines: list[Any]) -> list[Any]:
+        time.sleep(0.3)  # all three could be compiled meanwhile
+        return lines
+
+    results_of(made, [*jobs, Job('d', 1, busy, 'd')])
+    assert len(compiled) == 6
+
+
+def test_a_program_that_cannot_be_compiled_fails_its_own_batch_alone() -> None:
+    made, program = batcher(), Program()
+    program.compile = lambda among: 1 / 0
+    failing, other = Job('a', 1, list, 0, needs=lambda size: [program]), Job('a', 2, list, 1)
+    made.submit([failing, other])
+    made.start()
+    with pytest.raises(ZeroDivisionError):
+        failing.result.result(10)
+    assert other.result.result(10) == 2
+    made.stop()
+    assert not made.is_running(10)

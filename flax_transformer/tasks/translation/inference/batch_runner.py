@@ -5,7 +5,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from .kept import kept
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays
+Key = tuple[Function, Shapes]  # of a program
 Planned = tuple[list[int], int, int]  # indices of sentences, rows and slots of their batch
 
 BUCKETS = DecodingConfig.buckets
@@ -65,8 +66,13 @@ class Program(NamedTuple):
     def is_ready(self) -> bool:
         return self.runner.has_compiled(self.function, self.shapes)
 
-    def compile(self, needed: int = 1) -> None:
-        self.runner.compile(self.function, self.params, self.shapes, needed)
+    @property
+    def key(self) -> Key:
+        return self.function, self.shapes
+
+    def compile(self, among: Sequence['Program'] = ()) -> None:
+        """Compiles it, if it is not yet; none that it is needed `among` is forgotten for it."""
+        self.runner.compile(self.function, self.params, self.shapes, keep=[program.key for program in among])
 
 
 class Runner:
@@ -100,8 +106,8 @@ class Runner:
         self.num_compilations = 0
         self._process = os.getpid()
         self.most_programs = _MOST_PROGRAMS
-        self.usual: frozenset[tuple[Function, Shapes]] = frozenset()  # programs that are not counted, nor forgotten
-        self._compiled: OrderedDict[tuple[Function, Shapes], Function] = OrderedDict()  # by `compile`, used last last
+        self.usual: frozenset[Key] = frozenset()  # programs that are not counted, nor forgotten
+        self._compiled: OrderedDict[Key, Function] = OrderedDict()  # by `compile`, used last last
         self._jitted: dict[Function, Function] = {}
         self._shapes: set[Any] = set()
         self._lock = threading.Lock()
@@ -258,25 +264,22 @@ class Runner:
     def has_compiled(self, function: Function, shapes: Shapes) -> bool:
         return (function, shapes) in self._compiled
 
-    def compile(self, function: Function, params: Any, shapes: Shapes, needed: int = 1) -> None:
+    def compile(self, function: Function, params: Any, shapes: Shapes, *, keep: Collection[Key] = ()) -> None:
         """Compiles a function for arrays of ids of these shapes, by itself: what is forgotten leaves memory.
 
-        The newest `needed` are kept, those compiled or asked for last. For servers: what other code has
-        jitted is traced anew when it is next called.
+        Beyond `most_programs`, unusual ones are forgotten, longest unused first, but none of `keep`. For servers: what
+        other code has jitted is traced anew when it is next called.
         """
-        with self._lock:
-            if self.has_compiled(function, shapes):
-                self._compiled.move_to_end((function, shapes))
-                return
+        if self.has_compiled(function, shapes):
+            return
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
             program = self._jit(function, len(shapes)).lower(params, *arrays).compile()
         with self._lock:
             self._compiled[function, shapes] = program
             unusual = [key for key in self._compiled if key not in self.usual]
-            newest = list(self._compiled)[-needed:]
             for key in unusual[: max(len(unusual) - self.most_programs, 0)]:
-                if key not in newest:
+                if key not in keep:
                     del self._compiled[key]
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()

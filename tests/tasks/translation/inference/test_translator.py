@@ -134,9 +134,10 @@ def test_the_program_used_longest_ago_is_forgotten() -> None:
     for rows in (4, 8):
         runner.compile(times, 2, shape(rows))
     assert [runner.has_compiled(times, shape(rows)) for rows in (1, 2, 4, 8)] == [True, False, True, True]
-    for rows in (4, 2, 16):  # more than are kept, for one batch
-        runner.compile(times, 2, shape(rows), 3)
-    assert [runner.has_compiled(times, shape(rows)) for rows in (2, 4, 8, 16)] == [True, True, False, True]
+    needed = [(times, shape(rows)) for rows in (4, 2, 16)]  # for one batch, more than are kept
+    for function, shapes in needed:
+        runner.compile(function, 2, shapes, keep=needed)
+    assert [runner.has_compiled(times, shape(rows)) for rows in (1, 2, 4, 8, 16)] == [True, True, True, False, True]
 
 
 def test_results_carry_tokens_and_what_each_is_worth(translator: Translator) -> None:
