@@ -23,6 +23,7 @@ from .turns import Turns
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
 _REST = 2.0  # seconds without a job, after which memory is given back
+_RESTLESS = 60.0  # seconds after which it is, even so
 _GLANCE = 0.02  # seconds between looks
 
 
@@ -89,9 +90,10 @@ class Batcher:
     ) -> None:
         """The thread calls `warm_up` first, and `observe` after each batch with its jobs and seconds.
 
-        It calls `rest` once no job comes. `cache` bytes of results are kept.
+        It calls `rest` once no job comes, and each minute. `cache` bytes of results are kept.
         """
         self._rest = rest
+        self._rested = time.monotonic()
         self._cache = Cache(cache)
         self._warm_up = warm_up
         self._observe = observe
@@ -286,8 +288,9 @@ class Batcher:
     def _next(self) -> list[Job]:
         """The next batch; none: it is time to stop."""
         while True:
-            if not self._wait_until(1, timeout=_REST):
+            if not self._wait_until(1, timeout=_REST) or time.monotonic() - self._rested > _RESTLESS:
                 self._rest()
+                self._rested = time.monotonic()
                 self._wait_until(1)
             with self._changed:
                 # Who asks again at once would find a long batch begun by a client that has had more.
