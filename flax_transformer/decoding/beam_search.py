@@ -269,7 +269,8 @@ def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, requi
 
     values = jnp.where(one_of(continued, vocab_size), ranking + FIRST, ranking)
     values = jnp.where(one_of(wanted, vocab_size), values, NEG_INF)
-    values, ids = blockwise_top_k(values.reshape(-1, vocab_size), min(MOST_WANTED, vocab_size))
+    count = min(MOST_WANTED, vocab_size)
+    values, ids = blockwise_top_k(values.reshape(-1, vocab_size), count)
     return jnp.where(_is_real(values), ids, NONE).reshape(batch, width, -1)
 
 

@@ -22,9 +22,9 @@ from .turns import Turns
 # wait already. Two groups of callers would else take turns for ever.
 _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
-_REST = 2.0  # seconds without a job, after which memory is given back
-_RESTLESS = 60.0  # seconds after which it is, even so
-_GLANCE = 0.02  # seconds between looks
+_REST = 2.0  # seconds without a job after which memory is given back
+_RESTLESS = 60.0  # seconds under load after which it is given back
+_GLANCE = 0.02  # seconds between checks whether a batch has run
 
 
 @dataclass(eq=False)
@@ -106,7 +106,7 @@ class Batcher:
         self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
         self._lacking = Turns()  # programs, and the batches that wait for them
         self._num_compilations = 0  # left to do
-        self._awaited: set[int] = set()  # the jobs for which was compiled last, and which have not been run
+        self._awaited: set[int] = set()  # ids of the jobs whose programs were compiled last, until they run
         self._is_lacking: queue.SimpleQueue[bool] = queue.SimpleQueue()  # once for each of them; False is the end
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
@@ -203,11 +203,10 @@ class Batcher:
             while batch := self._next():
                 if programs := _needed(batch):
                     self.prepare(programs, batch[0].client, batch)
-                    self._awaited.difference_update(map(id, batch))
                 else:
                     seconds = self._run(batch)
-                    self._awaited.difference_update(map(id, batch))
                     self._wait_until(min(self._count + len(batch), batch[0].most), timeout=_PAUSE * seconds)
+                self._awaited.difference_update(map(id, batch))
         except BaseException as error:
             self._fail(error, batch)
 

@@ -27,7 +27,7 @@ from .kept import kept
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays
-Key = tuple[Function, Shapes]  # of a program
+Key = tuple[Function, Shapes]  # identifies a program
 Planned = tuple[list[int], int, int]  # indices of sentences, rows and slots of their batch
 
 BUCKETS = DecodingConfig.buckets
@@ -71,7 +71,7 @@ class Program(NamedTuple):
         return self.function, self.shapes
 
     def compile(self, among: Sequence['Program'] = ()) -> None:
-        """Compiles it, if it is not yet; none that it is needed `among` is forgotten for it."""
+        """Compiles it unless it is ready; the programs `among` which a batch needs it are not forgotten for it."""
         self.runner.compile(self.function, self.params, self.shapes, keep=[program.key for program in among])
 
 
