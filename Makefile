@@ -49,8 +49,11 @@ bench: $(VENV)/installed
 # Python that writes no bytecode compiles the package again in each process.
 test test-slow: export PYTHONDONTWRITEBYTECODE =
 
+# Rewriting assertions, so that they tell what they compared, takes as long as many tests: those that failed run again
+# with it.
 test: $(VENV)/installed-dev lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --assert=plain \
+		|| { $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; exit 1; }
 
 test-slow: $(VENV)/installed-dev $(VENV)/installed-docs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
