@@ -22,7 +22,7 @@ from flax_transformer.tasks.translation.inference.result import (
 
 @pytest.fixture(scope='module')
 def tiny() -> Translator:
-    return tiny_translator()
+    return tiny_translator(max_source_tokens=32)
 
 
 @pytest.mark.parametrize('count', [100, pytest.param(10_000, marks=pytest.mark.slow)])
