@@ -21,14 +21,16 @@ from decoding_toys import (
 )
 
 from flax_transformer.decoding.beam_search import MOST_WANTED, beam_search, most_wanted
-from flax_transformer.decoding.problem import NONE, Hypotheses
+from flax_transformer.decoding.problem import NEG_INF, NONE, Hypotheses
 from flax_transformer.decoding.required import (
     advance,
     allocate,
+    attended,
     banks,
     begun,
     first_progress,
     make_required,
+    steer,
     wanted_tokens,
 )
 from flax_transformer.decoding.transforms import ban
@@ -131,6 +133,29 @@ def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one(se
         possible += any(each.is_finished and has_all(each.tokens, case) for each in every)
         found += bool(finished)
     assert found >= 0.95 * possible
+
+
+def test_at_its_place_a_phrase_alone_is_left_and_after_it_neither_its_word_goes_on_nor_what_it_replaced_comes() -> None:
+    """Of three hypotheses the first attends to the place, the second elsewhere, and the third has the phrase."""
+    place = np.array([[[1, 2]]])
+    required = make_required(np.array([[[[5, 6]]]]), place, glued=(7,))
+    progress = first_progress(required, 3)
+    progress = progress._replace(
+        counts=np.array([[[0], [0], [1]]]),
+        has_ended=np.array([[[False], [False], [True]]]),
+        replaced=np.array([[[NONE], [NONE], [2]]]),
+    )
+    attention = np.array([[[0.4, 0.6], [0.9, 0.1], [0.9, 0.1]]])
+    wanted = np.array([[[5], [NONE], [NONE]]])
+    log_probs = np.log(np.array([0.02, 0.02, 0.02, 0.8, 0.02, 0.04, 0.02, 0.06], np.float32))[None, None].repeat(3, 1)
+
+    shares = attended(required, attention)
+    np.testing.assert_allclose(shares[..., 0], attention[..., 1])
+    found, after = jax.jit(steer)(log_probs, required, progress, wanted, shares)
+    left = np.asarray(found > NEG_INF / 2)[0].astype(int).tolist()
+    assert left == [[0, 0, 0, 0, 0, 1, 0, 0], [1] * 8, [1, 1, 0, 1, 1, 1, 1, 0]]
+    assert after.replaced[0, :, 0].tolist() == [3, NONE, 2]
+    assert log_probs[0, 0, 5] < found[0, 0, 5] < log_probs[0, 0, 3]
 
 
 def test_every_token_of_a_phrase_fills_a_bank() -> None:
