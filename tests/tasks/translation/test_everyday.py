@@ -52,6 +52,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         '3,250.50 EUR to Anna by 14:30': '3,250.50 EUR',
         'I have 2 dogs and 13 cats. 😀': '2 Hunde und 13 Katzen. 😀',
         'PLEASE CLOSE THE DOOR!': 'TÜR',
+        'Dear Mr. Müller,': 'Herr Müller,',
         'Привет means hello.': 'Привет',
         '| Tom | 12 | Mary |': '| 12 |',
         ' '.join(f'See {number}.5 km.' for number in range(8)): '7.5 km',

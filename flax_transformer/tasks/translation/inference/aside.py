@@ -17,7 +17,8 @@ from .terms import Demand
 # Models copy these, which they see in place of literals: of 120 numbers and 100 names, each in 16 sentences of both
 # languages, `everyday` copied these into all translations, or (Boston) all but one.
 _NUMBERS = ['94', '76', '73', '48', '37', '92', '71', '46', '34', '91', '77', '43', '38', '93', '74', '42', '36', '47']
-_NAMES = ['Tom', 'London', 'Chicago', 'Boston']
+_PERSONS = {'Jackson', 'Taylor'}  # after Mr or Frau, where Tom changes what stands around it
+_NAMES = ['Tom', 'London', 'Chicago', 'Boston', *sorted(_PERSONS)]
 _SMALL = re.compile(r'\d{1,4}')  # stands for itself: what depends on a number agrees
 _LATIN = 'A-Za-z0-9À-ɏ'
 _MOST_GLUED = 99  # letters
@@ -188,6 +189,8 @@ class _Aside:
         if is_first and _SMALL.fullmatch(text) and self._digits[text] == 1:
             return text
         fit = [stand_in for stand_in in free if stand_in.isdigit() or span.name != 'number']
+        if span.name == 'person':
+            fit.sort(key=_PERSONS.__contains__, reverse=True)
         if fit:
             free.remove(fit[0])
         return fit[0] if fit else ''
