@@ -2,20 +2,19 @@
 
 import collections
 import contextlib
-import math
 import queue
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from dataclasses import dataclass, field
+from concurrent.futures import CancelledError
 from typing import Any
 
 from flax_transformer.common.errors import UserError
 
 from .cache import Cache
+from .job import Job, begins, is_done, settle
 from .turns import Turns
 
 # Share of a batch's time. Callers ask again at once: waiting for as many lines makes one batch of them and of those who
@@ -25,25 +24,6 @@ _AHEAD = 0.1  # seconds that one client may be ahead of others
 _REST = 2.0  # seconds without a job after which memory is given back
 _RESTLESS = 60.0  # seconds under load after which it is given back
 _GLANCE = 0.02  # seconds between checks whether a batch has run
-
-
-@dataclass(eq=False)
-class Job:
-    """Work of bounded cost on its way through the queue."""
-
-    client: Hashable
-    line: Any
-    call: Callable[[list[Any]], Sequence[Any]]  # gives a result for each line; made by the translators' thread
-    kind: Hashable  # jobs of the same kind may share a batch, and a call
-    most: int = 1  # lines of a batch
-    slots: int = 1  # what each line takes of a batch
-    cost: float = 0.0  # seconds, about
-    key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
-    needs: Callable[[int], Sequence[Any]] = lambda count: ()  # the programs that a batch of so many lines runs
-    engine: str = ''  # whose search translates it
-    result: Future[Any] = field(default_factory=Future)
-    started: float = math.inf  # when its batch began
-    num_tokens: int = 1  # its translation has so many
 
 
 class ThreadFailed(Exception):
@@ -58,23 +38,6 @@ def _needed(batch: Sequence[Job]) -> Sequence[Any]:
     """The programs that a batch runs, if one of them is not ready."""
     programs = batch[0].needs(len(_distinct(batch)))
     return () if all(program.is_ready for program in programs) else programs
-
-
-def _is_done(job: Job) -> bool:
-    return job.result.done()
-
-
-def _begins(job: Job) -> bool:
-    """Whether somebody still waits for a job, which may have begun before and come back."""
-    result = job.result
-    return result.running() or (not result.done() and result.set_running_or_notify_cancel())
-
-
-def _settle(job: Job, result: Any) -> None:
-    """Gives a job its result, or an exception in place of one, if somebody still waits for it."""
-    give = job.result.set_exception if isinstance(result, Exception) else job.result.set_result
-    with contextlib.suppress(InvalidStateError):
-        give(result)
 
 
 class Batcher:
@@ -166,9 +129,9 @@ class Batcher:
         """Drops a client's jobs; whoever waits for them waits no more."""
         for job in jobs:
             if not job.result.cancel():
-                _settle(job, CancelledError())  # it is being translated
+                settle(job, CancelledError())  # it is being translated
         with self._changed:
-            for job in self._turns.drop(client, _is_done):
+            for job in self._turns.drop(client, is_done):
                 self._count -= 1
                 self._costs[client] -= job.cost
 
@@ -187,7 +150,7 @@ class Batcher:
             if (result := self._cache.get(job.key)) is None:
                 return False
         job.started = min(job.started, time.monotonic())
-        _settle(job, result)
+        settle(job, result)
         return True
 
     def _clear(self) -> list[Job]:
@@ -218,7 +181,7 @@ class Batcher:
                 with self._changed:
                     client = self._lacking.next_client()
                     programs, batch = self._lacking.take()
-                if batch and all(map(_is_done, batch)):
+                if batch and all(map(is_done, batch)):
                     with self._changed:
                         self._num_compilations -= 1
                     continue
@@ -230,13 +193,13 @@ class Batcher:
                     if not batch:
                         raise
                     for job in batch:
-                        _settle(job, error)
+                        settle(job, error)
                 with self._changed:
                     self._num_compilations -= 1
                     self._lacking.charge(client, time.monotonic() - began)
                     for job in batch:
                         self._turns.charge(job.client, -job.cost)  # their turn comes again
-                self._submit_and_wait([job for job in batch if not _is_done(job)])
+                self._submit_and_wait([job for job in batch if not is_done(job)])
         except BaseException as error:
             self._fail(error, batch)
 
@@ -247,7 +210,7 @@ class Batcher:
         """
         self._awaited = set(map(id, jobs))
         self.submit(jobs)
-        while any(id(job) in self._awaited and not _is_done(job) for job in jobs) and not self._is_stopping:
+        while any(id(job) in self._awaited and not is_done(job) for job in jobs) and not self._is_stopping:
             time.sleep(_GLANCE)
 
     def _run(self, batch: list[Job]) -> float:
@@ -257,7 +220,7 @@ class Batcher:
             job.started = started
         distinct = _distinct(batch)
         self._translate(distinct)
-        if left := [job for job in batch if not _is_done(job) and not self._recall(job)]:
+        if left := [job for job in batch if not is_done(job) and not self._recall(job)]:
             self._translate(left)
         duration = time.monotonic() - started
         total = sum(job.num_tokens for job in batch)  # the longest line keeps a batch for longest
@@ -278,7 +241,7 @@ class Batcher:
             if not isinstance(error, UserError):
                 traceback.print_exception(error)
         for job in jobs:
-            _settle(job, ThreadFailed(reason))
+            settle(job, ThreadFailed(reason))
 
     def _wait_until(self, count: int, timeout: float | None = None) -> bool:
         with self._changed:
@@ -301,7 +264,7 @@ class Batcher:
                     return []
                 jobs = self._take() if self._count else []
             # From here on they cannot be canceled.
-            if batch := list(filter(_begins, jobs)):
+            if batch := list(filter(begins, jobs)):
                 return batch
 
     def _take(self) -> list[Job]:
@@ -339,4 +302,4 @@ class Batcher:
             if job.key and not isinstance(result, Exception):
                 with self._changed:
                     self._cache.put(job.key, result)
-            _settle(job, result)
+            settle(job, result)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from .batcher import Batcher, Job
+from .batcher import Batcher
 from .fields import Gone
+from .job import Job
 from .turns import Baton
 
 

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from flax_transformer.tasks.translation.inspection import attended
 from flax_transformer.tasks.translation.learning.memory import Memory
 
-from .batcher import Job
 from .errand import Errand
 from .fields import Refused
+from .job import Job
 from .service import Reply, Service
 
 _MATCHES = 3  # pairs of the memory that are shown with a text

@@ -27,11 +27,12 @@ from flax_transformer.tasks.translation.inference.result import Translation, unc
 from flax_transformer.tasks.translation.inference.terms import FEW
 from flax_transformer.tasks.translation.inference.translator import Translator
 
-from .batcher import Batcher, Job
+from .batcher import Batcher
 from .directions import Direction, Served
 from .errand import Errand
 from .fields import Fields, Gone, Refused, read_fields
 from .guard import Refusals
+from .job import Job
 from .keys import Keys, Usage
 from .metrics import Metrics
 from .store import Store

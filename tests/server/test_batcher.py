@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.server.batcher import Batcher, Job, ThreadFailed
+from flax_transformer.server.batcher import Batcher, ThreadFailed
+from flax_transformer.server.job import Job
 from flax_transformer.server.turns import Baton, Turns
 
 MOST = 8
