@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import queue
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import Any
 from flax_transformer.common.errors import UserError
 
 from .cache import Cache
+from .compilations import Compilations
 from .job import Job, begins, is_done, settle
 from .turns import Turns
 
@@ -23,7 +23,6 @@ _PAUSE = 0.05
 _AHEAD = 0.1  # seconds that one client may be ahead of others
 _REST = 2.0  # seconds without a job after which memory is given back
 _RESTLESS = 60.0  # seconds under load after which it is given back
-_GLANCE = 0.02  # seconds between checks whether a batch has run
 
 
 class ThreadFailed(Exception):
@@ -66,17 +65,13 @@ class Batcher:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name='translators', daemon=True)
-        self._beside = threading.Thread(target=self._work_beside, name='compilations', daemon=True)
-        self._lacking = Turns()  # programs, and the batches that wait for them
-        self._num_compilations = 0  # left to do
-        self._awaited: set[int] = set()  # ids of the jobs whose programs were compiled last, until they run
-        self._is_lacking: queue.SimpleQueue[bool] = queue.SimpleQueue()  # once for each of them; False is the end
+        self.compilations = Compilations(ready=self._again, fail=self._fail)
         self.is_warm = False
         self.failure: str | None = None  # why the thread has ended unasked
 
     def start(self) -> None:
         self._thread.start()
-        self._beside.start()
+        self.compilations.start()
 
     def stop(self) -> None:
         """Ends the thread after its batch; what waits is canceled."""
@@ -84,34 +79,22 @@ class Batcher:
             self._is_stopping = True
             jobs = self._clear()
             self._changed.notify()
-        self._is_lacking.put(False)
+        self.compilations.stop()
         for job in jobs:
             job.result.cancel()
 
     def is_running(self, timeout: float) -> bool:
         """Whether a thread still runs after so many seconds."""
         self._thread.join(timeout)
-        self._beside.join(timeout)
-        return self._thread.is_alive() or self._beside.is_alive()
+        return self.compilations.is_running(timeout) or self._thread.is_alive()
 
     def forget(self) -> None:
         """Drops results that are kept, as of models no longer served."""
         with self._changed:
             self._cache.clear()
 
-    def prepare(self, programs: Sequence[Any], client: Hashable = None, batch: Sequence[Job] = ()) -> None:
-        """Compiles programs in another thread, where clients take turns, and then translates a batch."""
-        with self._changed:
-            self._lacking.put(client, (programs, batch))
-            self._num_compilations += 1
-        self._is_lacking.put(True)
-
     def num_waiting(self) -> int:
         return self._count
-
-    def num_compilations(self) -> int:
-        """How many are left to do."""
-        return self._num_compilations
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queues jobs. Raises ThreadFailed."""
@@ -165,53 +148,20 @@ class Batcher:
             self.is_warm = True
             while batch := self._next():
                 if programs := _needed(batch):
-                    self.prepare(programs, batch[0].client, batch)
+                    self.compilations.ask(programs, batch[0].client, batch)
                 else:
                     seconds = self._run(batch)
                     self._wait_until(min(self._count + len(batch), batch[0].most), timeout=_PAUSE * seconds)
-                self._awaited.difference_update(map(id, batch))
+                self.compilations.let_go(batch)
         except BaseException as error:
             self._fail(error, batch)
 
-    def _work_beside(self) -> None:
-        """Compiles what batches lack."""
-        batch: Sequence[Job] = ()
-        try:
-            while self._is_lacking.get() and not self._is_stopping:
-                with self._changed:
-                    client = self._lacking.next_client()
-                    programs, batch = self._lacking.take()
-                if batch and all(map(is_done, batch)):
-                    with self._changed:
-                        self._num_compilations -= 1
-                    continue
-                began = time.monotonic()
-                try:
-                    for program in programs:
-                        program.compile(programs)
-                except Exception as error:
-                    if not batch:
-                        raise
-                    for job in batch:
-                        settle(job, error)
-                with self._changed:
-                    self._num_compilations -= 1
-                    self._lacking.charge(client, time.monotonic() - began)
-                    for job in batch:
-                        self._turns.charge(job.client, -job.cost)  # their turn comes again
-                self._submit_and_wait([job for job in batch if not is_done(job)])
-        except BaseException as error:
-            self._fail(error, batch)
-
-    def _submit_and_wait(self, jobs: list[Job]) -> None:
-        """Queues jobs, and returns once they were run, or lack a program again.
-
-        Else what was compiled for them could be forgotten before.
-        """
-        self._awaited = set(map(id, jobs))
-        self.submit(jobs)
-        while any(id(job) in self._awaited and not is_done(job) for job in jobs) and not self._is_stopping:
-            time.sleep(_GLANCE)
+    def _again(self, batch: Sequence[Job]) -> None:
+        """Queues a batch whose programs were compiled."""
+        with self._changed:
+            for job in batch:
+                self._turns.charge(job.client, -job.cost)  # their turn comes again
+        self.submit([job for job in batch if not is_done(job)])
 
     def _run(self, batch: list[Job]) -> float:
         """Translates a batch, and charges its clients; returns the seconds."""
@@ -231,7 +181,7 @@ class Batcher:
         self._observe(distinct, duration)
         return duration
 
-    def _fail(self, error: BaseException, batch: list[Job]) -> None:
+    def _fail(self, error: BaseException, batch: Sequence[Job]) -> None:
         reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
         with self._changed:
             self.failure = reason

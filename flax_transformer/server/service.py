@@ -104,7 +104,7 @@ class Service:
         self.usage = Usage(self.store, limits.quota, limits.rate)
         self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, rest=trim_memory, cache=limits.cache << 20)
         self.metrics.waiting.set_function(self.batcher.num_waiting)
-        self.metrics.compilations.set_function(self.batcher.num_compilations)
+        self.metrics.compilations.set_function(self.batcher.compilations.num_left)
         self._baton = Baton()
         self._threads = ThreadPoolExecutor(limits.max_requests, 'requests')
         self._waiting: collections.Counter[Hashable] = collections.Counter()  # requests of each client
@@ -350,7 +350,7 @@ class Service:
             teaching.use(served.models[0], digest)
         self.batcher.forget()
         for program in rest:
-            self.batcher.prepare([program])
+            self.batcher.compilations.ask([program])
 
 
 def _network(address: str) -> str:
