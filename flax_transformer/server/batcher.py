@@ -79,9 +79,9 @@ class Batcher:
             self._is_stopping = True
             jobs = self._clear()
             self._changed.notify()
-        self.compilations.stop()
-        for job in jobs:
-            job.result.cancel()
+        for job in [*jobs, *self.compilations.stop()]:
+            if not job.result.cancel():
+                settle(job, CancelledError())  # it had begun
 
     def is_running(self, timeout: float) -> bool:
         """Whether a thread still runs after so many seconds."""
@@ -190,7 +190,7 @@ class Batcher:
             print(f'flax-transformer: the thread that translates has failed: {reason}', file=sys.stderr, flush=True)
             if not isinstance(error, UserError):
                 traceback.print_exception(error)
-        for job in jobs:
+        for job in [*jobs, *self.compilations.stop()]:
             settle(job, ThreadFailed(reason))
 
     def _wait_until(self, count: int, timeout: float | None = None) -> bool:

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from .job import Job, is_done, settle
@@ -32,10 +33,14 @@ class Compilations:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ends the thread after what it compiles."""
+    def stop(self) -> list[Job]:
+        """Ends the thread after what it compiles; returns the jobs that waited."""
         self._is_stopping = True
+        with self._lock:
+            left = self._lacking.clear()
+            self._count -= len(left)
         self._is_lacking.put(False)
+        return [job for _, batch in left for job in batch]
 
     def is_running(self, timeout: float) -> bool:
         """Whether the thread still runs after so many seconds."""
@@ -45,9 +50,13 @@ class Compilations:
     def ask(self, programs: Sequence[Any], client: Hashable = None, batch: Sequence[Job] = ()) -> None:
         """Has programs compiled, for a batch of that client's turn if there is one."""
         with self._lock:
-            self._lacking.put(client, (programs, batch))
-            self._count += 1
-        self._is_lacking.put(True)
+            if not self._is_stopping:
+                self._lacking.put(client, (programs, batch))
+                self._count += 1
+                self._is_lacking.put(True)
+                return
+        for job in batch:
+            settle(job, CancelledError())
 
     def num_left(self) -> int:
         return self._count
@@ -61,6 +70,8 @@ class Compilations:
         try:
             while self._is_lacking.get() and not self._is_stopping:
                 with self._lock:
+                    if not self._lacking:
+                        return
                     client = self._lacking.next_client()
                     programs, batch = self._lacking.take()
                 is_wanted = not batch or not all(map(is_done, batch))

@@ -358,3 +358,22 @@ def test_a_program_that_cannot_be_compiled_fails_its_own_batch_alone() -> None:
     assert other.result.result(10) == 2
     made.stop()
     assert not made.is_running(10)
+
+
+def test_who_waits_for_programs_learns_that_none_is_compiled_any_more(capsys: pytest.CaptureFixture[str]) -> None:
+    made, usual = batcher(), Program()
+    jobs = [Job('a', number, list, number, needs=lambda size: [Program()]) for number in range(3)]
+
+    def fail_late(among: Sequence[Any]) -> None:
+        while made.compilations.num_left() < 1 + len(jobs):
+            time.sleep(0.01)
+        fail()
+
+    usual.compile = fail_late
+    made.compilations.ask([usual])
+    assert all(isinstance(result, ThreadFailed) for result in results_of(made, jobs))
+    assert 'the reason' in capsys.readouterr().err
+    assert made.compilations.num_left() == 1  # the one that failed
+    late = Job('a', 4, list, 0)
+    made.compilations.ask([usual], 'a', [late])
+    assert late.result.done()
