@@ -13,6 +13,7 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .marked import Marked, Span, outside_of_spans
+from .persons import persons
 from .placeholders import placeholders
 from .result import LINE_BREAKS
 
@@ -28,12 +29,6 @@ _CLAUSE = r'(?:Abs|Nr|Satz|S|lit|i\.[ ]?V\.[ ]?m)\.?[ ](?:§[ ])?(?:\d+\w?|[a-z]
 # A formula has terms (2x, mc², x2) and sums of them.
 _TERM = r'(?:\d+(?:[.,]\d+)?[a-z]?|[A-Za-z]{1,2}[²³]|[A-Za-z]\d?)'
 _SUM = rf'{_TERM}(?:[ ]?[-+−*/×·^][ ]?{_TERM}){{0,9}}'
-# Offices that stand where names do: Mr President, Frau Kollegin.
-_OFFICE = (
-    'President|Chair|Speaker|Commissioner|Minister|Prime|Vice|Secretary|Ambassador|Doctor|Professor|Präsident|Vorsitz|'
-    r'Kommissar|Abgeordnet|Kolleg|Botschafter|Bundes|Doktor|Lehrer|Dr\b|Prof\b'
-)
-_PERSON = r"[A-ZÄÖÜ](?:[^\W\d_]|[-'’](?=[A-ZÄÖÜ]))+"
 _LITERAL = re.compile(
     rf"""
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
@@ -43,10 +38,6 @@ _LITERAL = re.compile(
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
     | (?:(?<=\bBIC[ ])|(?<=\bBIC:[ ])|(?<=\bSWIFT[ ])|(?<=\bSWIFT:[ ]))[A-Z]{{6}}[A-Z\d]{{2}}(?:[A-Z\d]{{3}})?\b
-    | (?:(?P<english>(?<=\bM[rs][ ])|(?<=\bM[rs]\.[ ])|(?<=\bMrs[ ])|(?<=\bMrs\.[ ]))
-      |(?<=\bDr\.[ ])|(?<=\bHerr[ ])|(?<=\bHerrn[ ])|(?<=\bFrau[ ]))
-      (?P<person>(?!{_OFFICE})(?:[A-Z]\.[ ])*(?:(?:von|van|de|der|den|zu)[ ])*{_PERSON}
-      (?(english)(?:[ ](?:[A-Z]\.[ ])?{_PERSON}){{,2}}))    # of German, any noun may follow
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*(?:[_+=~^&]\w+)+\b    # names in programs, keys, AT&T
@@ -121,9 +112,11 @@ class Literals:
             return
         if marker := _MARKER.match(text):
             yield [(0, len(marker[0].rstrip()), 'sign')]
-        for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text), self._strange(text)):
-            found = [(*match.span(), _kind(match)) for match in matches]
-            yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in found]
+        for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text)):
+            yield [(*match.span(), _kind(match)) for match in matches]
+        yield [(start, end, 'person') for start, end in persons(text)]
+        strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
+        yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
 
     def _strange(self, text: str) -> Iterable[re.Match[str]]:
         """Signs, and words in other scripts, that the vocabulary lacks."""
@@ -194,10 +187,8 @@ def _with(line: Marked, literals: Sequence[Span]) -> Marked:
 
 
 def _kind(match: re.Match[str]) -> str:
-    """What stands in for a literal: a number, a person, another name, or nothing for a sign."""
+    """What stands in for a literal: a number, a name, or nothing for a sign."""
     text = match[0]
-    if 'person' in match.re.groupindex and match['person']:
-        return 'person'
     if not any(map(str.isalnum, text)):
         return 'sign'
     if ('number' in match.re.groupindex and match['number']) or _COUNT.fullmatch(text):

@@ -1,0 +1,45 @@
+"""Names of persons, as far as a title says that they are: Mr. Smith, Frau Dr. Müller."""
+
+import re
+from collections.abc import Iterator
+
+# What follows a title and is no name: Mr President, Frau Kollegin, Herr Bürgermeister.
+_OFFICE = (
+    'president|chair|speaker|commissioner|minister|prime|vice|secretary|ambassador|doctor|professor|mayor|justice|deputy|'
+    'senator|governor|general|präsident|vorsitz|kommissar|abgeordnet|kolleg|botschafter|bundes|doktor|lehrer|sekretär|'
+    'berichterstatter|kanzler|bürgermeister|direktor|anwalt|anwält|ober\\b|und\\b|oder\\b'
+)
+_WORD = r"[^\W\d_a-zäöüß](?:[^\W\d_]|[-'’](?=[^\W\d_a-zäöüß]))+(?![\w\u0300-\u036f])"
+_PARTICLE = r'(?i:v[oa]n(?:[ ]de[nr]?)?|de|di|da|le|la)[ ]'
+_MONTH = 'January|February|March|April|May|June|July|August|September|October|November|December'
+# To a German name no second word belongs: it may be any noun.
+_PERSON = re.compile(
+    rf"""
+    \b(?:(?P<english>Mrs?\.?|Ms\.?)|(?P<german>Herrn?|Frau))[ ](?:(?:Dr|Prof)\.[ ])*
+    (?P<name>(?:[A-Z]\.[ ])*(?:{_PARTICLE})?(?!\w*(?i:{_OFFICE})){_WORD}
+    (?(english)(?:[ ](?:[A-Z]\.[ ])?(?:{_PARTICLE})?(?!\w+day\b|(?:{_MONTH})\b){_WORD})?))
+    | \bDr\.[ ](?P<doctor>(?!\w*(?i:{_OFFICE})){_WORD})
+    """,
+    re.X,
+)
+# After these Frau and Herr are nouns, and what follows may be another: of my wife (the) flowers.
+_DETERMINER = re.compile(
+    r'\b(?:(?:d(?:er|ie|as|es|e[mn])|[mdsk]?eine?[mnrs]?|ihre?[mnrs]?|unse?re?[mnrs]?|eue?re?[mnrs]?|dies\w+|jede\w?|'
+    r'welche\w?|manche\w?|alle\w?|jene\w?|beide\w?)(?:[ ][a-zäöüß]+e[mnrs]?)?|als|zu[mr])[ ]$',
+    re.I,
+)
+_STREET = re.compile(r'\d[ ](?:[A-Z]\w+[ ])+$')
+_NEAR = 60  # characters
+
+
+def persons(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each name."""
+    for match in _PERSON.finditer(text):
+        before = max(match.start() - _NEAR, 0), match.start()
+        if match['german'] and _DETERMINER.search(text, *before):
+            continue
+        if match['doctor']:
+            if not _STREET.search(text, *before):
+                yield match.span('doctor')
+        else:
+            yield match.span('name')
