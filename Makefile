@@ -53,7 +53,7 @@ test test-slow: export PYTHONDONTWRITEBYTECODE =
 # with it.
 test: $(VENV)/installed-dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --assert=plain \
-		|| { $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; exit 1; }
+		|| { $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none --maxfail 20; exit 1; }
 
 test-slow: $(VENV)/installed-dev $(VENV)/installed-docs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow

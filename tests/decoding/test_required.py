@@ -136,25 +136,26 @@ def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one(se
 
 
 def test_at_its_place_a_phrase_alone_is_left_and_after_it_neither_its_word_goes_on_nor_what_it_replaced_comes() -> None:
-    """Of three hypotheses the first attends to the place, the second elsewhere, and the third has the phrase."""
-    place = np.array([[[1, 2]]])
-    required = make_required(np.array([[[[5, 6]]]]), place, glued=(7,))
-    progress = first_progress(required, 3)
+    """Hypotheses attend to the place of a phrase that they lack, sure and unsure, elsewhere, and have just said it."""
+    required = make_required(np.array([[[[5, 6]], [[1, 6]]]]), np.array([[[1, 2], [1, 2]]]), glued=(7,))
+    progress = first_progress(required, 4)
     progress = progress._replace(
-        counts=np.array([[[0], [0], [1]]]),
-        has_ended=np.array([[[False], [False], [True]]]),
-        replaced=np.array([[[NONE], [NONE], [2]]]),
+        counts=np.array([[[0, 1], [0, 1], [0, 1], [1, 1]]]),
+        has_ended=np.array([[[False] * 2] * 3 + [[True, False]]]),
+        replaced=np.array([[[NONE] * 2] * 3 + [[2, NONE]]]),
     )
-    attention = np.array([[[0.4, 0.6], [0.9, 0.1], [0.9, 0.1]]])
-    wanted = np.array([[[5], [NONE], [NONE]]])
-    log_probs = np.log(np.array([0.02, 0.02, 0.02, 0.8, 0.02, 0.04, 0.02, 0.06], np.float32))[None, None].repeat(3, 1)
+    attention = np.array([[[0.4, 0.6], [0.4, 0.6], [0.9, 0.1], [0.9, 0.1]]])
+    wanted = np.array([[[5], [5], [NONE], [NONE]]])
+    sure = [0.02, 0.02, 0.02, 0.8, 0.02, 0.04, 0.02, 0.06]
+    unsure = [0.12, 0.12, 0.12, 0.2, 0.12, 0.11, 0.1, 0.11]
+    log_probs = np.log(np.array([[sure, unsure, sure, sure]], np.float32))
 
     shares = attended(required, attention)
-    np.testing.assert_allclose(shares[..., 0], attention[..., 1])
+    np.testing.assert_allclose(shares, attention[..., 1:].repeat(2, axis=-1))
     found, after = jax.jit(steer)(log_probs, required, progress, wanted, shares)
     left = np.asarray(found > NEG_INF / 2)[0].astype(int).tolist()
-    assert left == [[0, 0, 0, 0, 0, 1, 0, 0], [1] * 8, [1, 1, 0, 1, 1, 1, 1, 0]]
-    assert after.replaced[0, :, 0].tolist() == [3, NONE, 2]
+    assert left == [*[[0, 0, 0, 0, 0, 1, 0, 0]] * 2, [1] * 8, [1, 1, 0, 1, 1, 1, 1, 0]]
+    assert after.replaced[0].tolist() == [[3, NONE], [NONE, NONE], [NONE, NONE], [2, NONE]]
     assert log_probs[0, 0, 5] < found[0, 0, 5] < log_probs[0, 0, 3]
 
 
