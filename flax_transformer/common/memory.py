@@ -1,7 +1,8 @@
-"""What glibc keeps of freed memory."""
+"""What Python and glibc keep of memory that is no longer used."""
 
 import contextlib
 import ctypes
+import gc
 
 # glibc's numbers of the options of mallopt, and their values
 _TRIM_THRESHOLD = -1, 8 << 20
@@ -19,7 +20,11 @@ def keep_little_memory() -> None:
             ctypes.CDLL(None).mallopt(option, value)
 
 
-def trim_memory() -> None:
-    """Returns to the system what glibc keeps of small blocks that were freed."""
+def give_memory_back() -> None:
+    """Frees objects that refer to each other, and returns to the system what glibc keeps of small blocks.
+
+    Left to itself, Python looks through its oldest objects so rarely that several models are kept that were replaced.
+    """
+    gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -17,7 +17,7 @@ import numpy as np
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
-from flax_transformer.common.memory import trim_memory
+from flax_transformer.common.memory import give_memory_back
 from flax_transformer.tasks.translation.documents.markup import Part, split_lines
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.asked import Asked
@@ -102,7 +102,9 @@ class Service:
         self.keys = keys or Keys()
         self.shared = shared
         self.usage = Usage(self.store, limits.quota, limits.rate)
-        self.batcher = Batcher(warm_up=self._warm_up, observe=self._observe, rest=trim_memory, cache=limits.cache << 20)
+        self.batcher = Batcher(
+            warm_up=self._warm_up, observe=self._observe, rest=give_memory_back, cache=limits.cache << 20
+        )
         self.metrics.waiting.set_function(self.batcher.num_waiting)
         self.metrics.compilations.set_function(self.batcher.compilations.num_left)
         self._baton = Baton()

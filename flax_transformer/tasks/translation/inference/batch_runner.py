@@ -1,6 +1,5 @@
 """Runs functions over batches of ids: which lines share one, few static shapes, one device or several."""
 
-import gc
 import itertools
 import os
 import threading
@@ -16,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 from flax_transformer.common.cores import num_cores
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.memory import trim_memory
+from flax_transformer.common.memory import give_memory_back
 from flax_transformer.common.quiet import say
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -283,8 +282,7 @@ class Runner:
                     del self._compiled[key]
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()
-        gc.collect()
-        trim_memory()
+        give_memory_back()
 
     def _call(self, function: Function, params: Any, arrays: Sequence[np.ndarray]) -> Any:
         key = function, tuple(array.shape for array in arrays)

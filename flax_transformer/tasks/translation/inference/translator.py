@@ -14,7 +14,7 @@ import numpy as np
 
 from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
-from flax_transformer.common.memory import trim_memory
+from flax_transformer.common.memory import give_memory_back
 from flax_transformer.decoding.config import DecodingConfig, override
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import output_slots
@@ -175,7 +175,7 @@ class Translator(Streams):
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
             self._params = None
-            trim_memory()
+            give_memory_back()
         return self
 
     def with_params(self, params: Any, *, target_language: str | None = None) -> Self:
