@@ -73,18 +73,18 @@ def has_all(tokens: tuple[int, ...], case: list) -> bool:
     )
 
 
-@pytest.fixture(scope='module')
-def searched() -> dict[int, tuple[Hypotheses, Hypotheses, list]]:
-    """By width: what is found with the cases in turn, and with nothing required."""
+@functools.cache
+def searched(width: int) -> tuple[Hypotheses, Hypotheses, list]:
+    """What is found with the cases in turn, and with nothing required."""
     toys, cases = make_toys(11, BATCH), [CASES[i % len(CASES)] for i in range(BATCH)]
     problem = problem_of(toys, transforms=(ban([PAD]),))
     required = problem._replace(required=make_required(phrases_of(cases)))
 
-    @functools.partial(jax.jit, static_argnames=('width',))
-    def both(width: int) -> tuple[Hypotheses, Hypotheses]:
+    @jax.jit
+    def both() -> tuple[Hypotheses, Hypotheses]:
         return tuple(beam_search(toy_step, toy_state(toys), each, width=width) for each in (required, problem))
 
-    return {width: (*jax.device_get(both(width=width)), cases) for width in (4, WHOLE_SPACE)}
+    return (*jax.device_get(both()), cases)
 
 
 def test_what_goes_on_with_a_phrase_is_a_candidate_before_what_is_more_probable() -> None:
@@ -103,9 +103,10 @@ def test_what_goes_on_with_a_phrase_is_a_candidate_before_what_is_more_probable(
     assert most_wanted(wanted, progress, ranking, required)[0, 0].tolist() == best[:MOST_WANTED]
 
 
-def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases(searched: dict) -> None:
+@pytest.mark.slow
+def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases() -> None:
     toys = make_toys(11, BATCH)
-    result, _, cases = searched[WHOLE_SPACE]
+    result, _, cases = searched(WHOLE_SPACE)
     count = 0
     for sentence, case in enumerate(cases):
         every = reference_exhaustive(model_of(toys, sentence), int(toys.max_lengths[sentence]), 'gnmt', 0.6, (PAD,))
@@ -116,15 +117,15 @@ def test_a_beam_as_wide_as_the_space_finds_every_hypothesis_with_all_phrases(sea
     assert count > BATCH / 4
 
 
-@pytest.mark.parametrize('width', [4, WHOLE_SPACE])
-def test_a_sentence_that_requires_nothing_is_translated_as_without_the_others(searched: dict, width: int) -> None:
-    result, plain, cases = searched[width]
+@pytest.mark.parametrize('width', [4, pytest.param(WHOLE_SPACE, marks=pytest.mark.slow)])
+def test_a_sentence_that_requires_nothing_is_translated_as_without_the_others(width: int) -> None:
+    result, plain, cases = searched(width)
     assert_equal(result, plain, np.array([not case for case in cases]))
 
 
-def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one(searched: dict) -> None:
+def test_a_narrow_beam_finds_a_hypothesis_with_all_phrases_where_there_is_one() -> None:
     toys = make_toys(11, BATCH)
-    result, _, cases = searched[4]
+    result, _, cases = searched(4)
     found = possible = 0
     for sentence, case in enumerate(cases):
         every = reference_exhaustive(model_of(toys, sentence), int(toys.max_lengths[sentence]), 'gnmt', 0.6, (PAD,))

@@ -40,6 +40,7 @@ def trained(share: float, *counts: int, of: int, scheduled: int | None = None) -
     return found
 
 
+@pytest.mark.slow
 def test_eight_bits_then_change_the_loss_less() -> None:
     loss = jax.jit(lambda params: LOSS(params, uneven_batch(), None)[0])
 

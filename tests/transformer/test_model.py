@@ -215,6 +215,8 @@ def decode_all(config, source, target_in, width=1, length=T):
     'norm=group-d_model=32-norm_first=True-activation=gelu',
     'num_encoder_layers=2-num_decoder_layers=3-norm_first=True-attention_score=dot-positions=tensor2tensor',
     'target_vocab_size=31-tie_embeddings=none-logits_bias=True-pad_row=neither',
+    'attention_score=additive-attention_bias=True-num_heads=3-head_dim=5-positions=learned',
+    'norm=rms-activation=swish-scale_embedding=False',
 )
 def test_cached_decode_equals_full_forward(config):
     np.testing.assert_allclose(decode_all(config, SOURCE, TARGET_IN), full_logits(config), **REORDERED)
