@@ -259,7 +259,7 @@ def _wanted(live: _Live, problem: SearchProblem) -> jax.Array:
 def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, required: Required) -> jax.Array:
     """At most MOST_WANTED of `wanted` [B, W, N]: those that go on with a phrase, then the best by ranking [B, W, V].
 
-    Each is a candidate of its own, W * N in all, of which hardly any is kept.
+    Each is a candidate of its own, W * N in all, and hardly any is kept.
     """
     if wanted.shape[-1] <= MOST_WANTED:
         return wanted
@@ -270,7 +270,8 @@ def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, requi
     values = jnp.where(one_of(continued, vocab_size), ranking + FIRST, ranking)
     values = jnp.where(one_of(wanted, vocab_size), values, NEG_INF)
     count = min(MOST_WANTED, vocab_size)
-    values, ids = blockwise_top_k(values.reshape(-1, vocab_size), count)
+    rows = values.reshape(-1, vocab_size)
+    values, ids = blockwise_top_k(rows, count)
     return jnp.where(_is_real(values), ids, NONE).reshape(batch, width, -1)
 
 

@@ -21,7 +21,7 @@ class Job:
     cost: float = 0.0  # seconds, about
     key: Hashable = None  # jobs with the same key have the same result, which is kept; None: it is not
     needs: Callable[[int], Sequence[Any]] = lambda count: ()  # the programs that a batch of so many lines runs
-    engine: str = ''  # whose search translates it
+    engine: str = ''  # names the search that translates it
     result: Future[Any] = field(default_factory=Future)
     started: float = math.inf  # when its batch began
     num_tokens: int = 1  # its translation has so many
