@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from .parameter import parameter
 from .product import add_to_rows, product, products
 
 
@@ -21,10 +22,10 @@ class Dense(nn.Module):
 
     def setup(self) -> None:
         shape = (self.inputs, self.features)
-        self.kernel = self.param('kernel', self.kernel_init, shape, jnp.float32)
+        self.kernel = parameter(self, 'kernel', self.kernel_init, shape, jnp.float32)
         self.bias = None
         if self.use_bias:
-            self.bias = self.param('bias', nn.initializers.zeros, (self.features,), jnp.float32)
+            self.bias = parameter(self, 'bias', nn.initializers.zeros, (self.features,), jnp.float32)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.finish(product(_rows(x, self.dtype), self.kernel), x)

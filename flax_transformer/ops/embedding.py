@@ -9,6 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from .parameter import parameter
 from .product import look_up, product
 
 
@@ -24,7 +25,7 @@ class Embedding(nn.Module):
 
     def setup(self) -> None:
         shape = (self.vocab_size, self.d_model)
-        self.table = self.param('table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
+        self.table = parameter(self, 'table', nn.initializers.normal(self.d_model**-0.5), shape, jnp.float32)
 
     def __call__(self, tokens: jax.Array) -> jax.Array:
         """Vectors [..., D] of ids [...]; pad_id, from which the decoder starts, is zero unless pad_row is 'both'."""
@@ -66,10 +67,10 @@ class Embeddings(nn.Module):
 
         if config.tie_embeddings in ('sides', 'none'):
             shape = (config.d_model, target_size)
-            self.projection = self.param('projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
+            self.projection = parameter(self, 'projection', nn.initializers.glorot_uniform(), shape, jnp.float32)
 
         if config.logits_bias:
-            self.bias = self.param('logits_bias', nn.initializers.zeros, (target_size,), jnp.float32)
+            self.bias = parameter(self, 'logits_bias', nn.initializers.zeros, (target_size,), jnp.float32)
 
     def _table(self, vocab_size: int) -> Embedding:
         return Embedding(vocab_size, self.config.d_model, self.config.pad_id, self.scale, self.pad_row, self.dtype)
