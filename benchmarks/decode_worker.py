@@ -40,14 +40,13 @@ def ours(size: Size, weights: str = '', dtype: str = 'auto') -> Translate:
     import jax
 
     from flax_transformer.config import DecodingConfig
-    from flax_transformer.ops.int8 import to_dtype, to_int8
+    from flax_transformer.ops.decoding_weights import for_decoding
     from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size, dtype)
     how = {'models': (Transformer(config),), 'special_ids': SpecialIds(PAD, EOS)}
-    # A Translator rounds matrices once, too.
-    params = to_int8(params) if weights == 'int8' else to_dtype(params, jax.numpy.dtype(config.dtype))
+    params = for_decoding(params, weights or config.dtype)  # as a Translator does
 
     @functools.cache
     def program(length: int, beam: int):

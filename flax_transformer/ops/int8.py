@@ -27,15 +27,12 @@ _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by th
 
 def to_int8(params: Any) -> Any:
     """The tree with each matrix that inputs are multiplied with as a `Quantized`; biases, norms and positions stay."""
-    return _with_matrices(params, quantize)
+    return with_matrices(params, quantize)
 
 
-def to_dtype(params: Any, dtype: jnp.dtype) -> Any:
-    """The tree with the same matrices in the dtype to which products round them."""
-    return _with_matrices(params, lambda matrix, _: matrix.astype(dtype))
+def with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
+    """The tree with what `change` makes of each matrix that inputs are multiplied with, and of the axis of D."""
 
-
-def _with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
     def changed(path: Any, leaf: Any) -> Any:
         name = path_name(path)
         axis = _INPUT_AXIS.get(name.rpartition('/')[2])

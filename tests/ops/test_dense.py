@@ -75,9 +75,11 @@ def test_features_that_lie_on_many_devices_stay_there():
         assert collective not in text
 
 
-@pytest.mark.parametrize(('shape', 'size'), [((1, 6), 7), ((3, 6), 16), ((65, 6), 16), ((2, 3, 6), 16)])
+@pytest.mark.parametrize(
+    ('shape', 'size'), [((1, 6), 7), ((3, 6), 16), ((65, 6), 16), ((2, 3, 6), 16), ((65, 6), 4099), ((300, 6), 4099)]
+)
 def test_products_with_the_rows_of_a_table(shape, size):
-    """In blocks for few rows, where the table can be cut."""
+    """For few rows the table is the left operand."""
     rng = np.random.default_rng(0)
     x, table = rng.normal(size=shape), rng.normal(size=(size, 6))
     found = jax.jit(partial(product, axis=1))(np.float32(x), np.float32(table))

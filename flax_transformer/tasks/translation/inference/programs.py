@@ -15,7 +15,7 @@ from flax_transformer.common.fields import check_numbers
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
-from flax_transformer.ops.int8 import to_dtype, to_int8
+from flax_transformer.ops.decoding_weights import for_decoding
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer
@@ -155,18 +155,22 @@ class Programs:
         encoded = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in encoded if len(ids) > 1)
 
-    def weights_of(self, params: Any) -> Any:
-        """The parameters in int8 if decoding.weights asks for it, else in the models' dtype.
+    def weights_of(self, params: Any, *, frees: bool = False) -> Any:
+        """The parameters as products read them fastest, in int8 if decoding.weights asks for it; `frees` deletes them.
 
-        XLA for GPUs would round the matrices of a model in bfloat16 again for each token.
+        Those of foreign models stay as they are.
         """
-        if self.decoding.weights == 'int8':
-            weights = to_int8(params)
-        elif len(self.models) == 1:
-            weights = _rounded(self.models[0], params)
+        if len(self.models) == 1:
+            weights = self._weights_of(self.models[0], params, frees)
         else:
-            weights = tuple(map(_rounded, self.models, params))
+            weights = tuple(self._weights_of(*each, frees) for each in zip(self.models, params, strict=True))
         return jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, weights)
+
+    def _weights_of(self, model: TranslationModel, params: Any, frees: bool) -> Any:
+        if not hasattr(model, 'supports_int8'):
+            return params
+        is_int8 = self.decoding.weights == 'int8'
+        return for_decoding(params, 'int8' if is_int8 else resolve_dtype(model.config).dtype, frees=frees)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine for a text of more tokens than the models have positions."""
@@ -199,11 +203,3 @@ def check_ids(name: str, ids: Any, size: int) -> None:
     wrong = ids[(ids < 0) | (ids >= size)].tolist()
     if wrong:
         raise UserError(f'{name} has the id {wrong[0]}; expected ids from 0 to {size - 1}, the vocabulary')
-
-
-def _rounded(model: TranslationModel, params: Any) -> Any:
-    """The parameters with matrices in the model's dtype; as they are for a foreign model."""
-    if not hasattr(model, 'supports_int8'):
-        return params
-    dtype = resolve_dtype(model.config).dtype
-    return params if dtype == 'float32' else jax.jit(partial(to_dtype, dtype=jnp.dtype(dtype)))(params)

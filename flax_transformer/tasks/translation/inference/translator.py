@@ -20,6 +20,7 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.ops.decoding_weights import to_params
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -172,6 +173,7 @@ class Translator(Streams):
         """This translator, which alone holds its parameters; frees them if its programs take others."""
         self._read = read
         self.origin = object()
+        self.weights = self.programs.weights_of(self._params, frees=True)
         if any(map(operator.is_not, jax.tree.leaves(self.weights), jax.tree.leaves(self._params))):
             jax.block_until_ready(self.weights)
             self._params = None
@@ -229,8 +231,11 @@ class Translator(Streams):
 
     @property
     def params(self) -> Any:
-        """The parameters, float32; read again if they were freed."""
-        return self._read() if self._params is None else self._params
+        """The parameters, float32; if they were freed, of the weights, or read again where those are rounded."""
+        if self._params is not None:
+            return self._params
+        is_exact = all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(self.weights))
+        return to_params(self.weights) if is_exact else self._read()
 
     @cached_property
     def weights(self) -> Any:

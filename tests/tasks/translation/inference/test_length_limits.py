@@ -40,8 +40,10 @@ def text(num_tokens: int) -> str:
 
 def make_translator(tokenizer: SentencePieceTokenizer, *models: TransformerConfig, **decoding: object) -> Translator:
     params = tuple(jax.eval_shape(lambda model=model: init_params(model, jax.random.key(0))) for model in models)
-    options = {'beam_width': 2} | decoding
-    return Translator(models, params if len(models) > 1 else params[0], tokenizer, DecodingConfig(**options))
+    params = params if len(models) > 1 else params[0]
+    translator = Translator(models, params, tokenizer, DecodingConfig(**{'beam_width': 2} | decoding))
+    translator.weights = params  # shapes cannot be rearranged
+    return translator
 
 
 def with_shapes_alone(translator: Translator) -> Translator:

@@ -10,6 +10,7 @@ from conftest import TESTS
 from traced import equations
 
 from flax_transformer import Translator
+from flax_transformer.ops.decoding_weights import Transposed
 from flax_transformer.ops.int8 import to_int8
 from flax_transformer.tasks.translation.loading import LoadedRun, load_run
 
@@ -37,15 +38,32 @@ def test_no_matrix_is_rounded_within_the_search(run: LoadedRun) -> None:
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-def test_float32_is_let_go_and_read_again_if_the_search_of_a_loaded_run_does_not_read_it(run: LoadedRun) -> None:
-    rounded, whole = (translator_of(run, dtype)._loaded(lambda: run.params) for dtype in ('bfloat16', 'float32'))
-    kinds = lambda tree: {type(leaf) for leaf in jax.tree.leaves(tree)}
+def loaded(run: LoadedRun, dtype: str) -> Translator:
+    """A translator that alone holds its parameters."""
+    own = run._replace(params=jax.tree.map(jnp.array, run.params))
+    return translator_of(own, dtype)._loaded(lambda: run.params)
+
+
+def test_float32_is_let_go_and_read_again_if_a_loaded_run_is_rounded(run: LoadedRun) -> None:
+    rounded = loaded(run, 'bfloat16')
     assert rounded._params is None
     assert rounded.with_decoding(replace(rounded.decoding, beam_width=2)).weights is rounded.weights
-    assert kinds(whole.params) == kinds(rounded.weights) == kinds(jnp.zeros(1))
+    assert {type(leaf) for leaf in jax.tree.leaves(rounded.weights)} == {type(jnp.zeros(1))}
     half = {leaf.dtype.name for leaf in jax.tree.leaves(rounded.weights) if leaf.ndim > 1}
     assert half == {'bfloat16'}
     narrow = rounded.with_decoding(replace(rounded.decoding, beam_width=1))
     assert narrow.params is run.params
     small = rounded.with_decoding(replace(rounded.decoding, weights='int8'))  # made from float32
     jax.tree.map(np.testing.assert_array_equal, small.weights, to_int8(run.params))
+
+
+def test_on_cpus_float32_is_kept_once_transposed_and_given_back_as_it_was(run: LoadedRun) -> None:
+    whole = loaded(run, 'float32')
+    assert whole._params is None
+    count = lambda tree: sum(leaf.size for leaf in jax.tree.leaves(tree))
+    assert count(whole.weights) == count(run.params)
+    assert sum(type(x) is Transposed for x in jax.tree.leaves(whole.weights, is_leaf=lambda x: type(x) is Transposed))
+    jax.tree.map(np.testing.assert_array_equal, whole.params, run.params)
+    found, expected = (whole.translate_ids(weights, jnp.array([[5, 9, 0]])) for weights in (whole.weights, run.params))
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
