@@ -6,10 +6,12 @@ device, so a start costs no imports.
 
 import json
 import os
+import random
 import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,16 +141,19 @@ def start(process: Process, port: int, log: Path) -> int:
     sys.exit(take_part(process, port, log.parent))
 
 
-def free_port() -> int:
+def is_free(port: int) -> bool:
     with socket.socket() as any_socket:
-        any_socket.bind(('127.0.0.1', 0))
-        return any_socket.getsockname()[1]
+        return any_socket.connect_ex(('127.0.0.1', port)) != 0
+
+
+def free_ports() -> Iterator[int]:
+    """Ports at which nobody listens, each once, below those from which systems connect."""
+    return filter(is_free, random.sample(range(20_000, 32_000), 12_000))
 
 
 def main(folder: Path, names: list[str]) -> None:
     running = {}
-    for name in names:
-        port = free_port()
+    for name, port in zip(names, free_ports(), strict=False):
         for place, process in enumerate(LAUNCHES[name]):
             log = folder / f'{name} {place}'
             running[start(process, port, log)] = name, log

@@ -131,6 +131,7 @@ def found(
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('call', [*CALLS, 'classifier in a thread', 'damaged in a thread'])
 def test_a_call_changes_nothing_of_its_caller(call: str, found: dict[str, list[str]]) -> None:
     if call == 'marian' and not HAS_MARIAN:

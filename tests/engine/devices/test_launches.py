@@ -19,7 +19,8 @@ from toy_runs import train_circle
 from flax_transformer.engine.monitor.reporter import read_metrics
 
 DEVICES = 'two devices in each of two', 'four devices in each of two', 'two devices in each of four'
-SLOW = ('process 0 dies in a step', *DEVICES)
+WAITING = 'one never comes', 'process 0 never comes', 'one dies while it waits', 'process 0 comes twice'
+SLOW = ('process 0 dies in a step', *DEVICES, *WAITING)
 
 
 class End(NamedTuple):
@@ -42,6 +43,12 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
     return launch(str(tmp_path_factory.mktemp('launches')), *(name for name in LAUNCHES if name not in SLOW))
 
 
+@pytest.fixture(scope='module')
+def late_ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
+    """Of those that wait for 10 s until they say with whom."""
+    return launch(str(tmp_path_factory.mktemp('launches')), *WAITING)
+
+
 def agreed(end: End) -> str:
     """The message that all of them gave."""
     assert len(set(end.said)) == 1, end.said
@@ -61,23 +68,32 @@ def test_two_train_as_one_does(ends: dict[str, End], tmp_path: Path) -> None:
         assert f'process {number} has finished the run' in said
 
 
-def test_one_that_never_comes_is_named(ends: dict[str, End]) -> None:
-    assert ends['one never comes'].codes == (2, 2)
-    assert agreed(ends['one never comes']).startswith('process 1 of 3 did not come within 10 s; here are process 0 (')
-    assert ends['process 0 never comes'].codes == (2,)
-    assert agreed(ends['process 0 never comes']).startswith('process 0 cannot be reached at 127.0.0.1:')
+@pytest.mark.slow
+def test_one_that_never_comes_is_named(late_ends: dict[str, End]) -> None:
+    end = late_ends['one never comes']
+    assert end.codes == (2, 2)
+    assert agreed(end).startswith('process 1 of 3 did not come within 10 s; here are process 0 (')
+    end = late_ends['process 0 never comes']
+    assert end.codes == (2,)
+    assert agreed(end).startswith('process 0 cannot be reached at 127.0.0.1:')
 
 
-def test_one_that_died_while_it_waited_did_not_come(ends: dict[str, End]) -> None:
-    end = ends['one dies while it waits']
+@pytest.mark.slow
+def test_one_that_died_while_it_waited_did_not_come(late_ends: dict[str, End]) -> None:
+    end = late_ends['one dies while it waits']
     assert end.codes == (2, -signal.SIGALRM)
     assert end.said[0].startswith('processes 1, 2 of 3 did not come within 10 s; here are process 0 (')
 
 
 def test_one_that_comes_twice_is_named(ends: dict[str, End]) -> None:
-    assert ends['one comes twice'].codes == (2, 2, 2)
-    assert 'is process 1 already; give each its own' in agreed(ends['one comes twice'])
-    end = ends['process 0 comes twice']
+    end = ends['one comes twice']
+    assert end.codes == (2, 2, 2)
+    assert 'is process 1 already; give each its own' in agreed(end)
+
+
+@pytest.mark.slow
+def test_a_second_process_0_is_named(late_ends: dict[str, End]) -> None:
+    end = late_ends['process 0 comes twice']
     assert end.codes == (2, 2)
     assert 'process 0 cannot listen at 127.0.0.1:' in ''.join(end.said)
 

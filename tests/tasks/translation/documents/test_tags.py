@@ -265,6 +265,7 @@ def test_literals_are_what_is_no_language(text: str, literals: str) -> None:
     assert ', '.join(span.raw for span in getattr(marked, 'spans', ())) == literals
 
 
+@pytest.mark.slow
 def test_a_real_search_contains_each_literal_once_and_other_lines_are_as_without(copy_run: Path) -> None:
     translator = Translator.from_run(copy_run, beam_width=4)
     texts = ['a b {x} c {y}', 'd e', '{x}', 'f <b>g h</b> a']
