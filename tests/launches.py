@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,18 +141,23 @@ def start(process: Process, port: int, log: Path) -> int:
 
 
 def is_free(port: int) -> bool:
+    """Whether nobody listens there."""
     with socket.socket() as any_socket:
         return any_socket.connect_ex(('127.0.0.1', port)) != 0
 
 
-def free_ports() -> Iterator[int]:
-    """Ports at which nobody listens, each once, below those from which systems connect."""
-    return filter(is_free, random.sample(range(20_000, 32_000), 12_000))
+# Each once, below those from which systems connect.
+PORTS = filter(is_free, random.sample(range(20_000, 32_000), 12_000))
+
+
+def free_port() -> int:
+    return next(PORTS)
 
 
 def main(folder: Path, names: list[str]) -> None:
     running = {}
-    for name, port in zip(names, free_ports(), strict=False):
+    for name in names:
+        port = free_port()
         for place, process in enumerate(LAUNCHES[name]):
             log = folder / f'{name} {place}'
             running[start(process, port, log)] = name, log

@@ -20,8 +20,8 @@ def made(count: int, ending: str = '') -> tuple[Pairs, dict[str, str]]:
     """Sentences of words that have one translation each, perhaps in some with an ending, and which it is."""
     rng = np.random.default_rng(0)
     syllables = ['ba', 'ke', 'li', 'no', 'su', 'ta', 'ri', 'mo']
-    words = sorted({''.join(rng.choice(syllables, 4)) for _ in range(1500)})
-    translations = {word: word[::-1].capitalize() for word in words}
+    words = np.array(sorted({''.join(rng.choice(syllables, 4)) for _ in range(1500)}))
+    translations = {word: word[::-1].capitalize() for word in words.tolist()}
     chosen = [rng.choice(words, 5, replace=False).tolist() for _ in range(count)]
     forms = [[translations[word] + ending * (rng.random() < 0.4) for word in reversed(line)] for line in chosen]
     targets = [' '.join(line) + '.' for line in forms]

@@ -40,6 +40,7 @@ def test_a_trace_ends_with_training_and_none_begins_in_its_middle(
     assert [call for call in calls if not call.startswith('step')] == expected
 
 
+@pytest.mark.slow
 def test_jax_writes_a_trace(tmp_path: Path) -> None:
     profiler = Profiler(tmp_path, 1, 1, lambda text: None)
     profiler.begin(1)
