@@ -52,6 +52,7 @@ def test_it_resumes_to_the_bit_and_on_no_other_text(config: Any, tmp_path: Path)
     assert [x.tobytes() for x in map(np.asarray, ours)] == [x.tobytes() for x in map(np.asarray, theirs)]
 
 
+@pytest.mark.slow
 def test_it_is_scored_and_continues_a_text(config: Any, tmp_path: Path, capsys: Any) -> None:
     run = train(config, tmp_path / 'run').path
     scores = [record for record in read_metrics(run) if record['kind'] == 'validation'][-1]

@@ -138,6 +138,7 @@ def test_a_bad_folder_is_refused_with_what_is_wrong(spoil: dict[str, Any], expec
         read_folder(folder)
 
 
+@pytest.mark.slow
 def test_an_imported_run_translates_between_any_languages_and_is_not_exported(tmp_path: Path, capsys) -> None:
     folder, run = t5_folders.write_folder(tmp_path / 'madlad', 'MADLAD-400'), str(tmp_path / 'run')
     assert main(['translate', str(folder), '--to', 'de']) == 2
