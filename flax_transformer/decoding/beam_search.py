@@ -261,7 +261,8 @@ def most_wanted(wanted: jax.Array, progress: Progress, ranking: jax.Array, requi
 
     Each is a candidate of its own, W * N in all, and hardly any is kept.
     """
-    if wanted.shape[-1] <= MOST_WANTED:
+    number = wanted.shape[-1]
+    if isinstance(number, int) and number <= MOST_WANTED:  # symbolic in an export
         return wanted
     batch, width, vocab_size = ranking.shape
     goes_on = (begun(required, progress) > 0).reshape(batch, width, -1)
