@@ -5,21 +5,30 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.trees import path_name
+
 from .int8 import quantize, with_matrices
 
 
 class Transposed(NamedTuple):
-    """A float32 weight [D, F] that is kept as [F, D], by which XLA for CPUs multiplies few rows faster (product.py)."""
+    """A float32 weight [D, F], stored as [F, D], which XLA on CPUs multiplies few rows by faster (product.py).
+
+    It takes the place of the array in a tree of parameters.
+    """
 
     rows: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.shape[::-1]
 
 
 def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
     """The tree with each matrix that inputs are multiplied with in the form that is fastest for few rows.
 
     Args:
-      dtype: of the products: float32, bfloat16 or int8. XLA for GPUs would round matrices again for each token.
-      frees: deletes each array that has another in its place, so that a large model is never in memory twice.
+      dtype: of the products: float32, bfloat16 or int8. XLA for GPUs would round a float32 matrix for each token.
+      frees: deletes each array once its replacement exists, so that a large model is never in memory twice.
     """
     is_transposed = dtype == 'float32' and jax.default_backend() == 'cpu'
     if dtype == 'float32' and not is_transposed:
@@ -34,7 +43,7 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
             weight = Transposed(jnp.transpose(matrix))
         else:
             return matrix
-        if frees and isinstance(matrix, jax.Array):
+        if frees and isinstance(matrix, jax.Array) and weight is not matrix:
             jax.block_until_ready(weight)
             matrix.delete()
         return weight
@@ -42,10 +51,27 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
     return with_matrices(params, change)
 
 
+def is_exact(weights: Any) -> bool:
+    """Whether nothing was rounded."""
+    return all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(weights))
+
+
 def to_params(weights: Any) -> Any:
-    """The parameters that `for_decoding` was given: its inverse, where nothing was rounded."""
+    """The parameters that `for_decoding` was given: its inverse, for exact weights."""
+    return jax.tree.map(lambda x: x.rows.T if _is_transposed(x) else x, weights, is_leaf=_is_transposed)
 
-    def is_transposed(x: Any) -> bool:
-        return isinstance(x, Transposed)
 
-    return jax.tree.map(lambda x: x.rows.T if is_transposed(x) else x, weights, is_leaf=is_transposed)
+def replaced_in(weights: Any, changed: dict[str, jax.Array]) -> Any:
+    """Exact weights with other parameters in place of some, by name; the rest is shared."""
+
+    def replace(path: Any, weight: Any) -> Any:
+        new = changed.get(path_name(path))
+        if new is None:
+            return weight
+        return Transposed(jnp.transpose(new)) if _is_transposed(weight) else new
+
+    return jax.tree_util.tree_map_with_path(replace, weights, is_leaf=_is_transposed)
+
+
+def _is_transposed(x: Any) -> bool:
+    return isinstance(x, Transposed)

@@ -18,8 +18,12 @@ from flax_transformer.common.trees import path_name
 class Quantized(NamedTuple):
     """A weight in eight bits. It takes the place of the float array in a tree of parameters."""
 
-    values: jax.Array  # int8, shaped as the float weight; first, as Linen compares its shape with the initializer's
+    values: jax.Array  # int8, shaped as the float weight
     scale: jax.Array  # float32, by output feature
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
 
 
 _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by the name of the weight

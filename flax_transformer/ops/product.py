@@ -2,8 +2,8 @@
 
 Parameters are float32, and are cast to the dtype of computation here. `product` is x W in one einsum, but
 
-- with few rows in float32, as in decoding: XLA for CPUs is faster with a single row in blocks, and with more rows as
-  right operand of a weight that is kept transposed (decoding_weights.py);
+- with few rows in float32, as in decoding: XLA for CPUs is faster with the rows as right operand of a table, or of a
+  weight that is stored `Transposed` (decoding_weights.py); of another weight, with a single row in blocks;
 - in bfloat16: products round the weight, but its gradient, a sum over all tokens of a batch, stays in float32, as eight
   bits would lose most of a long sum. `Rounded` holds both forms of a weight, for a loop that would round at each turn;
 - with `Quantized`, eight bits, for decoding (int8.py).
@@ -29,8 +29,12 @@ from .int8 import Quantized, int8_product
 class Rounded(NamedTuple):
     """A float32 weight and what products in bfloat16 read."""
 
-    exact: jax.Array  # first, as in `Quantized`; gets the gradient
+    exact: jax.Array  # gets the gradient
     rounded: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.exact.shape
 
 
 Weight = jax.Array | Quantized | Rounded | Transposed
@@ -57,7 +61,8 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
     num_rows = x.shape[0] if x.ndim == 2 and isinstance(x.shape[0], int) else 0  # symbolic in an export
     if axis == 0 and num_rows == 1 and len(weight) % 2 == 0 and dtype is None:
         return _single_row(x, weight)
-    if axis == 1 and 1 <= num_rows <= (256 if len(weight) >= 4096 else 64):  # beyond, no faster
+    most = 256 if len(weight) >= 4096 else 64  # no faster with more rows
+    if axis == 1 and 1 <= num_rows <= most and jax.default_backend() == 'cpu':
         return _few_rows(x, weight, result)
     return _einsum(axes, x, weight, result)
 
@@ -118,8 +123,8 @@ def _single_row(x: jax.Array, weight: jax.Array) -> jax.Array:
 def _few_rows(x: jax.Array, weight: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """x [N, D] times the rows of a weight [F, D], with the weight as left operand: up to three times as fast.
 
-    XLA rearranges the right operand in memory for each product, which takes as long as the product of a few rows. But
-    for the axis B, of length one, it would exchange the operands.
+    XLA rearranges the right operand in memory for each product, which takes as long as the product of a few rows.
+    Without the axis B, of length one, it would swap the operands.
     """
     columns = jnp.einsum('ND,BFD->BNF', x, weight.astype(x.dtype)[None], preferred_element_type=dtype)
     return columns.swapaxes(0, 1).reshape(len(x), len(weight))

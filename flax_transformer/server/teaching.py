@@ -15,6 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.ops.decoding_weights import is_exact, replaced_in
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.learning.learner import digest_of, replaced
 from flax_transformer.tasks.translation.learning.lessons import read_kept
@@ -151,7 +152,10 @@ class Teaching:
         # Arrays that are placed otherwise would have the programs compiled again.
         places = {name: leaf.sharding for name, leaf in named_leaves(self._params)}
         changed = {name: jax.device_put(leaf, places[name]) for name, leaf in changed.items()}
-        learned = self._model.translator.with_params(replaced(self._params, changed))
+        translator = self._model.translator
+        learned = translator.with_params(replaced(self._params, changed))
+        if is_exact(translator.weights):
+            learned.weights = replaced_in(translator.weights, changed)  # shares what has not changed
         learned.version = version
         jax.block_until_ready(learned.weights)  # now, not in a request
         with self._lock:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flax.errors import ScopeParamShapeError
 
-from flax_transformer.ops.decoding_weights import Transposed, for_decoding, to_params
+from flax_transformer.ops.decoding_weights import Transposed, for_decoding, replaced_in, to_params
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.product import product
 
@@ -46,6 +46,19 @@ def test_matrices_alone_change_and_change_back():
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_what_changed_alone_is_another():
+    params = {'layer': {'kernel': jnp.ones((2, 3)), 'bias': jnp.ones(3)}, 'projection': jnp.ones((2, 4))}
+    weights = for_decoding(params, 'float32')
+    new = {'projection': jnp.full((2, 4), 2.0), 'layer/bias': jnp.zeros(3)}
+    found = replaced_in(weights, new)
+    assert found['layer']['kernel'].rows is weights['layer']['kernel'].rows
+    expected = {
+        'layer': {'kernel': params['layer']['kernel'], 'bias': new['layer/bias']},
+        'projection': new['projection'],
+    }
+    jax.tree.map(np.testing.assert_array_equal, to_params(found), expected)
+
+
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'int8'])
 def test_what_is_replaced_is_freed_if_asked(dtype):
     params = {'kernel': jnp.ones((2, 3)), 'bias': jnp.ones(3)}
@@ -54,6 +67,13 @@ def test_what_is_replaced_is_freed_if_asked(dtype):
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(weights))
 
 
-def test_an_array_of_another_shape_is_no_parameter():
+@pytest.mark.parametrize('kernel', [np.ones((4, 6)), Transposed(np.ones((6, 4)))], ids=['array', 'transposed'])
+def test_a_weight_of_another_shape_is_no_parameter(kernel):
     with pytest.raises(ScopeParamShapeError, match='kernel'):
-        Dense(6, 4).apply({'params': {'kernel': np.ones((4, 6)), 'bias': np.ones(4)}}, np.ones((1, 6)))
+        Dense(6, 4).apply({'params': {'kernel': kernel, 'bias': np.ones(4)}}, np.ones((1, 6)))
+
+
+def test_a_parameter_is_taken_out_of_its_box():
+    box = nn.Partitioned(jnp.ones((6, 4)), names=(None, None))
+    found = Dense(6, 4, use_bias=False).apply({'params': {'kernel': box}}, np.ones((1, 6)))
+    np.testing.assert_array_equal(found, np.full((1, 4), 6.0))

@@ -45,7 +45,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
 
 @pytest.fixture(scope='module')
 def late_ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, End]:
-    """Of those that wait for 10 s until they say with whom."""
+    """How launches ended that wait 10 s before they say who is missing."""
     return launch(str(tmp_path_factory.mktemp('launches')), *WAITING)
 
 

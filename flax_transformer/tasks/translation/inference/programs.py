@@ -130,7 +130,6 @@ class Programs:
 
     @cached_property
     def runner(self) -> Runner:
-        is_own = all(type(model).__module__.startswith('flax_transformer.') for model in self.models)
         search = {name: value for name, value in vars(self.decoding).items() if name not in UNREAD}
         settings = self.models, search, self.special_ids, sorted(self.banned), self.tokenizer.digest
         return Runner(
@@ -140,7 +139,7 @@ class Programs:
             self.parallel,
             max_positions=self.max_positions,
             buckets=self.decoding.buckets,
-            settings=repr(settings) if is_own else '',
+            settings=repr(settings) if all(map(is_own, self.models)) else '',
         )
 
     @cached_property
@@ -156,9 +155,9 @@ class Programs:
         return tuple(tuple(ids[:-1]) for ids in encoded if len(ids) > 1)
 
     def weights_of(self, params: Any, *, frees: bool = False) -> Any:
-        """The parameters as products read them fastest, in int8 if decoding.weights asks for it; `frees` deletes them.
+        """The parameters as products read them fastest, in int8 if decoding.weights asks for it.
 
-        Those of foreign models stay as they are.
+        Those of foreign models stay as they are. `frees` deletes the matrices that were replaced.
         """
         if len(self.models) == 1:
             weights = self._weights_of(self.models[0], params, frees)
@@ -169,8 +168,10 @@ class Programs:
     def _weights_of(self, model: TranslationModel, params: Any, frees: bool) -> Any:
         if not hasattr(model, 'supports_int8'):
             return params
-        is_int8 = self.decoding.weights == 'int8'
-        return for_decoding(params, 'int8' if is_int8 else resolve_dtype(model.config).dtype, frees=frees)
+        dtype = 'int8' if self.decoding.weights == 'int8' else resolve_dtype(model.config).dtype
+        if dtype == 'float32' and not is_own(model):  # it may multiply by its kernels in its own way
+            return params
+        return for_decoding(params, dtype, frees=frees)
 
     def check_lengths(self, name: str, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Raises BadLine for a text of more tokens than the models have positions."""
@@ -191,6 +192,11 @@ class Programs:
             is_broken = not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params))
         if is_broken:
             check_numbers(math.nan)
+
+
+def is_own(model: TranslationModel) -> bool:
+    """Whether a model is of this package."""
+    return type(model).__module__.startswith('flax_transformer.')
 
 
 def check_ids(name: str, ids: Any, size: int) -> None:

@@ -20,7 +20,7 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.search import output_slots
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.ops.decoding_weights import to_params
+from flax_transformer.ops.decoding_weights import is_exact, to_params
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_ensemble
@@ -210,7 +210,7 @@ class Translator(Streams):
         other.version = self.version
         other.origin = self.origin
         is_same = params is self._params and decoding.weights == self.decoding.weights
-        if is_same and (params is None or other.programs is self.programs):
+        if is_same:
             other.weights = self.weights  # once in memory
         return other
 
@@ -231,11 +231,10 @@ class Translator(Streams):
 
     @property
     def params(self) -> Any:
-        """The parameters, float32; if they were freed, of the weights, or read again where those are rounded."""
+        """The parameters, float32; if they were freed, rebuilt from the weights, or read again if those are rounded."""
         if self._params is not None:
             return self._params
-        is_exact = all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(self.weights))
-        return to_params(self.weights) if is_exact else self._read()
+        return to_params(self.weights) if is_exact(self.weights) else self._read()
 
     @cached_property
     def weights(self) -> Any:

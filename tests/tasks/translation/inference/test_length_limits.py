@@ -42,7 +42,7 @@ def make_translator(tokenizer: SentencePieceTokenizer, *models: TransformerConfi
     params = tuple(jax.eval_shape(lambda model=model: init_params(model, jax.random.key(0))) for model in models)
     params = params if len(models) > 1 else params[0]
     translator = Translator(models, params, tokenizer, DecodingConfig(**{'beam_width': 2} | decoding))
-    translator.weights = params  # shapes cannot be rearranged
+    translator.weights = jax.eval_shape(translator.programs.weights_of, params)
     return translator
 
 
