@@ -61,8 +61,8 @@ def to_params(weights: Any) -> Any:
     return jax.tree.map(lambda x: x.rows.T if _is_transposed(x) else x, weights, is_leaf=_is_transposed)
 
 
-def replaced_in(weights: Any, changed: dict[str, jax.Array]) -> Any:
-    """Exact weights with other parameters in place of some, by name; the rest is shared."""
+def replaced(weights: Any, changed: dict[str, jax.Array]) -> Any:
+    """Parameters or exact weights with other parameters in place of some, by name; the rest is shared."""
 
     def replace(path: Any, weight: Any) -> Any:
         new = changed.get(path_name(path))

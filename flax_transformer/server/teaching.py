@@ -15,9 +15,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.engine.runs.run_directory import split_reference
-from flax_transformer.ops.decoding_weights import is_exact, replaced_in
+from flax_transformer.ops.decoding_weights import is_exact, replaced
 from flax_transformer.tasks.translation.inference.translator import Translator
-from flax_transformer.tasks.translation.learning.learner import digest_of, replaced
+from flax_transformer.tasks.translation.learning.learner import digest_of
 from flax_transformer.tasks.translation.learning.lessons import read_kept
 from flax_transformer.tasks.translation.learning.memory import Memory, Pair, memory_file, read_sample
 
@@ -155,7 +155,7 @@ class Teaching:
         translator = self._model.translator
         learned = translator.with_params(replaced(self._params, changed))
         if is_exact(translator.weights):
-            learned.weights = replaced_in(translator.weights, changed)  # shares what has not changed
+            learned.weights = replaced(translator.weights, changed)  # shares what has not changed
         learned.version = version
         jax.block_until_ready(learned.weights)  # now, not in a request
         with self._lock:

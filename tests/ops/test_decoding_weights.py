@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flax.errors import ScopeParamShapeError
 
-from flax_transformer.ops.decoding_weights import Transposed, for_decoding, replaced_in, to_params
+from flax_transformer.ops.decoding_weights import Transposed, for_decoding, replaced, to_params
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.product import product
 
@@ -50,7 +50,7 @@ def test_what_changed_alone_is_another():
     params = {'layer': {'kernel': jnp.ones((2, 3)), 'bias': jnp.ones(3)}, 'projection': jnp.ones((2, 4))}
     weights = for_decoding(params, 'float32')
     new = {'projection': jnp.full((2, 4), 2.0), 'layer/bias': jnp.zeros(3)}
-    found = replaced_in(weights, new)
+    found = replaced(weights, new)
     assert found['layer']['kernel'].rows is weights['layer']['kernel'].rows
     expected = {
         'layer': {'kernel': params['layer']['kernel'], 'bias': new['layer/bias']},

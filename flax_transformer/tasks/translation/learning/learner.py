@@ -15,6 +15,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy
+from flax_transformer.ops.decoding_weights import replaced
 from flax_transformer.ops.embedding import output_names
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.task import hidden_states, loss_sums
@@ -222,9 +223,3 @@ def _slots(rows: Sequence[Ids]) -> int:
     """The slots that rows need, 0 if they have too many tokens."""
     longest = max(len(tokens) for row in rows for tokens in row)
     return next((slots for slots in _SLOTS if slots >= longest), 0)
-
-
-def replaced(params: Any, changed: Changed) -> Any:
-    """The parameters with others in place of some, by name."""
-    leaves = [changed.get(name, leaf) for name, leaf in named_leaves(params)]
-    return jax.tree.unflatten(jax.tree.structure(params), leaves)
