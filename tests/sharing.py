@@ -84,14 +84,14 @@ def share_searches() -> None:
         return found[key]
 
     Programs._jitted = shared
-    make, made = batch_runner.kept, {}
+    make, made = batch_runner.Kept, {}
 
     def shared_kept(function: Any, settings: str) -> Any:
         if settings not in made or not settings:
             made[settings] = make(function, settings)
         return made[settings]
 
-    batch_runner.kept = shared_kept
+    batch_runner.Kept = shared_kept
 
 
 def share_translators(folders: set[Path]) -> None:

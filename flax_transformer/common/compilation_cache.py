@@ -1,13 +1,20 @@
 """A cache of compiled programs in the user's cache folder, shared by all runs."""
 
+import contextlib
+import functools
 import hashlib
 import os
+import pickle  # noqa: TID251
 import platform
+import zlib
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 
-from .files import user_cache
+from .cores import num_cores
+from .files import own_partial, user_cache, written_whole
 
 
 def cache_folder() -> Path:
@@ -37,3 +44,58 @@ def use_compilation_cache() -> None:
     if os.access(folder, os.W_OK):
         jax.config.update('jax_compilation_cache_dir', str(folder))
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
+
+
+def kept_file(kind: str, *depends: Any) -> Path | None:
+    """Where to keep, within JAX's cache, what depends only on these values, this code and JAX with its settings.
+
+    None: there is no such folder, or another process would represent a value in another way.
+    """
+    folder = jax.config.jax_compilation_cache_dir
+    values = repr(depends)
+    if not folder or '://' in folder or not jax.config.jax_enable_compilation_cache or ' at 0x' in values:
+        return None
+    try:
+        code = _digest_of_code()
+    except OSError:  # within an archive
+        return None
+    identity = repr((values, jax_settings(), code, *_machine()))
+    return Path(folder) / f'{kind}-{hashlib.sha256(identity.encode()).hexdigest()}'
+
+
+def read_kept(file: Path) -> Any:
+    """What was kept in this file; None: nothing that can be read.
+
+    A file that a stranger has written can run anything; so can those of JAX in this folder, which are machine code.
+    """
+    with contextlib.suppress(OSError, zlib.error, EOFError, pickle.UnpicklingError):  # the last ones for one cut short
+        return pickle.loads(zlib.decompress(file.read_bytes()))
+    return None
+
+
+def keep(file: Path, value: Any) -> None:
+    """Writes the file, if its folder can be written to."""
+    with contextlib.suppress(OSError), written_whole(file, own_partial(file)) as opened:
+        opened.write(zlib.compress(pickle.dumps(value), 1))
+
+
+def jax_settings() -> tuple[Any, ...]:
+    """The settings of JAX that hold in this thread, by which a program may be traced in another way."""
+    return tuple(getattr(jax.config, name, value) for name, value in jax.config.values.items())
+
+
+@functools.cache
+def _digest_of_code() -> str:
+    versions = ' '.join(metadata.version(name) for name in ('jax', 'jaxlib', 'flax'))
+    digest = hashlib.sha256(versions.encode())
+    for file in sorted(Path(__file__).parents[1].rglob('*.py')):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _machine() -> tuple[Any, ...]:
+    """What a compiled program depends on."""
+    flags = [os.environ.get(name) for name in ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')]
+    device = jax.local_devices()[0]
+    return processor_features(), num_cores(), flags, device.device_kind, device.client.platform_version

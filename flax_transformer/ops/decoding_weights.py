@@ -4,10 +4,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flax_transformer.common.trees import path_name
 
 from .int8 import quantize, with_matrices
+
+_CACHE_LINE = 16  # numbers in float32
 
 
 class Transposed(NamedTuple):
@@ -40,7 +43,7 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
         elif not is_transposed:
             weight = jnp.asarray(matrix, dtype)
         elif axis == 0:
-            weight = Transposed(jnp.transpose(matrix))
+            weight = Transposed(_transposed(matrix))
         else:
             return matrix
         if frees and isinstance(matrix, jax.Array) and weight is not matrix:
@@ -68,9 +71,21 @@ def replaced(weights: Any, changed: dict[str, jax.Array]) -> Any:
         new = changed.get(path_name(path))
         if new is None:
             return weight
-        return Transposed(jnp.transpose(new)) if _is_transposed(weight) else new
+        return Transposed(_transposed(new)) if _is_transposed(weight) else new
 
     return jax.tree_util.tree_map_with_path(replace, weights, is_leaf=_is_transposed)
+
+
+def _transposed(matrix: jax.Array) -> jax.Array:
+    """By NumPy: XLA would compile for each shape, which takes longer than to transpose a small model."""
+    if isinstance(matrix, jax.core.Tracer):
+        return jnp.transpose(matrix)
+    read = np.asarray(matrix)
+    written = np.empty(read.shape[::-1], read.dtype)
+    for first in range(0, len(read), _CACHE_LINE):
+        rows = slice(first, first + _CACHE_LINE)
+        written[:, rows] = read[rows].T
+    return jax.device_put(written, matrix.sharding if isinstance(matrix, jax.Array) else None)
 
 
 def _is_transposed(x: Any) -> bool:

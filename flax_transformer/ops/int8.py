@@ -47,6 +47,16 @@ def with_matrices(params: Any, change: Callable[[Any, int], Any]) -> Any:
     return jax.tree_util.tree_map_with_path(changed, params)
 
 
+def shapes_in_int8(params: Any) -> Any:
+    """The shapes and dtypes of `to_int8(params)`, from those of the parameters."""
+
+    def quantized(x: Any, axis: int) -> Quantized:
+        others = [size for i, size in enumerate(x.shape) if i != axis]
+        return Quantized(jax.ShapeDtypeStruct(x.shape, jnp.int8), jax.ShapeDtypeStruct(others, jnp.float32))
+
+    return with_matrices(params, quantized)
+
+
 def from_int8(params: Any) -> Any:
     """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`."""
 
@@ -56,7 +66,8 @@ def from_int8(params: Any) -> Any:
     def restore(path: Any, x: Any) -> Any:
         if not is_quantized(x):
             return x
-        return x.values * jnp.expand_dims(x.scale, _INPUT_AXIS[path[-1].key])
+        axis = _INPUT_AXIS[path[-1].key]
+        return x.values * x.scale.reshape([1 if i == axis else size for i, size in enumerate(x.shape)])
 
     return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from flax_transformer.common.compilation_cache import cache_folder, use_compilation_cache
+from flax_transformer.common.compilation_cache import cache_folder, keep, kept_file, read_kept, use_compilation_cache
 
 DIR, TIME = 'jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs'
 
@@ -45,3 +45,24 @@ def test_a_folder_that_cannot_be_made_is_done_without(monkeypatch: pytest.Monkey
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'file'))
     use_compilation_cache()
     assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_what_is_kept_is_found_by_what_it_depends_on(tmp_path: Path) -> None:
+    assert kept_file('numbers', 1) is None  # without a cache
+    jax.config.update(DIR, str(tmp_path))
+    file = kept_file('numbers', 1, 'b')
+    keep(file, [1, 2])
+    assert file.parent == tmp_path
+    assert read_kept(kept_file('numbers', 1, 'b')) == [1, 2]
+
+    others = [kept_file('numbers', 2, 'b'), kept_file('names', 1, 'b')]
+    with jax.default_matmul_precision('bfloat16'):
+        others.append(kept_file('numbers', 1, 'b'))
+    assert all(read_kept(other) is None for other in others)
+    assert kept_file('numbers', object()) is None  # its address is another one in each process
+
+
+def test_a_folder_that_is_gone_is_done_without(tmp_path: Path) -> None:
+    jax.config.update(DIR, str(tmp_path / 'gone'))
+    keep(kept_file('numbers'), 1)
+    assert read_kept(kept_file('numbers')) is None

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from flax_transformer.common.compilation_cache import keep, kept_file, read_kept
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import shapes_on_one_device
 
@@ -117,7 +118,7 @@ def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | Non
     average_last = config.training.average_last
     if which is None and average_last > 1:
         which = 'average'
-    like = shapes_on_one_device(jax.eval_shape(partial(run.init_params, config), jax.random.key(0)))
+    like = shapes_on_one_device(_shapes_of_params(run, config))
     checkpoints = CheckpointReader(run.checkpoints, best_by=config.training.best_by)
     if which == 'average':
         newest = -average_last if average_last > 1 else None
@@ -129,3 +130,16 @@ def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | Non
         with contextlib.suppress(FileNotFoundError):  # training has deleted it meanwhile
             scores.append(checkpoints.metrics(averaged))
     return run.loaded(config, params, scores)
+
+
+def _shapes_of_params(run: RunDirectory, config: Any) -> Any:
+    """What fresh parameters would be like; kept, since tracing a model takes longer than to read a small one."""
+    init = run.init_params
+    is_own = init.__module__.startswith('flax_transformer.tasks.')  # of other code nobody knows when it changes
+    file = kept_file('shapes', init.__qualname__, init.__module__, config) if is_own else None
+    shapes = file and read_kept(file)
+    if shapes is None:
+        shapes = jax.eval_shape(partial(init, config), jax.random.key(0))
+        if file:
+            keep(file, shapes)
+    return shapes

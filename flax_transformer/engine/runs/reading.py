@@ -18,7 +18,7 @@ from flax_transformer.common.quiet import say
 from flax_transformer.common.trees import named_leaves, shapes_on_one_device
 from flax_transformer.engine.monitor.progress import rank_of_checkpoint
 from flax_transformer.engine.task import TrainState
-from flax_transformer.ops.int8 import from_int8, to_int8
+from flax_transformer.ops.int8 import from_int8, shapes_in_int8
 
 from .checksums import faults, format_faults, has_manifest, naming_damaged, strange_files
 from .finished import folder_of, steps_of
@@ -134,12 +134,13 @@ class CheckpointReader:
         stored = like
         if (checkpoint / INT8).exists():
             part = INT8
-            stored = shapes_on_one_device(jax.eval_shape(to_int8, like))
+            stored = shapes_on_one_device(shapes_in_int8(like))
         # Orbax would raise while other reads go on, whose callbacks then find its event loop closed.
         self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
         if part == INT8:
-            params = jax.device_put(from_int8(params), jax.tree.map(lambda x: x.sharding, like))
+            floats = from_int8(jax.device_get(params))  # by NumPy, as XLA would compile for each shape
+            params = jax.device_put(floats, jax.tree.map(lambda x: x.sharding, like))
         return params
 
     @_retried

@@ -19,7 +19,7 @@ from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.lines import each_line, open_binary
-from flax_transformer.ops.int8 import to_int8
+from flax_transformer.ops.int8 import shapes_in_int8
 from flax_transformer.tasks.new_config import Candidate, changed
 
 from .config import Config
@@ -171,7 +171,7 @@ def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, lis
         base = changed(candidate.base, fields)
         candidate = replace(candidate, base=base, steps=candidate.steps * len(names), passes_of_a_step=share)
         model = candidate.base.model
-        leaves = jax.tree.leaves(jax.eval_shape(to_int8, family_of(model).parameter_shapes(model)))
+        leaves = jax.tree.leaves(shapes_in_int8(family_of(model).parameter_shapes(model)))
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / 1e6
         if size <= megabytes:
             candidates.append(candidate)

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -153,6 +154,28 @@ def test_a_folder_that_is_there_is_left_alone(run: Path, tmp_path: Path, capsys)
     assert 'exists already' in capsys.readouterr().err
     assert main(['average', str(run)]) == 2
     assert 'expected RUN and OUT' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(('module', 'times'), [('flax_transformer.tasks.translation.run', 1), ('somebodys.task', 2)])
+def test_shapes_are_traced_once_for_models_of_this_package(
+    module: str, times: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init, calls = Run.init_params, []
+
+    def counted(config: Any, key: Any) -> Any:
+        calls.append(key)
+        return init(config, key)
+
+    counted.__module__ = module
+    monkeypatch.setattr(Run, 'init_params', staticmethod(counted))
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update('jax_compilation_cache_dir', str(tmp_path))
+    try:
+        first, second = (load_run(run).params for _ in range(2))
+    finally:
+        jax.config.update('jax_compilation_cache_dir', before)
+    assert len(calls) == times
+    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 @pytest.mark.slow

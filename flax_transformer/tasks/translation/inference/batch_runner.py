@@ -22,7 +22,7 @@ from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.devices import multihost
 from flax_transformer.engine.devices.devices import NO_MESH, Devices
 
-from .kept import kept
+from .kept import Kept
 
 Function = Callable[..., Any]  # (params, *arrays [B, ...]) -> a tree of [B, ...]
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays
@@ -88,7 +88,7 @@ class Runner:
         buckets: Sequence[int] = BUCKETS,
         settings: str = '',
     ) -> None:
-        """A line of text gets at most `max_slots`, a longer sentence at most `max_positions`; settings: see `kept`."""
+        """A line of text gets at most `max_slots`, a longer sentence at most `max_positions`; settings: see `Kept`."""
         self._settings = settings
         self.max_positions = max_positions
         self.buckets = buckets
@@ -107,7 +107,7 @@ class Runner:
         self.most_programs = _MOST_PROGRAMS
         self.usual: frozenset[Key] = frozenset()  # programs that are not counted, nor forgotten
         self._compiled: OrderedDict[Key, Function] = OrderedDict()  # by `compile`, used last last
-        self._jitted: dict[Function, Function] = {}
+        self._jitted: dict[Function, Kept] = {}
         self._shapes: set[Any] = set()
         self._lock = threading.Lock()
         self._first_calls = threading.Lock()
@@ -273,7 +273,7 @@ class Runner:
             return
         params, arrays = self._placed(params, [np.zeros(shape, np.int32) for shape in shapes])
         with jax.set_mesh(NO_MESH):
-            program = self._jit(function, len(shapes)).lower(params, *arrays).compile()
+            program = self._jit(function, len(shapes)).compiled(params, *arrays)
         with self._lock:
             self._compiled[function, shapes] = program
             unusual = [key for key in self._compiled if key not in self.usual]
@@ -307,13 +307,13 @@ class Runner:
         with jax.set_mesh(NO_MESH):  # the caller may have set one over more devices
             return jax.device_get(program(params, *arrays))
 
-    def _jit(self, function: Function, num_arrays: int) -> Function:
+    def _jit(self, function: Function, num_arrays: int) -> Kept:
         if len(self.devices) == 1:
-            return kept(function, self._settings and f'{function.__name__} {self._settings}')
+            return Kept(function, self._settings and f'{function.__name__} {self._settings}')
         rows = self.devices.by_rows.spec
         specs = (PartitionSpec(), *[rows] * num_arrays)
         mapped = jax.shard_map(function, mesh=self.devices.mesh, in_specs=specs, out_specs=rows, check_vma=False)
-        return jax.jit(mapped)
+        return Kept(mapped, settings='')
 
     def _placed(self, params: Any, arrays: Sequence[np.ndarray]) -> tuple[Any, Sequence[Any]]:
         if len(self.devices) == 1:
