@@ -34,6 +34,7 @@ CHUNK = 20_000  # most lines that each way is given in turn
 SAMPLE = 200  # lines that are also translated in this process
 ENVIRONMENT = {**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
 
+BOM = b'\xef\xbb\xbf'
 BLANKS = re.compile(r'\A[\ufeff\s]|\t|[.!?:;] {2}|\s\Z')
 
 
@@ -90,7 +91,8 @@ class Fuzzer:
             assert not is_blank or not one.decode('utf-8').strip('\ufeff \t\r'), line
         first = int(self.rng.integers(max(len(lines) - SAMPLE, 1)))
         some = slice(first, first + SAMPLE)
-        cleaned = [line.removeprefix(b'\xef\xbb\xbf' if i + first == 0 else b'') for i, line in enumerate(lines[some])]
+        made[0] = made[0].removeprefix(BOM)  # the command keeps a file's mark
+        cleaned = [line.removeprefix(BOM if i + first == 0 else b'') for i, line in enumerate(lines[some])]
         ours = self.translator(cleaned)
         for line, one, command in zip(cleaned, ours, made[some], strict=True):
             # The command keeps blanks around what it translates.

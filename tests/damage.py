@@ -110,7 +110,7 @@ def make_sparse(file: Path, outside: Path, rng: random.Random) -> None:
 
 
 def link(file: Path, outside: Path, rng: random.Random) -> None:
-    devices = ('/dev/zero', '/dev/full', '/proc/self/mem', '/proc/self/pagemap', '/proc/kmsg', '/etc/passwd')
+    devices = ('/dev/zero', '/dev/full', '/proc/self/mem', '/proc/self/pagemap', '/etc/passwd')
     targets = [*outside.iterdir(), outside, *devices, file.name, '..', '/absent']
     file.unlink()
     file.symlink_to(rng.choice(targets))

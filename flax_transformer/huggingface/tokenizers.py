@@ -410,6 +410,10 @@ def read_vocabulary(file: Path) -> dict[str, int]:
     are_ids = all(type(number) is int and number >= 0 for number in numbers)
     if not numbers or not are_ids or len(set(numbers)) < len(numbers):
         raise UserError(f'{file}: expected a different id, at least 0, for each piece')
+    try:
+        ''.join(ids).encode()
+    except UnicodeEncodeError as error:  # a lone half of a character, which JSON can write as \ud800
+        raise UserError(f'{file}: got a piece that is no text ({error.reason}); copy the file again') from None
     return ids
 
 

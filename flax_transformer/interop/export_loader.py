@@ -39,10 +39,10 @@ def load(folder):
             weights = [jax.device_put(dict(np.load(io.BytesIO(read.pop('weights.npz')), allow_pickle=False)))]
         source, target = (sentencepiece.SentencePieceProcessor(model_proto=read[f'{s}.spm']) for s in SIDES)
         pieces = json.loads(read['pieces.json'])
+        ids_of = {piece: i for i, piece in enumerate(pieces['target']) if piece}
+        source_ids = dict(pieces['source'])
     except Exception as error:  # a damaged file can raise anything
         raise ValueError(f'{folder}: {error or type(error).__name__}; {remedy}') from error
-
-    ids_of = {piece: i for i, piece in enumerate(pieces['target']) if piece}
 
     def phrases_of(required):
         """Ids [lines, phrases, alternatives, slots], then -1."""
@@ -67,7 +67,7 @@ def load(folder):
             raise ValueError('the program takes no phrases; export it with --phrases')
         rows = []
         for line in lines:
-            ids = [pieces['source'].get(piece, info['unk_id']) for piece in source.encode(line, out_type=str)]
+            ids = [source_ids.get(piece, info['unk_id']) for piece in source.encode(line, out_type=str)]
             rows.append([*info['prefix'], *ids, info['eos_id']])
         longest = max(map(len, rows))
         most = info['max_source_tokens']

@@ -132,7 +132,7 @@ def test_an_imported_run_is_like_any_other(imported: Path, call_command) -> None
     options = ['--decoding.beam-width', '1', '--decoding.max-source-tokens', '16']
     for runs in ([imported], [imported] * 2):
         assert call_command('translate', *runs, *options, text='\n'.join(lines))[1].splitlines() == expected
-    assert 'expected one of deu, fra' in call_command('translate', imported, '--decoding.target-language', 'fr')[2]
+    assert 'expected one of deu, fra' in call_command('translate', imported, '--decoding.target-language', 'it')[2]
     assert 'has no test set' in call_command('evaluate', imported)[2]
 
 
