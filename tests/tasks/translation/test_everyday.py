@@ -31,7 +31,7 @@ def test_it_translates_both_ways() -> None:
     translator = Translator.from_run('everyday', beam_width=1)
     one = translator('Tom is my brother.')
     assert one.text == 'Tom ist mein Bruder.'
-    assert one.word_quality == pytest.approx((0.841, 0.824, 0.843, 0.777), abs=0.003)
+    assert one.word_quality == pytest.approx((0.851, 0.835, 0.846, 0.799), abs=0.003)
     compiled = translator.runner.num_compilations
     for languages in ({'target_language': 'English'}, {'source_language': 'de'}):
         assert translator('Tom ist mein Bruder.', **languages).text == 'Tom is my brother.'
@@ -50,7 +50,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         ' --- ': ' --- ',
         'See https://example.org/a?b=1!': 'https://example.org/a?b=1',
         '3,250.50 EUR to Anna by 14:30': '3,250.50 EUR',
-        'I have 2 dogs and 13 cats. 😀': '2 Hunde und 13 Katzen. 😀',
+        'I have 2 dogs and 13 cats. 😀': '13 Katzen. 😀',
         'PLEASE CLOSE THE DOOR!': 'TÜR',
         'Dear Mr. Müller,': 'Herr Müller,',
         'Привет means hello.': 'Привет',
