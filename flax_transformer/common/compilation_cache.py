@@ -57,9 +57,10 @@ def kept_file(kind: str, *depends: Any) -> Path | None:
         return None
     try:
         code = _digest_of_code()
-    except OSError:  # within an archive
+    except (OSError, metadata.PackageNotFoundError):  # within an archive
         return None
-    identity = repr((values, jax_settings(), code, *_machine()))
+    flags = [os.environ.get(name) for name in ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')]
+    identity = repr((values, jax_settings(), code, flags, _processor()))
     return Path(folder) / f'{kind}-{hashlib.sha256(identity.encode()).hexdigest()}'
 
 
@@ -68,14 +69,15 @@ def read_kept(file: Path) -> Any:
 
     A file that a stranger has written can run anything; so can those of JAX in this folder, which are machine code.
     """
-    with contextlib.suppress(OSError, zlib.error, EOFError, pickle.UnpicklingError):  # the last ones for one cut short
+    with contextlib.suppress(Exception):  # a damaged file can raise anything
         return pickle.loads(zlib.decompress(file.read_bytes()))
     return None
 
 
 def keep(file: Path, value: Any) -> None:
-    """Writes the file, if its folder can be written to."""
-    with contextlib.suppress(OSError), written_whole(file, own_partial(file)) as opened:
+    """Writes the file, if its folder can be written to, and the value."""
+    failures = OSError, pickle.PicklingError, TypeError, AttributeError
+    with contextlib.suppress(*failures), written_whole(file, own_partial(file)) as opened:
         opened.write(zlib.compress(pickle.dumps(value), 1))
 
 
@@ -87,15 +89,12 @@ def jax_settings() -> tuple[Any, ...]:
 @functools.cache
 def _digest_of_code() -> str:
     versions = ' '.join(metadata.version(name) for name in ('jax', 'jaxlib', 'flax'))
-    digest = hashlib.sha256(versions.encode())
+    digest = hashlib.sha256(versions.encode() + Path(__file__).read_bytes())  # raises OSError within an archive
     for file in sorted(Path(__file__).parents[1].rglob('*.py')):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 @functools.cache
-def _machine() -> tuple[Any, ...]:
-    """What a compiled program depends on."""
-    flags = [os.environ.get(name) for name in ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')]
-    device = jax.local_devices()[0]
-    return processor_features(), num_cores(), flags, device.device_kind, device.client.platform_version
+def _processor() -> tuple[str, int]:
+    return processor_features(), num_cores()

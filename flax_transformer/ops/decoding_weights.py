@@ -78,14 +78,15 @@ def replaced(weights: Any, changed: dict[str, jax.Array]) -> Any:
 
 def _transposed(matrix: jax.Array) -> jax.Array:
     """By NumPy: XLA would compile for each shape, which takes longer than to transpose a small model."""
-    if isinstance(matrix, jax.core.Tracer):
+    is_array = isinstance(matrix, jax.Array)
+    if isinstance(matrix, jax.core.Tracer) or (is_array and len(matrix.devices()) > 1):
         return jnp.transpose(matrix)
     read = np.asarray(matrix)
     written = np.empty(read.shape[::-1], read.dtype)
     for first in range(0, len(read), _CACHE_LINE):
         rows = slice(first, first + _CACHE_LINE)
         written[:, rows] = read[rows].T
-    return jax.device_put(written, matrix.sharding if isinstance(matrix, jax.Array) else None)
+    return jax.device_put(written, matrix.sharding if is_array and matrix.committed else None)
 
 
 def _is_transposed(x: Any) -> bool:

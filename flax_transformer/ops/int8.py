@@ -57,8 +57,8 @@ def shapes_in_int8(params: Any) -> Any:
     return with_matrices(params, quantized)
 
 
-def from_int8(params: Any) -> Any:
-    """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`."""
+def from_int8(params: Any, put: Callable[[Any], Any] = lambda x: x) -> Any:
+    """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`; `put` takes each of them."""
 
     def is_quantized(x: Any) -> bool:
         return isinstance(x, Quantized)
@@ -67,7 +67,7 @@ def from_int8(params: Any) -> Any:
         if not is_quantized(x):
             return x
         axis = _INPUT_AXIS[path[-1].key]
-        return x.values * x.scale.reshape([1 if i == axis else size for i, size in enumerate(x.shape)])
+        return put(x.values * x.scale.reshape([1 if i == axis else size for i, size in enumerate(x.shape)]))
 
     return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
 

@@ -1,5 +1,6 @@
 """Programs are kept in the user's cache folder, unless the user says otherwise."""
 
+import zlib
 from pathlib import Path
 
 import jax
@@ -66,3 +67,12 @@ def test_a_folder_that_is_gone_is_done_without(tmp_path: Path) -> None:
     jax.config.update(DIR, str(tmp_path / 'gone'))
     keep(kept_file('numbers'), 1)
     assert read_kept(kept_file('numbers')) is None
+
+
+def test_a_file_that_is_damaged_or_a_value_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    jax.config.update(DIR, str(tmp_path))
+    file = kept_file('numbers')
+    keep(file, lambda: 1)
+    assert read_kept(file) is None
+    file.write_bytes(zlib.compress(b'cno_such_module\nname\n.'))
+    assert read_kept(file) is None

@@ -298,7 +298,10 @@ class _Rewinding:
         self.readinto = file.readinto
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = self._seek(0, whence) if whence else 0
+        try:
+            start = self._seek(0, whence) if whence else 0
+        except OSError:  # a file without an end, as in /proc
+            start = 0
         return self._seek(max(start + offset, 0))
 
 

@@ -139,7 +139,8 @@ class CheckpointReader:
         self._refuse_other_shapes(stored, step, part, 'by another model than the config describes')
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
         if part == INT8:
-            floats = from_int8(jax.device_get(params))  # by NumPy, as XLA would compile for each shape
+            # By NumPy, as XLA would compile for each shape; one by one, as the host would hold all of them.
+            floats = from_int8(jax.device_get(params), jnp.asarray)
             params = jax.device_put(floats, jax.tree.map(lambda x: x.sharding, like))
         return params
 

@@ -280,6 +280,7 @@ class Runner:
             for key in unusual[: max(len(unusual) - self.most_programs, 0)]:
                 if key not in keep:
                     del self._compiled[key]
+            self._jitted.clear()
         # Some 40 MB are one program's; JAX keeps up to 10 MB more of how each was made, even of one that is dropped.
         jax.clear_caches()
         give_memory_back()

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,8 @@ from jax.experimental import serialize_executable
 
 from flax_transformer.common.compilation_cache import jax_settings, keep, kept_file, read_kept
 
-_NOT_SERIALIZABLE = (RuntimeError, ValueError, NotImplementedError)  # what JAX raises
+# What JAX raises for a program that it cannot write or read: it is compiled anew.
+_NOT_SERIALIZABLE = (RuntimeError, ValueError, NotImplementedError, KeyError)
 
 
 class Kept:
@@ -36,20 +38,21 @@ class Kept:
         return self._programs[key](*arguments)
 
     def compiled(self, *arguments: Any) -> jax.stages.Compiled:
-        """The program for arguments like these, read or compiled and written; whoever asks for it keeps it."""
+        """The program for arguments like these, read, or compiled and written; it is not remembered here."""
         device = _device_of(arguments)
         file = None
         if self._settings and device is not None:
             leaves, tree = jax.tree.flatten(arguments)
             shapes = [(x.shape, x.dtype.name) for x in leaves]
-            file = kept_file('program', self._settings, tree, shapes, device.id)
-        if file is None:
-            return self._jitted.lower(*arguments).compile()
+            place = device.id, device.device_kind, device.client.platform_version
+            file = kept_file('program', self._settings, tree, shapes, place)
 
-        serialized = read_kept(file)
+        serialized = file and read_kept(file)
         if serialized is not None:
             with contextlib.suppress(*_NOT_SERIALIZABLE):
                 return serialize_executable.deserialize_and_load(*serialized, device.client, [device])
+        if file is None or not os.access(file.parent, os.W_OK):
+            return self._jitted.lower(*arguments).compile()
 
         # Under a name that JAX's cache cannot know: what JAX has read from there cannot be serialized again.
         named = functools.partial(self._function)
@@ -61,7 +64,12 @@ class Kept:
 
 
 def _device_of(arguments: Any) -> jax.Device | None:
-    """Where these arrays are; None: on several devices."""
-    first = next((x for x in jax.tree.leaves(arguments) if isinstance(x, jax.Array)), None)
-    devices = jax.local_devices()[:1] if first is None else list(first.devices())
-    return devices[0] if len(devices) == 1 else None
+    """Where a program for these arguments runs; None: not on one device that is known."""
+    arrays = [x for x in jax.tree.leaves(arguments) if isinstance(x, jax.Array)]
+    if any(isinstance(x, jax.core.Tracer) for x in arrays):
+        return None
+    first = next((x for x in arrays if x.committed), None)
+    if first is not None:
+        devices = list(first.devices())
+        return devices[0] if len(devices) == 1 else None
+    return jax.local_devices()[0] if jax.config.jax_default_device is None else None

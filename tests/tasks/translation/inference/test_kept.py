@@ -74,3 +74,13 @@ def test_without_a_folder_to_write_in_programs_run_all_the_same(folder: Path) ->
     jax.config.update('jax_compilation_cache_dir', str(folder / 'a file' / 'below'))
     (folder / 'a file').touch()
     assert Kept(search, 'a search')(PARAMS, IDS).tokens.shape == IDS.shape
+
+
+def test_a_program_is_kept_for_the_device_that_it_runs_on(folder: Path) -> None:
+    second = jax.devices()[1]
+    for _ in range(2):
+        with jax.default_device(second):
+            assert Kept(search, 'a search')(PARAMS, IDS).tokens.devices() == {second}
+        placed = jax.device_put(PARAMS, second)
+        assert Kept(search, 'a search')(placed, IDS).tokens.devices() == {second}
+    assert Kept(search, 'a search')(PARAMS, IDS).tokens.devices() == {jax.devices()[0]}
