@@ -43,7 +43,7 @@ NOT_RUN = {
     r'prepare |flores200|--download': 'downloads',
     r'flax-transformer serve|^curl': 'runs until it is stopped, or asks such a server',
     r'new .*--task': 'wants tables and recordings',
-    r'--topology|gcloud|kaggle': 'wants libtpu, or a machine in the cloud',
+    r'--topology|gcloud|kaggle|/content': 'wants libtpu, or a machine in the cloud',
     r'--backend ctranslate2|--format web': 'wants the extra ctranslate2, or ONNX Runtime for the web',
     r'--watch': 'ends when training does',
     r'arecord|--show-attention': 'wants a microphone or a terminal',
