@@ -135,7 +135,8 @@ def load_run(kind: type[RunDirectory], reference: Path | str, *, step: int | Non
 def _shapes_of_params(run: RunDirectory, config: Any) -> Any:
     """What fresh parameters would be like; kept, since tracing a model takes longer than to read a small one."""
     init = run.init_params
-    is_own = init.__module__.startswith('flax_transformer.tasks.')  # of other code nobody knows when it changes
+    # The name of the file tells when code of this package changes, but not when a user's own task does.
+    is_own = init.__module__.startswith('flax_transformer.tasks.')
     file = kept_file('shapes', init.__qualname__, init.__module__, config) if is_own else None
     shapes = file and read_kept(file)
     if shapes is None:

@@ -50,7 +50,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         ' --- ': ' --- ',
         'See https://example.org/a?b=1!': 'https://example.org/a?b=1',
         '3,250.50 EUR to Anna by 14:30': '3,250.50 EUR',
-        'I have 2 dogs and 13 cats. 😀': '13 Katzen. 😀',
+        'Tom has 2 dogs and 13 cats. 😀': '2 Hunde und 13 Katzen. 😀',
         'PLEASE CLOSE THE DOOR!': 'TÜR',
         'Dear Mr. Müller,': 'Herr Müller,',
         'Привет means hello.': 'Привет',

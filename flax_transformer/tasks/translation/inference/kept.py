@@ -27,11 +27,11 @@ class Kept:
         self._programs: dict[Any, jax.stages.Compiled] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        device = _device_of(arguments)
+        leaves, tree = jax.tree.flatten(arguments)
+        device = _device_of(leaves)
         if not self._settings or device is None:
             return self._jitted(*arguments)
 
-        leaves, tree = jax.tree.flatten(arguments)
         key = tree, device, jax_settings(), *[(x.shape, x.dtype) for x in leaves]
         if key not in self._programs:
             self._programs[key] = self.compiled(*arguments)
@@ -39,10 +39,10 @@ class Kept:
 
     def compiled(self, *arguments: Any) -> jax.stages.Compiled:
         """The program for arguments like these, read, or compiled and written; it is not remembered here."""
-        device = _device_of(arguments)
+        leaves, tree = jax.tree.flatten(arguments)
+        device = _device_of(leaves)
         file = None
         if self._settings and device is not None:
-            leaves, tree = jax.tree.flatten(arguments)
             shapes = [(x.shape, x.dtype.name) for x in leaves]
             place = device.id, device.device_kind, device.client.platform_version
             file = kept_file('program', self._settings, tree, shapes, place)
@@ -63,9 +63,9 @@ class Kept:
         return program
 
 
-def _device_of(arguments: Any) -> jax.Device | None:
-    """Where a program for these arguments runs; None: not on one device that is known."""
-    arrays = [x for x in jax.tree.leaves(arguments) if isinstance(x, jax.Array)]
+def _device_of(leaves: list[Any]) -> jax.Device | None:
+    """Where a program for these arrays runs; None: not on one device that is known."""
+    arrays = [x for x in leaves if isinstance(x, jax.Array)]
     if any(isinstance(x, jax.core.Tracer) for x in arrays):
         return None
     first = next((x for x in arrays if x.committed), None)
