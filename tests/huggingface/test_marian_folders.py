@@ -24,6 +24,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.huggingface.folder import read_folder
 from flax_transformer.huggingface.settings import read_decoding, read_model, write_decoding, write_model
+from flax_transformer.huggingface.tokenizers import read_vocabulary
 from flax_transformer.huggingface.weights import read_tensors, to_params, to_tensors, write_safetensors
 from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.transformer.layers import sinusoids
@@ -308,3 +309,9 @@ def test_our_own_model_gives_the_same_logits_when_read_back() -> None:
     ours = jax.jit(Transformer(config).apply)({'params': params}, source, target)
     theirs = jax.jit(Transformer(read).apply)({'params': back}, source, target)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
+
+
+def test_a_piece_that_is_half_a_character_is_refused(tmp_path: Path) -> None:
+    (tmp_path / 'vocab.json').write_text('{"\\ud800": 0}')
+    with pytest.raises(UserError, match='a piece that is no text'):
+        read_vocabulary(tmp_path / 'vocab.json')
