@@ -12,12 +12,15 @@ from flax_transformer.tasks.translation.inference.result import Translation
 
 
 class Ascii:
-    """What literals ask of a tokenizer: whether it has a piece for a character."""
+    """What literals ask of a tokenizer: whether it has a piece for a character, and how many pieces words have."""
 
     languages = ('deu',)
 
     def has_piece_for(self, character: str) -> bool:
         return character.isascii()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[*map(ord, line), 0] for line in lines]
 
 
 class Shuffling:

@@ -49,7 +49,7 @@ class DecodingConfig:
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
     # Numbers, addresses and what else is no language come out as they are; with the target's separators in numbers; or
-    # as the model translates them, and so do lines in capitals.
+    # as the model translates them, and so do capitals.
     literals: Literal['kept', 'localized', 'translated'] = 'kept'
 
     def __post_init__(self) -> None:

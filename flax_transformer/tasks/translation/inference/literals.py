@@ -9,6 +9,7 @@ from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.text.casing import sentence_of_capitals, sentence_of_title
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
@@ -84,6 +85,7 @@ class Literals:
         self._keeps_uhr = target is None or two_letters(target) == 'de'
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
+        self._has_headlines = two_letters(source) == 'en'  # in Title Case
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -102,8 +104,19 @@ class Literals:
                 raw = marked.escape(self._localized(text[start:end], kind))
                 literals.append(Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
-        marked = _calm(_with(marked, literals))
-        return line if not marked.spans and marked.text is text and not PENDING.search(text) else marked
+        marked = self._calm(_with(marked, literals), terms)
+        return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
+
+    def _calm(self, line: Marked, terms: Sequence[tuple[int, int]]) -> Marked:
+        """A line in capitals, or an English headline, as the sentence that it is; capitals stay capitals."""
+        escape = line.escape
+        if _in_capitals(line):
+            sentence = sentence_of_capitals(line.text, self._tokenizer)
+            return line._replace(text=sentence, escape=lambda text: escape(text.upper()))
+        if not self._has_headlines:
+            return line
+        kept = [*terms, *((span.start, span.end) for span in line.spans)]
+        return line._replace(text=sentence_of_title(line.text, kept, self._tokenizer))
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""
@@ -196,14 +209,7 @@ def _kind(match: re.Match[str]) -> str:
     return 'number' if sum(map(str.isdigit, text)) >= sum(map(str.isalpha, text)) else 'name'
 
 
-def _calm(line: Marked) -> Marked:
-    """A line in capitals as the sentence that it is, which is written in capitals."""
+def _in_capitals(line: Marked) -> bool:
     outside = outside_of_spans(line)
     words = re.findall(r'[^\W\d_]{2,}', outside)
-    if not outside.replace('ß', '').isupper() or (len(words) < 2 and max(map(len, words), default=0) < 7):
-        return line
-    lower = ''.join(low if len(low := character.lower()) == 1 else character for character in line.text)
-    first = re.search(r'[^\W\d_]', lower)
-    lower = re.sub(r'\bi\b(?!\.)', 'I', lower[: first.start()] + lower[first.start()].upper() + lower[first.end() :])
-    escape = line.escape
-    return line._replace(text=lower, escape=lambda text: escape(text.upper()))
+    return outside.replace('ß', '').isupper() and (len(words) > 1 or max(map(len, words), default=0) > 6)

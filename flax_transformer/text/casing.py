@@ -1,0 +1,76 @@
+"""Lines in capitals, and English ones in Title Case, written as the sentences from which a model has learned.
+
+Which words keep a capital, the vocabulary tells: a word that it spells with fewer pieces so, or with a more frequent
+one, is a name, or a German noun (truecasing, after Koehn et al. 2008, W08-0318, with pieces in place of counts).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from .tokenizer import Tokenizer
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+# What headlines leave small.
+_SMALL = frozenset(
+    'a an and as at but by for from if in into nor of off on onto or over per so than the to up upon via vs with'.split()
+)
+
+
+def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
+    """A text in capitals with those of a sentence; as long as it was."""
+    words = list(_WORD.finditer(text))
+    forms = [(_capitalized(word[0]), _lower(word[0])) for word in words]
+    preferences = _preferences(forms, tokenizer)
+    letters = [*_lower(text)]
+    for number, (word, (capitalized, _)) in enumerate(zip(words, forms, strict=True)):
+        if number == 0 or word[0] == 'I' or (len(word[0]) > 1 and preferences[number] < 0):
+            letters[word.start() : word.end()] = capitalized
+    return ''.join(letters)
+
+
+def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer) -> str:
+    """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is."""
+    taken = {place for start, end in kept for place in range(start, end)}
+    words = [word for word in _WORD.finditer(text) if taken.isdisjoint(range(*word.span()))]
+    if len(words) < 2 or any(word[0].islower() and word[0] not in _SMALL for word in words):
+        return text
+    titled = [word for word in words if word[0] == _capitalized(word[0]) and (word[0][1:] or word[0] == 'A')]
+    preferences = _preferences([(word[0], _lower(word[0])) for word in titled], tokenizer)
+    ranked = list(zip(titled, preferences, strict=True))
+    if ranked and titled[0] is words[0]:
+        _, preference = ranked.pop(0)
+        is_sentence = text.rstrip().endswith(('.', '!', '?'))
+        if preference < 0 and len(words) < 4 and not is_sentence:  # Tom Brown, Tom and Rose
+            return text
+
+    if not any(preference > 0 for _, preference in ranked):  # names, as far as the vocabulary tells
+        return text
+
+    lowered = [word for word, preference in ranked if preference >= 0]
+    if lowered[-1] is words[-1] and lowered[-1][0] == 'A':  # Vitamin A
+        lowered.pop()
+    letters = [*text]
+    for word in lowered:
+        letters[word.start()] = word[0][0].lower()
+    return ''.join(letters)
+
+
+def _preferences(forms: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> list[int]:
+    """For each pair of spellings, whether the vocabulary prefers the second (above 0) or the first (below)."""
+    empty, *encoded = tokenizer.encode(['', *(form for pair in forms for form in pair)])
+
+    def preference(first: list[int], second: list[int]) -> int:
+        if len(first) == len(second) == len(empty) + 1:
+            return (first > second) - (first < second)  # the more frequent a piece, the smaller its number
+        return len(first) - len(second)
+
+    return list(map(preference, encoded[::2], encoded[1::2]))
+
+
+def _lower(text: str) -> str:
+    """The text in small letters where those are as many: İ has two."""
+    return ''.join(low if len(low := character.lower()) == 1 else character for character in text)
+
+
+def _capitalized(word: str) -> str:
+    return word[0].upper() + _lower(word[1:])
