@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from .tokenizer import Tokenizer
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# What headlines leave small.
-_SMALL = frozenset(
-    'a an and as at but by for from if in into nor of off on onto or over per so than the to up upon via vs with'.split()
+_SMALL = re.compile(  # what headlines leave small
+    'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
 )
 
 
@@ -32,7 +31,7 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is."""
     taken = {place for start, end in kept for place in range(start, end)}
     words = [word for word in _WORD.finditer(text) if taken.isdisjoint(range(*word.span()))]
-    if len(words) < 2 or any(word[0].islower() and word[0] not in _SMALL for word in words):
+    if len(words) < 2 or any(word[0].islower() and not _SMALL.fullmatch(word[0]) for word in words):
         return text
     titled = [word for word in words if word[0] == _capitalized(word[0]) and (word[0][1:] or word[0] == 'A')]
     preferences = _preferences([(word[0], _lower(word[0])) for word in titled], tokenizer)

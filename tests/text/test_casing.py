@@ -7,7 +7,8 @@ import pytest
 from flax_transformer.text.casing import sentence_of_capitals, sentence_of_title
 
 # The most frequent first, as in a vocabulary; any other word is spelled by its letters.
-PIECES = 'the and a Mary Tom is in London who House will house Will new may May brown New use using contact'.split()
+WORDS = 'the and a Mary Tom is in London who House will house Will new may May brown New use using contact'
+PIECES = WORDS.split()
 
 
 class Words:

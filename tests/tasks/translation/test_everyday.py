@@ -62,7 +62,8 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
     translations = translator(lines)
     for translation, literal in zip(translations, expected.values(), strict=False):
         assert translation.text.count(literal) == 1, translation.text
-    assert translations[5].text.isupper() and translations[6].text.startswith('Bitte schließ')
+    assert translations[5].text.isupper()
+    assert translations[6].text.startswith('Bitte schließ')
     alone = translator.with_decoding(replace(translator.decoding, literals='translated'))
     assert translations[-1].tokens == alone('Tom is my brother.').tokens
     assert 'Привет' not in alone('Привет means hello.').text
