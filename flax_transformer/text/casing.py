@@ -19,10 +19,10 @@ def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
     """A text in capitals with those of a sentence; as long as it was."""
     words = list(_WORD.finditer(text))
     forms = [(_capitalized(word[0]), _lower(word[0])) for word in words]
-    preferences = _preferences(forms, tokenizer)
     letters = [*_lower(text)]
-    for number, (word, (capitalized, _)) in enumerate(zip(words, forms, strict=True)):
-        if number == 0 or word[0] == 'I' or (len(word[0]) > 1 and preferences[number] < 0):
+    for word, (capitalized, _), preference in zip(words, forms, _preferences(forms, tokenizer), strict=True):
+        is_name = len(word[0]) > 1 and preference < 0
+        if is_name or word[0] == 'I' or _begins_sentence(word):
             letters[word.start() : word.end()] = capitalized
     return ''.join(letters)
 
@@ -33,25 +33,29 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     words = [word for word in _WORD.finditer(text) if taken.isdisjoint(range(*word.span()))]
     if len(words) < 2 or any(word[0].islower() and not _SMALL.fullmatch(word[0]) for word in words):
         return text
+
     titled = [word for word in words if word[0] == _capitalized(word[0]) and (word[0][1:] or word[0] == 'A')]
     preferences = _preferences([(word[0], _lower(word[0])) for word in titled], tokenizer)
-    ranked = list(zip(titled, preferences, strict=True))
-    if ranked and titled[0] is words[0]:
-        _, preference = ranked.pop(0)
-        is_sentence = text.rstrip().endswith(('.', '!', '?'))
-        if preference < 0 and len(words) < 4 and not is_sentence:  # Tom Brown, Tom and Rose
-            return text
-
-    if not any(preference > 0 for _, preference in ranked):  # names, as far as the vocabulary tells
+    begins_with_name = bool(titled) and titled[0] is words[0] and preferences[0] < 0
+    if begins_with_name and len(words) < 4 and not text.rstrip().endswith(('.', '!', '?')):  # Tom Brown, Tom and Rose
         return text
 
-    lowered = [word for word, preference in ranked if preference >= 0]
+    inner = [pair for pair in zip(titled, preferences, strict=True) if not _begins_sentence(pair[0])]
+    if not any(preference > 0 for _, preference in inner):  # names, as far as the vocabulary tells
+        return text
+
+    lowered = [word for word, preference in inner if preference >= 0]
     if lowered[-1] is words[-1] and lowered[-1][0] == 'A':  # Vitamin A
         lowered.pop()
     letters = [*text]
     for word in lowered:
         letters[word.start()] = word[0][0].lower()
     return ''.join(letters)
+
+
+def _begins_sentence(word: re.Match[str]) -> bool:
+    before = word.string[max(word.start() - 6, 0) : word.start()]
+    return re.search(r'(?:^|[.!?:…])\W*$', before) is not None
 
 
 def _preferences(forms: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> list[int]:

@@ -21,6 +21,7 @@ class Words:
     [
         ('TOM AND MARY WHO IS IN LONDON', 'Tom and Mary who is in London'),
         ('IN A HOUSE', 'In a House'),  # the vocabulary of a German text
+        ('TOM IS IN! "IN A HOUSE"', 'Tom is in! "In a House"'),
         ('AM I MAY?', 'Am I may?'),
         ('İS THE ﬁNAL', 'İs the ﬁnal'),  # as long as it was
     ],
@@ -36,6 +37,7 @@ def test_capitals_become_a_sentence(text: str, sentence: str) -> None:
         ('Who Will Use The New Car?', 'Who will use the new car?'),
         ('Using a New iPhone in London with NASA', 'Using a new iPhone in London with NASA'),
         ('Using a car in London with Mary', None),
+        ('"Using" a New Car: Will Tom?', '"Using" a new car: Will Tom?'),
         ("Who Isn't In?", "Who isn't in?"),
         ('Tom Brown', None),
         ('Tom Will.', 'Tom will.'),
