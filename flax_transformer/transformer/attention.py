@@ -16,22 +16,30 @@ from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import mixed_einsum, rounded_softmax
 
-from .cache import KVCache
+from .cache import KVCache, heads_first
 from .config import TransformerConfig
 from .variants import additive, fused_attention
 
 # More scores of a head are computed for some queries at a time: a document of 8,000 tokens would take gigabytes.
 MOST_SCORES = 1 << 21
 
-Score = Callable[[jax.Array, jax.Array], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
+Keys = jax.Array | KVCache
+Score = Callable[[jax.Array, Keys], jax.Array]  # (q [B, T, H, K], k [B, S, H, K]) -> float32 [B, H, T, S]
 
 
-def dot(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q k^T, float32."""
+def dot(q: jax.Array, k: Keys) -> jax.Array:
+    """q k^T, float32.
+
+    Reads the keys of a cache in the shape in which they are stored. For a single query in another shape, XLA for CPUs
+    writes each cache twice a step, and copies it four times.
+    """
+    if isinstance(k, KVCache):
+        by_head = mixed_einsum('NTK,NKS->NTS', heads_first(q), k.k, jnp.float32)  # N = B * H
+        return by_head.reshape(q.shape[0], q.shape[2], q.shape[1], -1)
     return mixed_einsum('BTHK,BSHK->BHTS', q, k, jnp.float32)
 
 
-def scaled_dot(q: jax.Array, k: jax.Array) -> jax.Array:
+def scaled_dot(q: jax.Array, k: Keys) -> jax.Array:
     """q k^T / sqrt(K), as `dot`; its variance is 1 if that of each component of q and k is."""
     return dot(q * q.shape[-1] ** -0.5, k)
 
@@ -202,8 +210,8 @@ class MultiHeadAttention(nn.Module):
 
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Attention [B, T, D] of x [B, T, D] over a cache, without dropout, and its weights [B, H, T, S]."""
-        k = cache.keys(self.num_heads)
-        weights = masked_softmax(self.score_function(self._split(self.query(x)), k), mask)
+        keys = cache if x.shape[1] == 1 and self.score != 'additive' else cache.keys(self.num_heads)
+        weights = masked_softmax(self.score_function(self._split(self.query(x)), keys), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
         heads = weighted_values(by_head, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)

@@ -27,10 +27,10 @@ class KVCache(NamedTuple):
     @classmethod
     def packed(cls, k: jax.Array, v: jax.Array) -> 'KVCache':
         """A cache of k and v [B, S, H, K]."""
-        return cls(_keys_first(k), _heads_first(v))
+        return cls(_keys_first(k), heads_first(v))
 
     def keys(self, num_heads: int) -> jax.Array:
-        """Keys [B, S, H, K]. XLA moves nothing: a product with queries reads what is stored."""
+        """Keys [B, S, H, K]."""
         return jnp.moveaxis(self.k.reshape(-1, num_heads, *self.k.shape[1:]), 3, 1)
 
     @property
@@ -49,7 +49,7 @@ class KVCache(NamedTuple):
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
         """The cache with k, v [B, W, H, K] at `position`, below L (unchecked: it is traced)."""
         first = position * k.shape[1]
-        k, v = _keys_first(k.astype(self.k.dtype)), _heads_first(v.astype(self.v.dtype))
+        k, v = _keys_first(k.astype(self.k.dtype)), heads_first(v.astype(self.v.dtype))
         update = jax.lax.dynamic_update_slice_in_dim
         return KVCache(update(self.k, k, first, axis=2), update(self.v, v, first, axis=1))
 
@@ -76,7 +76,7 @@ def visible_slots(length: int, position: jax.Array, ancestry: jax.Array | None, 
     return seen.reshape(whose.shape[0], 1, width, length * width)
 
 
-def _heads_first(x: jax.Array) -> jax.Array:
+def heads_first(x: jax.Array) -> jax.Array:
     """[B * H, S, K] from [B, S, H, K]: a batch of matrices."""
     return jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], x.shape[3])
 
