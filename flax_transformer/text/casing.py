@@ -10,9 +10,16 @@ from collections.abc import Iterable, Sequence
 from .tokenizer import Tokenizer
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_SMALL = re.compile(  # what headlines leave small
+# What headlines leave small; then, what names of persons, companies and streets hardly have.
+_SMALL = re.compile(
     'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
 )
+_NEVER_IN_NAMES = re.compile(
+    "(?!(?:and|of|the|for)$)(?:(?i:all|any|are|be|can|did|don't|do|does|had|has|have|her|here|his|how|is|its?|less|me|"
+    'more|most|my|no|not|now|our|out|she|some|that|their|them|there|these|they|this|those|too|us|was|we|were|what|when|'
+    f'who|why|will|you|your|{_SMALL.pattern}))|And|Of|The|For'
+)
+_GREETING = re.compile('hi|hello|hey|dear|good|thanks?|welcome|regards|yours|best|kind|love|greetings', re.I)
 
 
 def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
@@ -36,12 +43,17 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
 
     titled = [word for word in words if word[0] == _capitalized(word[0]) and (word[0][1:] or word[0] == 'A')]
     preferences = _preferences([(word[0], _lower(word[0])) for word in titled], tokenizer)
-    begins_with_name = bool(titled) and titled[0] is words[0] and preferences[0] < 0
-    if begins_with_name and len(words) < 4 and not text.rstrip().endswith(('.', '!', '?')):  # Tom Brown, Tom and Rose
-        return text
-
-    inner = [pair for pair in zip(titled, preferences, strict=True) if not _begins_sentence(pair[0])]
+    inner = [
+        (word, preference)
+        for word, preference in zip(titled, preferences, strict=True)
+        if not _begins_sentence(word) and not text.startswith('. ', word.end())  # Dr. Brown
+    ]
     if not any(preference > 0 for _, preference in inner):  # names, as far as the vocabulary tells
+        return text
+    if len(words) < 4 and _GREETING.fullmatch(words[0][0]):
+        return text
+    is_sentence = text.rstrip().endswith(('.', '!', '?'))
+    if not is_sentence and not any(_NEVER_IN_NAMES.fullmatch(word[0]) for word in words[1:]):
         return text
 
     lowered = [word for word, preference in inner if preference >= 0]
