@@ -16,10 +16,10 @@ _SMALL = re.compile(
 )
 _NEVER_IN_NAMES = re.compile(
     "(?!(?:and|of|the|for)$)(?:(?i:all|any|are|be|can|did|don't|do|does|had|has|have|her|here|his|how|is|its?|less|me|"
-    'more|most|my|no|not|now|our|out|she|some|that|their|them|there|these|they|this|those|too|us|was|we|were|what|when|'
+    'more|most|my|no|not|now|our|out|please|she|some|that|their|them|there|these|they|this|those|too|us|was|we|were|what|when|'
     f'who|why|will|you|your|{_SMALL.pattern}))|And|Of|The|For'
 )
-_GREETING = re.compile('hi|hello|hey|dear|good|thanks?|welcome|regards|yours|best|kind|love|greetings', re.I)
+_GREETING = re.compile('hi|hello|hey|dear|thanks?|welcome|regards|yours|best|kind|love|greetings', re.I)
 
 
 def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
@@ -52,8 +52,9 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
         return text
     if len(words) < 4 and _GREETING.fullmatch(words[0][0]):
         return text
+    telling = words[_SMALL.fullmatch(words[0][0].lower()) is not None :]  # "The White House" may be a name
     is_sentence = text.rstrip().endswith(('.', '!', '?'))
-    if not is_sentence and not any(_NEVER_IN_NAMES.fullmatch(word[0]) for word in words[1:]):
+    if not is_sentence and not any(_NEVER_IN_NAMES.fullmatch(word[0]) for word in telling):
         return text
 
     lowered = [word for word, preference in inner if preference >= 0]

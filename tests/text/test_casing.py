@@ -42,6 +42,8 @@ def test_capitals_become_a_sentence(text: str, sentence: str) -> None:
         ('Tom Brown', None),
         ('Tom Brown and New House', None),  # no word that names hardly have
         ('Tom Brown Who', 'Tom brown who'),
+        ('The New House', None),
+        ('How New Houses Use Mary', 'How new houses use Mary'),
         ('Tom Will.', 'Tom will.'),
         ('Hi New Will!', None),
         ('Who Will Dr. Will Use', 'Who will Dr. Will use'),

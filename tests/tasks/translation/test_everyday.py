@@ -56,6 +56,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         'Dear Mr. Müller,': 'Herr Müller,',
         'Привет means hello.': 'Привет',
         '| Tom | 12 | Mary |': '| 12 |',
+        'A <em class="a">small</em> house<br/>': '<em class="a">klein',
         ' '.join(f'See {number}.5 km.' for number in range(8)): '7.5 km',
     }
     lines = [*expected, 'Tom is my brother.']

@@ -21,6 +21,7 @@ _PERSONS = {'Jackson', 'Taylor'}  # after Mr or Frau, where Tom changes what sta
 _NAMES = ['Tom', 'London', 'Chicago', 'Boston', *sorted(_PERSONS)]
 _SMALL = re.compile(r'\d{1,4}')  # stands for itself: what depends on a number agrees
 _LATIN = 'A-Za-z0-9À-ɏ'
+_BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b')
 _MOST_GLUED = 99  # letters
 _BRACKETS = ('()', '[]', '""', '„“', '“”', '«»', '»«')
 
@@ -168,6 +169,8 @@ class _Aside:
                 self._moves.append(_Move(len(self._text), span.start, here))
                 self._text += span.name.split()[0] if ' ' in span.name else stand_in
             else:
+                if span.start < span.end and _BLOCK.match(span.raw):
+                    self._text += ' '  # of plain text: words around it are two
                 self.tags.append(here)
         self._moves.append(_Move(len(self._text), done))
         self._text += line.text[done:]

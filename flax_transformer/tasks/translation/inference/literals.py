@@ -35,6 +35,7 @@ _LITERAL = re.compile(
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
+    | </?[a-zA-Z][\w:-]*(?:\s+[\w:@.-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>    # tags in plain text
     | `[^`]+` | ^[ ]*\$[ ][a-z].* | \[X\d+X\]    # code, a command; Weblate's placeholders
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
@@ -63,6 +64,7 @@ _LITERAL = re.compile(
 )
 _TAG = re.compile(r'>>(\w+)<<(?=\s)')  # Marian's, of the target language
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
+_VOID = {'br', 'hr', 'img', 'input', 'wbr'}
 _MARKER = re.compile(
     rf'\s*(?:(?:(?:[-*+•·–—]|>+|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s++)+(?=\S)'
     r'|(?:\.{3}|…)(?=\w))'
@@ -102,7 +104,7 @@ class Literals:
         for ranges in self._ranges(text):
             for start, end, kind in _apart(taken, ranges):
                 raw = marked.escape(self._localized(text[start:end], kind))
-                literals.append(Span(start, end, 'literal', raw, kind))
+                literals.append(_tag_of(raw, text, start, end) or Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
         marked = self._calm(_with(marked, literals), terms)
         return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
@@ -197,6 +199,20 @@ def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[
 
 def _with(line: Marked, literals: Sequence[Span]) -> Marked:
     return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
+
+
+def _tag_of(raw: str, text: str, start: int, end: int) -> Span | None:
+    """The span of a tag of HTML that is written out; none of <Enter>, which is read as a name."""
+    tag = re.fullmatch(r'<(/?)([a-zA-Z][\w:-]*).*>', text[start:end], re.S)
+    if not tag:
+        return None
+    closes, name = tag.groups()
+    own = f'<{name}>'  # a document has its own tags
+    if text.endswith('/>', start, end) or name in _VOID:
+        return Span(start, end, 'void', raw)
+    if closes:
+        return Span(start, end, 'close', raw, own) if re.search(rf'<{name}[\s>]', text[:start]) else None
+    return Span(start, end, 'open', raw, own) if text.find(f'</{name}>', end) > 0 else None
 
 
 def _kind(match: re.Match[str]) -> str:

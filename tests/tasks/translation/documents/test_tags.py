@@ -1,5 +1,6 @@
 """Tags and literals through a translation: each once, well nested, where the alignment says."""
 
+import html
 import random
 import re
 import time
@@ -15,7 +16,7 @@ from flax_transformer.tasks.translation.documents.messages import message_parts
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals, with_literals
-from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.inference.marked import Marked, Span
 from flax_transformer.tasks.translation.inference.result import Translation
 
 TAG = re.compile(r'<[^<>]*>')
@@ -168,6 +169,24 @@ def test_a_number_is_made_no_amount_and_ends_with_one_stop() -> None:
 
     (stop,) = translate_aside(stopped, ['by 5 p.m. now'], mark=mark)
     assert stop.text == 'now by 5 p.m.'
+
+
+def test_tags_in_plain_text_stay_around_their_words() -> None:
+    def german(lines: list[str], **_: object) -> list[Translation]:
+        asked.extend(lines)
+        words = [tuple((i, i) for i, _ in enumerate(line.split())) for line in lines]
+        texts = [line.upper().replace('TOM', 'Tom') for line in lines]
+        return [Translation(text, 0.0, 0.0, 0, alignment=own) for text, own in zip(texts, words, strict=True)]
+
+    asked = []
+    mark = Literals(Ascii(), 'en', DecodingConfig()).mark
+    lines = ['a <b class="x">big</b> car<br>', 'Press <Enter>', '<td>a</td><td>b</td>', 'a <b and c> d']
+    *texts, no_tag = [done.text for done in translate_aside(german, lines, mark=mark)]
+    assert asked[:3] == ['a big car', 'Press Tom', 'a b']
+    assert texts == ['A <b class="x">BIG</b> CAR<br>', 'PRESS <Enter>', '<td>A</td> <td>B</td>']
+    assert 'AND' in no_tag
+    (first, *_, last) = mark(Marked('<b>x</b>', (Span(3, 3, 'open', '<b>', 'b'),), escape=html.escape)).spans
+    assert (first.raw, last.raw, last.name) == ('&lt;b&gt;', '&lt;/b&gt;', '<b>')
 
 
 def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:
