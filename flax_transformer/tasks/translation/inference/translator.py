@@ -16,8 +16,6 @@ from flax_transformer.common.chunks import Streams
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.memory import give_memory_back
 from flax_transformer.decoding.config import DecodingConfig, override
-from flax_transformer.decoding.problem import Hypotheses
-from flax_transformer.decoding.search import output_slots
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.ops.decoding_weights import is_exact, to_params
@@ -30,18 +28,16 @@ from flax_transformer.text.tokenizer import Tokenizer, as_text
 
 from .aside import translate_aside
 from .asked import Asked
-from .batch_runner import Program, Runner
 from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
 from .marked import Marked
+from .part_translator import PartTranslator
 from .programs import Programs
 from .quality import Calibration
 from .result import (
     Translation,
     Translations,
-    align_ids,
-    best_of_each,
     joined_lines,
     make_translation,
     on_one_line,
@@ -53,7 +49,7 @@ from .terms import Demand, Phrase, demands_of_line, demands_of_parts, with_marks
 Model = ModelConfig | TranslationModel
 
 
-class Translator(Streams):
+class Translator(PartTranslator, Streams):
     """`translator(lines)` translates lines of text, `translator(line)` one."""
 
     version: int = 0  # of what was learned from corrections
@@ -241,15 +237,6 @@ class Translator(Streams):
         """The parameters as the programs take them."""
         return self.programs.weights_of(self.params)
 
-    @property
-    def runner(self) -> Runner:
-        return self.programs.runner
-
-    @property
-    def translate_ids(self) -> Callable[..., Hypotheses]:
-        """`ids.translate_ids(weights, source, ...)`, jitted, with this search; usable within other JAX programs."""
-        return self.programs.translate_ids
-
     @overload
     def __call__(self, lines: str | bytes | Marked, **options: Any) -> Translation: ...
 
@@ -379,49 +366,6 @@ class Translator(Streams):
         sources = [source.replace('\xad', '') for source in sources]  # soft hyphens would part words
         return self.tokenizer.encode(sources, target_language=self.decoding.target_language)
 
-    def translate_parts(self, asked: Asked) -> list[Translation]:
-        columns = self._columns(asked.sources, asked.prefixes)
-        demands = asked.demands
-        function = self.translate_ids
-        last = []
-        if demands:
-            function = self.programs.translate_required
-            last = [demands.phrases]
-            if demands.places is not None and self.programs.has_places:
-                last.append(demands.places)
-        hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
-        self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
-        lines = asked.texts, asked.sources
-        best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
-        if demands:
-            best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
-        chosen = []
-        for i in itertools.compress(range(len(best)), asked.alignment):
-            best[i] = replace(best[i], alignment=())
-            if len(best[i].token_ids) > 1:  # not EOS alone
-                chosen.append(i)
-        if chosen:
-            links = self.links([asked.sources[i] for i in chosen], [list(best[i].token_ids) for i in chosen])
-            for i, link in zip(chosen, links, strict=True):
-                best[i] = replace(best[i], alignment=link)
-        return best
-
-    def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
-        if self.first_id is not None:
-            prefixes = [[self.first_id, *ids] for ids in prefixes or [[]] * len(sources)]
-        return [sources] if prefixes is None else [sources, prefixes]
-
-    def links(self, sources: list[list[int]], targets: list[list[int]]) -> list[tuple[tuple[int, int], ...]]:
-        triples = zip(self.attended(sources, targets), sources, targets, strict=True)
-        return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
-
-    def attended(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """`attend_ids` of each pair, with equal slots for source and target: few shapes, each of which is compiled."""
-        padded = []
-        for source, target in zip(sources, targets, strict=True):
-            padded.append([*target, *[self.tokenizer.pad_id] * (len(source) - len(target))])
-        return self.runner.map(self.programs.attend_ids, self.weights, [sources, padded])
-
     def score(
         self,
         sources: str | bytes | Sequence[str | bytes],
@@ -476,51 +420,6 @@ class Translator(Streams):
         eos_id = self.tokenizer.eos_id
         rows = np.asarray(tokens).tolist()
         return [text_of(self.tokenizer, row[: [*row, eos_id].index(eos_id)]) for row in rows]
-
-    def engine_of(self, asked: Asked) -> str:
-        """Whose search translates parts."""
-        return 'jax'
-
-    def most(self, slots: int, engine: str = 'jax') -> int:
-        """How many parts in so many slots are translated at once."""
-        return self.runner.most(slots)
-
-    def programs_for(
-        self, slots: int, rows: int, demands: Sequence[int] = (), *, alignment: bool = False, engine: str = 'jax'
-    ) -> list[Program]:
-        """What translates `rows` parts of lines in so many slots, with demands of this shape, and aligns them."""
-        function = self.translate_ids
-        shapes = [(rows, slots)]
-        if self.first_id is not None:
-            shapes.append((rows, 1))
-        if demands:
-            *phrases, is_anywhere = demands
-            function = self.programs.translate_required
-            shapes.append((rows, *phrases))
-            if not is_anywhere and self.programs.has_places:
-                shapes.append((rows, phrases[0], 2))
-        programs = [Program(self.runner, function, self.weights, tuple(shapes))]
-        if alignment:
-            longest = output_slots(self.decoding, slots, max_positions=self.programs.max_positions)
-            for width in sorted({self.runner.slots(length) for length in range(slots, max(slots, longest) + 1)}):
-                sizes = self.runner.sizes(width)
-                if not demands:  # else there may be more lines than rows
-                    fewer = [size for size in sizes if size < rows]
-                    sizes = sizes[: len(fewer) + 1]
-                programs += [self.program_of_links(size, width) for size in sizes]
-        return programs
-
-    def program_of_links(self, rows: int, slots: int) -> Program:
-        shapes = (rows, slots), (rows, slots)
-        return Program(self.runner, self.programs.attend_ids, self.weights, shapes)
-
-    def warm_up(self) -> int:
-        """Compiles, or loads, every shape in which lines are translated; returns their number."""
-        shapes = self.runner.shapes()
-        for rows, slots in shapes:
-            columns = self._columns([[self.tokenizer.eos_id] * slots])
-            self.runner.run(self.translate_ids, self.weights, columns, ([0], rows, slots))
-        return len(shapes)
 
 
 def _texts(lines: Iterable[str | bytes]) -> list[str]:
