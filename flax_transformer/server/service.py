@@ -13,7 +13,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
 from starlette.requests import Request
 
 from flax_transformer.common.fields import check_positive, check_types
@@ -24,7 +23,6 @@ from flax_transformer.tasks.translation.inference.asked import Asked
 from flax_transformer.tasks.translation.inference.batch_runner import Program
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation, unchanged
-from flax_transformer.tasks.translation.inference.terms import FEW
 from flax_transformer.tasks.translation.inference.translator import Translator
 
 from .batcher import Batcher
@@ -35,6 +33,7 @@ from .guard import Refusals
 from .job import Job
 from .keys import Keys, Usage
 from .metrics import Metrics
+from .programs import programs_of_batch, seconds_per_token, usual_programs
 from .store import Store
 from .teaching import Teaching
 from .turns import Baton
@@ -43,7 +42,6 @@ _MOST_PLACES = 300_000  # tags of a sentence times its words: each tag is looked
 _LINES = 64  # read at a time
 _MOST_CHARACTERS = 6  # of a token, in the mean of a text
 _NEWEST = 0.2  # weight of the newest batch in the mean seconds of a token
-_FEW = 7  # pieces of a short source
 _SPARE = 1  # programs kept for requests that are not usual, if no batch needs more
 
 
@@ -302,7 +300,7 @@ class Service:
             engine = translator.engine_of(part)
             cost = len(part.sources[0]) * self._seconds.get(translator.programs, 0.0)
             wanted = {'demands': shape or (), 'alignment': any(part.alignment), 'engine': engine}
-            needs = partial(_programs, translator, slots, wanted)
+            needs = partial(programs_of_batch, translator, slots, wanted)
             needs(1)  # refuses what cannot be compiled
             most = translator.most(slots, engine)
             width = slots if engine == 'jax' else most  # the other compiles nothing for a width
@@ -339,12 +337,12 @@ class Service:
         for model in served.models:
             for other in self.served.models:  # nothing is compiled for new weights of the same shapes
                 model.translator.share_programs(other.translator)
-            common, others = _usual_programs(model.translator)
+            common, others = usual_programs(model.translator)
             with ThreadPoolExecutor() as threads:
                 list(threads.map(Program.compile, common))
             model.translator.runner.usual = frozenset(program.key for program in (*common, *others))
             model.translator.runner.most_programs = _SPARE
-            seconds[model.translator.programs] = _seconds_per_token(model.translator)
+            seconds[model.translator.programs] = seconds_per_token(model.translator)
             rest += others
         self._seconds = seconds
         self.served = served
@@ -364,45 +362,6 @@ def _network(address: str) -> str:
     if known.version == 6 and known.ipv4_mapped is None:
         return str(ipaddress.ip_network((int(known), 64), strict=False))
     return str(getattr(known, 'ipv4_mapped', None) or known)
-
-
-def _programs(translator: Translator, slots: int, wanted: dict[str, Any], count: int) -> list[Program]:
-    """What translates so many parts in one call."""
-    rows = translator.runner.rows_for(count, slots, is_rare=bool(wanted.get('demands')))
-    return translator.programs_for(slots, rows, **wanted)
-
-
-def _usual_programs(translator: Translator) -> tuple[list[Program], list[Program]]:
-    """What short texts need, and what is compiled while they are translated already."""
-    runner = translator.runner
-    short = runner.slots(1)
-    common = []
-    others = []
-    for rows, slots in runner.shapes():
-        (common if slots == short else others).extend(translator.programs_for(slots, rows))
-    sizes = runner.sizes(short)
-    if translator.can_align:
-        for rows in sizes:
-            others += translator.programs_for(short, rows, alignment=True)[1:]
-    if translator.decoding.search == 'beam' and translator.decoding.beam_width > 1:
-        for slots in dict.fromkeys(slots for _, slots in runner.shapes()):
-            for rows in (1, runner.most(slots)):
-                others += _programs(translator, slots, {'demands': (*FEW, False)}, rows)
-    return common, list({program.key: program for program in others}.values())
-
-
-def _seconds_per_token(translator: Translator) -> float:
-    """What a full batch takes for each token of its sources; short ones, as requests wait for this."""
-    runner = translator.runner
-    slots = runner.slots(1)
-    rows = translator.most(slots, translator.engine_of(Asked([''], [[0]], None, None, (), None)))
-    shape = rows, min(slots - 1, _FEW)
-    pieces = np.random.default_rng(0).integers(translator.tokenizer.vocab_size, size=shape).tolist()
-    sources = [[*row, translator.tokenizer.eos_id] for row in pieces]
-    began = time.monotonic()
-    translations = translator.translate_parts(Asked([''] * rows, sources, None, None, (), None))
-    longest = max(len(translation.token_ids) for translation in translations)
-    return (time.monotonic() - began) / rows / max(longest, 1)
 
 
 def _busy(reason: str, seconds: float) -> Refused:

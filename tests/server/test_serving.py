@@ -793,7 +793,7 @@ def test_a_server_that_is_told_to_stop_does_not_wait_until_it_is_warm(
     model: Directions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr('flax_transformer.server.service._usual_programs', lambda translator: gate.wait(60))
+    monkeypatch.setattr('flax_transformer.server.service.usual_programs', lambda translator: gate.wait(60))
     with socket.create_server(('127.0.0.1', 0)) as listener:
         service = Service(Served([model]), Limits())
         server = Server(service)
@@ -834,7 +834,7 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
             gate.set()
             return waiting.result(), client('/translate', {'q': 'two', **PAIR}), client.get('/health')
 
-    monkeypatch.setattr('flax_transformer.server.service._usual_programs', fail)
+    monkeypatch.setattr('flax_transformer.server.service.usual_programs', fail)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         client = Client(listener.getsockname()[1])
     with ThreadPoolExecutor(1) as clients:
