@@ -9,7 +9,7 @@ import numpy as np
 from marian_folders import pieces, spm
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from flax_transformer.huggingface.tokenizers import LANGUAGES
+from flax_transformer.huggingface.fairseq_tokenizer import LANGUAGES
 
 KINDS = tuple(LANGUAGES)
 LINES = [f'The quick brown fox number {n} jumps, over the lazy dog.' for n in range(120)]

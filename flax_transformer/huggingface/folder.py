@@ -12,6 +12,8 @@ from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import write_files
 from flax_transformer.transformer.config import TransformerConfig
 
+from .fairseq_tokenizer import FairseqTokenizer
+from .marian_tokenizer import MarianTokenizer
 from .settings import (
     MARIAN,
     family_of_folder,
@@ -25,7 +27,6 @@ from .settings import (
     write_model,
 )
 from .spiece import read_spiece
-from .tokenizers import FairseqTokenizer, MarianTokenizer
 from .weights import SAFETENSORS, TIED, read_tensors, to_params, to_tensors, write_safetensors
 
 CONFIG_FILE = 'config.json'

@@ -14,10 +14,11 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.engine.runs.run_directory import ORIGIN_FILE
+from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
 from flax_transformer.huggingface.folder import Pretrained, as_marian, read_folder, write_folder
 from flax_transformer.huggingface.hub import digest_of, fetch
+from flax_transformer.huggingface.marian_tokenizer import MarianTokenizer
 from flax_transformer.huggingface.settings import MARIAN, family_of_model, longest_of, notes_on
-from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
 from flax_transformer.tasks.translation.config import Config
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run

@@ -17,9 +17,9 @@ from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import OptimizerConfig, TrainingConfig
 from flax_transformer.engine.monitor.reporter import read_metrics
+from flax_transformer.huggingface.fairseq_tokenizer import LANGUAGES, FairseqTokenizer
 from flax_transformer.huggingface.folder import read_folder
 from flax_transformer.huggingface.settings import read_model
-from flax_transformer.huggingface.tokenizers import LANGUAGES, FairseqTokenizer
 from flax_transformer.huggingface.weights import read_tensors, to_params
 from flax_transformer.interop.huggingface_runs import export_huggingface, import_huggingface
 from flax_transformer.ops import decoding_weights

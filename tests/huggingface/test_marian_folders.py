@@ -24,7 +24,7 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.huggingface.folder import read_folder
 from flax_transformer.huggingface.settings import read_decoding, read_model, write_decoding, write_model
-from flax_transformer.huggingface.tokenizers import read_vocabulary
+from flax_transformer.huggingface.tokenizer_files import read_vocabulary
 from flax_transformer.huggingface.weights import read_tensors, to_params, to_tensors, write_safetensors
 from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.transformer.layers import sinusoids

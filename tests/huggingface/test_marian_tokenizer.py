@@ -12,7 +12,7 @@ from hostile_lines import HOSTILE
 from flax_transformer.common.errors import UserError
 from flax_transformer.data.lines import read_lines
 from flax_transformer.huggingface.folder import as_marian, read_folder
-from flax_transformer.huggingface.tokenizers import MarianTokenizer
+from flax_transformer.huggingface.marian_tokenizer import MarianTokenizer
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from num2words import num2words
 from flax_transformer import Translator
 from flax_transformer.cli import main
 from flax_transformer.data.lines import read_lines
-from flax_transformer.huggingface.tokenizers import MarianTokenizer
+from flax_transformer.huggingface.marian_tokenizer import MarianTokenizer
 
 torch = pytest.importorskip('torch', reason='torch is not installed')
 transformers = pytest.importorskip('transformers', reason='transformers is not installed')

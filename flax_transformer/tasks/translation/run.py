@@ -80,7 +80,8 @@ class Run(TokenizerRun[Config]):
     @staticmethod
     def load_tokenizer(folder: Path) -> Tokenizer:
         # Not imported for a command's help, which needs no tokenizer.
-        from flax_transformer.huggingface.tokenizers import FairseqTokenizer, MarianTokenizer
+        from flax_transformer.huggingface.fairseq_tokenizer import FairseqTokenizer
+        from flax_transformer.huggingface.marian_tokenizer import MarianTokenizer
         from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
         kinds = {'marian': MarianTokenizer, 'fairseq': FairseqTokenizer}
