@@ -253,12 +253,14 @@ def test_a_glossary_is_written_into_the_source_where_the_vocabulary_has_marks(tm
     line = 'one hundred and twenty-five'
     assert marked(line).text == plain(line).text
 
-    sources = []
+    questions = []
     own = marked.translate_parts
-    marked.translate_parts = lambda asked: sources.extend(asked.sources) or own(asked)
+    marked.translate_parts = lambda asked: questions.append(asked) or own(asked)
     found = marked(
         [line, 'five'], glossary=Glossary({'hundred': ['hundert', 'Hundert'], 'one': ['ein']}), alignment=True
     )
+    (asked,) = questions
+    sources = asked.sources
     begin, translated, end = new.tokenizer.marks
     assert [sources[0].count(mark) for mark in (begin, translated, end)] == [2, 2, 2]
     encode = new.tokenizer.encode
@@ -268,6 +270,15 @@ def test_a_glossary_is_written_into_the_source_where_the_vocabulary_has_marks(tm
     assert not {*new.tokenizer.marks} & {*found[0].token_ids}
     assert all(word < 4 for word, _ in found[0].alignment)
     assert 'hundert' in found[0].text.lower() or found[0].missing
+
+    without = asked.without_marks([0], new.tokenizer.marks)
+    assert without.sources == encode([line])
+    words = [encode([text])[0][:-1] for text in ('one', 'one hundred')]
+    assert without.demands.places[0, :2].tolist() == [[0, len(words[0])], [len(words[0]), len(words[1])]]
+    both = [marked._search(each, each.sources)[0] for each in (asked, without)]
+    best = min(both, key=lambda each: (len(each.missing), -each.score))
+    assert found[0].tokens == best.tokens
+    assert found[0].score == pytest.approx(best.score)
 
     with pytest.raises(UserError, match='marks'):
         add_marks(tmp_path / 'marked', tmp_path / 'again')

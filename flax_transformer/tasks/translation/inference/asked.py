@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
+from flax_transformer.text.term_marks import unmarked
+
 from .terms import Demands
 
 
@@ -26,6 +28,17 @@ class Asked(NamedTuple):
             demands = self.demands.of_part(own) if self.demands and self.demands.wanted[number] else None
             parts.append(Asked(self.texts[own], self.sources[own], prefixes, demands, self.alignment[own], None))
         return parts
+
+    def without_marks(self, rows: Sequence[int], marks: Sequence[int]) -> 'Asked':
+        """Some of the parts, without the marks of terms in their sources and without progress."""
+        return Asked(
+            [self.texts[i] for i in rows],
+            [unmarked(self.sources[i], marks)[0] for i in rows],
+            None if self.prefixes is None else [self.prefixes[i] for i in rows],
+            self.demands.without_marks(rows, self.sources, marks),
+            (),
+            None,
+        )
 
     @classmethod
     def joined(cls, parts: Sequence['Asked']) -> Self:

@@ -38,7 +38,35 @@ class PartTranslator:
         return self.programs.translate_ids
 
     def translate_parts(self, asked: Asked) -> list[Translation]:
-        columns = self._columns(asked.sources, asked.prefixes)
+        """The translations of parts, aligned where that is asked for.
+
+        A part with terms in its source is translated without them, too, and the translation that its search ranks
+        higher is taken: the terms change what the model says of other words.
+        """
+        best = self._search(asked, asked.sources)
+        marks = self.tokenizer.marks
+        rows = [i for i, ids in enumerate(asked.sources) if marks and marks[0] in ids]
+        if rows:
+            plain = asked.without_marks(rows, marks)
+            lengths = [len(asked.sources[i]) for i in rows]  # so that no other program is needed
+            padding = [self.tokenizer.pad_id]
+            padded = [ids + padding * (length - len(ids)) for ids, length in zip(plain.sources, lengths, strict=True)]
+            for i, other in zip(rows, self._search(plain, padded), strict=True):
+                best[i] = min(best[i], other, key=lambda found: (len(found.missing), -found.score))
+
+        chosen = []
+        for i in itertools.compress(range(len(best)), asked.alignment):
+            best[i] = replace(best[i], alignment=())
+            if len(best[i].token_ids) > 1:  # not EOS alone
+                chosen.append(i)
+        if chosen:
+            links = self.links([asked.sources[i] for i in chosen], [list(best[i].token_ids) for i in chosen])
+            for i, link in zip(chosen, links, strict=True):
+                best[i] = replace(best[i], alignment=link)
+        return best
+
+    def _search(self, asked: Asked, sources: list[list[int]]) -> list[Translation]:
+        columns = self._columns(sources, asked.prefixes)
         demands = asked.demands
         function = self.translate_ids
         last = []
@@ -53,15 +81,6 @@ class PartTranslator:
         best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
-        chosen = []
-        for i in itertools.compress(range(len(best)), asked.alignment):
-            best[i] = replace(best[i], alignment=())
-            if len(best[i].token_ids) > 1:  # not EOS alone
-                chosen.append(i)
-        if chosen:
-            links = self.links([asked.sources[i] for i in chosen], [list(best[i].token_ids) for i in chosen])
-            for i, link in zip(chosen, links, strict=True):
-                best[i] = replace(best[i], alignment=link)
         return best
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:

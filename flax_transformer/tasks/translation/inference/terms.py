@@ -9,7 +9,7 @@ import numpy as np
 from flax_transformer.common.errors import UserError
 from flax_transformer.decoding.problem import NONE
 from flax_transformer.tasks.translation.glossary import Glossary, are_phrases
-from flax_transformer.text.term_marks import marked, positions_of
+from flax_transformer.text.term_marks import marked, positions_of, unmarked
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .lines import Line
@@ -38,6 +38,13 @@ class Demands(NamedTuple):
 
     def of_part(self, part: slice) -> 'Demands':
         return Demands(self.wanted[part], self.phrases[part], None if self.places is None else self.places[part])
+
+    def without_marks(self, rows: Sequence[int], sources: Sequence[Sequence[int]], marks: Sequence[int]) -> 'Demands':
+        """Those of some parts, with their places in the sources without marks."""
+        places = self.places[rows]
+        for i, own in zip(rows, places, strict=True):
+            own[:] = [[len(unmarked(sources[i][:at], marks)[0]) for at in place] for place in own]
+        return Demands([self.wanted[i] for i in rows], self.phrases[rows], places)
 
     @property
     def shape(self) -> tuple[int, ...]:
