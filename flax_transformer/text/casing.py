@@ -10,16 +10,27 @@ from collections.abc import Iterable, Sequence
 from .tokenizer import Tokenizer
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# What headlines leave small; then, what names of persons, companies and streets hardly have.
+# What headlines leave small.
 _SMALL = re.compile(
     'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
 )
-_NEVER_IN_NAMES = re.compile(
-    "(?!(?:and|of|the|for)$)(?:(?i:all|any|are|be|can|did|don't|do|does|had|has|have|her|here|his|how|is|its?|less|me|"
-    'more|most|my|no|not|now|our|out|please|she|some|that|their|them|there|these|they|this|those|too|us|was|we|were|what|when|'
-    f'who|why|will|you|your|{_SMALL.pattern}))|And|Of|The|For'
+# Capitalized within a line, these are of a headline, not of a name.
+_TELLING = re.compile(
+    'about|after|all|also|always|any|are|around|be|because|been|before|between|can|could|did|do|does|during|every|get|go|'
+    'had|has|have|her|here|his|how|is|its?|just|less|many|me|more|most|much|must|my|never|no|not|now|only|our|out|'
+    'should|some|that|their|them|then|there|these|they|this|through|too|under|until|us|very|was|we|were|what|when|where|'
+    'which|who|why|without|would|you|your|'
+    f'{_SMALL.pattern}',
+    re.I,
 )
-_GREETING = re.compile('hi|hello|hey|dear|thanks?|welcome|regards|yours|best|kind|love|greetings', re.I)
+_MANY = 3  # words that the vocabulary prefers in small letters tell as much
+# Before and after another name, these are of a name, too.
+_BEFORE_NAME = re.compile('New|Los|San|North|South|East|West|Great|Saint|Lake|Mount|Prime')
+_TITLE = re.compile('Mrs?|Ms|Dr|Prof|Sir|St')
+_AFTER_NAME = re.compile(
+    'Street|Road|Avenue|Lane|Square|Park|Lake|River|Bridge|Station|Airport|University|Bank|Minister'
+)
+_LETTERED = re.compile('Plan|Vitamin|Type|Class|Group|Grade|Option|Hepatitis')
 
 
 def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
@@ -35,34 +46,40 @@ def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
 
 
 def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer) -> str:
-    """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is."""
+    """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is.
+
+    A word of which the vocabulary does not say that it is no name keeps its capital: a model copies it.
+    """
     taken = {place for start, end in kept for place in range(start, end)}
     words = [word for word in _WORD.finditer(text) if taken.isdisjoint(range(*word.span()))]
     if len(words) < 2 or any(word[0].islower() and not _SMALL.fullmatch(word[0]) for word in words):
         return text
 
-    titled = [word for word in words if word[0] == _capitalized(word[0]) and (word[0][1:] or word[0] == 'A')]
-    preferences = _preferences([(word[0], _lower(word[0])) for word in titled], tokenizer)
-    inner = [
-        (word, preference)
-        for word, preference in zip(titled, preferences, strict=True)
-        if not _begins_sentence(word) and not text.startswith('. ', word.end())  # Dr. Brown
-    ]
-    if not any(preference > 0 for _, preference in inner):  # names, as far as the vocabulary tells
-        return text
-    if len(words) < 4 and _GREETING.fullmatch(words[0][0]):
-        return text
-    telling = words[_SMALL.fullmatch(words[0][0].lower()) is not None :]  # "The White House" may be a name
-    is_sentence = text.rstrip().endswith(('.', '!', '?'))
-    if not is_sentence and not any(_NEVER_IN_NAMES.fullmatch(word[0]) for word in telling):
+    forms = [(word[0], _lower(word[0])) for word in words]
+    preferences = _preferences(forms, tokenizer)
+    is_name = [preference <= 0 for preference in preferences]
+    lowered = []
+    for i, word in enumerate(words):
+        before = words[i - 1][0] if i else ''
+        is_titled = word[0] == _capitalized(word[0]) and not _begins_sentence(word) and text[word.start() - 1] != '-'
+        if word[0] == 'A':
+            is_kept = i == len(words) - 1 or _LETTERED.fullmatch(before)
+        elif _TITLE.fullmatch(word[0]) or _TITLE.fullmatch(before):
+            is_kept = True
+        elif _TELLING.fullmatch(word[0]):
+            is_kept = False
+        else:
+            leads = i + 1 < len(words) and is_name[i + 1] and _BEFORE_NAME.fullmatch(word[0])
+            follows = i > 0 and is_name[i - 1] and _AFTER_NAME.fullmatch(word[0])
+            is_kept = is_name[i] or leads or follows
+        if is_titled and not is_kept and (len(word[0]) > 1 or word[0] == 'A'):
+            lowered.append(word)
+    if len(lowered) < _MANY and not any(_TELLING.fullmatch(word[0]) for word in lowered):
         return text
 
-    lowered = [word for word, preference in inner if preference >= 0]
-    if lowered[-1] is words[-1] and lowered[-1][0] == 'A':  # Vitamin A
-        lowered.pop()
     letters = [*text]
     for word in lowered:
-        letters[word.start()] = word[0][0].lower()
+        letters[word.start()] = _lower(word[0][0])
     return ''.join(letters)
 
 
@@ -89,4 +106,5 @@ def _lower(text: str) -> str:
 
 
 def _capitalized(word: str) -> str:
-    return word[0].upper() + _lower(word[1:])
+    first = word[0].upper()
+    return (first if len(first) == 1 else word[0]) + _lower(word[1:])

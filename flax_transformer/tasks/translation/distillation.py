@@ -125,7 +125,7 @@ def _nearest(record: dict[str, Any], reference: str) -> dict[str, Any]:
 
     That is sequence-level interpolation (Kim and Rush 2016, section 3.3).
     """
-    if reference and 'n_best' in record:
+    if reference and record.get('n_best'):
         likeness = make_metrics()['chrf'].sentence_score
         return max(record['n_best'], key=lambda own: likeness(own['text'], [reference]).score)
     return record | {'text': record['translation']}

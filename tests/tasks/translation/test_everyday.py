@@ -52,7 +52,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         '3,250.50 EUR to Anna by 14:30': '3,250.50 EUR',
         'Tom has 2 dogs and 13 cats. 😀': '2 Hunde und 13 Katzen. 😀',
         'PLEASE CLOSE THE DOOR!': 'TÜR',
-        'Please Close the Door': 'Tür',
+        'How to Close Your Door': 'Tür',
         'Dear Mr. Müller,': 'Herr Müller,',
         'Привет means hello.': 'Привет',
         '| Tom | 12 | Mary |': '| 12 |',
@@ -64,7 +64,7 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
     for translation, literal in zip(translations, expected.values(), strict=False):
         assert translation.text.count(literal) == 1, translation.text
     assert translations[5].text.isupper()
-    assert translations[6].text.startswith('Bitte schließ')
+    assert 'schließ' in translations[6].text
     alone = translator.with_decoding(replace(translator.decoding, literals='translated'))
     assert translations[-1].tokens == alone('Tom is my brother.').tokens
     assert 'Привет' not in alone('Привет means hello.').text

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .literals import PENDING
 from .marked import Marked, Span, edited, outside_of_spans
 from .placing import tags_in_place
+from .plain_tags import BLOCK
 from .result import Translation, unchanged
 from .terms import Demand
 
@@ -21,7 +22,6 @@ _PERSONS = {'Jackson', 'Taylor'}  # after Mr or Frau, where Tom changes what sta
 _NAMES = ['Tom', 'London', 'Chicago', 'Boston', *sorted(_PERSONS)]
 _SMALL = re.compile(r'\d{1,4}')  # stands for itself: what depends on a number agrees
 _LATIN = 'A-Za-z0-9À-ɏ'
-_BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b')
 _MOST_GLUED = 99  # letters
 _BRACKETS = ('()', '[]', '""', '„“', '“”', '«»', '»«')
 
@@ -101,8 +101,8 @@ def _joined(line: Marked) -> Marked:
         if span.kind != 'literal' or span.name == 'sign':
             spans.append(_with_brackets(line, number) if span.name == 'sign' else span)
             continue
-        is_alone = span.name == 'number' or not span.raw.strip('{}')
-        glued = '' if is_alone else _LATIN  # 5th and {{x}} are translated
+        is_alone = span.name == 'number' or not span.raw.strip('{}') or line.text[span.start] == '<'
+        glued = '' if is_alone else _LATIN  # 5th, {{x}} and <x> are translated
         last = spans[-1] if spans else Span(0, 0, 'void', '')
         following = line.spans[number + 1].start if number + 1 < len(line.spans) else len(line.text)
         before = line.text[last.end : span.start]
@@ -169,7 +169,7 @@ class _Aside:
                 self._moves.append(_Move(len(self._text), span.start, here))
                 self._text += span.name.split()[0] if ' ' in span.name else stand_in
             else:
-                if span.start < span.end and _BLOCK.match(span.raw):
+                if span.start < span.end and BLOCK.match(span.raw):
                     self._text += ' '  # of plain text: words around it are two
                 self.tags.append(here)
         self._moves.append(_Move(len(self._text), done))
@@ -211,6 +211,9 @@ class _Aside:
             return Demand(self.exchanged(wish.alternatives), self._span_of(wish.span))
         if not isinstance(wish, str):
             return wish and type(wish)(map(self.exchanged, wish))
+        for tag in self.tags:
+            if tag.raw.startswith('<'):  # the model gets none
+                wish = wish.replace(tag.raw, '')
         stand_ins = {span.raw: stand_in for stand_in, span in self._literals.items()}
         raw = '|'.join(map(re.escape, sorted(stand_ins, key=len, reverse=True)))
         whole = rf'(?<![{_LATIN}])(?:{raw})(?![{_LATIN}])'  # not the 5 of 25
@@ -245,7 +248,7 @@ class _Aside:
         if not line.spans and not line.raw and line.escape is str and not PENDING.search(line.text):
             return translation if keep_links else replace(translation, alignment=None)
         ranked = [other for other in translation.n_best if self.is_in(other)]
-        if any(tag.kind != 'literal' for tag in self.tags):
+        if line.raw and any(tag.kind != 'literal' for tag in self.tags):
             ranked = []
         if not self.asked:
             text = edited(line.text, [(span.start, span.end, span.raw) for span in line.spans], line.escape)

@@ -16,6 +16,7 @@ from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 from .marked import Marked, Span, outside_of_spans
 from .persons import persons
 from .placeholders import placeholders
+from .plain_tags import TAG, WHOLE, tag_span
 from .result import LINE_BREAKS
 
 _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
@@ -35,7 +36,7 @@ _LITERAL = re.compile(
     (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
     | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
-    | </?[a-zA-Z][\w:-]*(?:\s+[\w:@.-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>    # tags in plain text
+    | {WHOLE} | {TAG}
     | `[^`]+` | ^[ ]*\$[ ][a-z].* | \[X\d+X\]    # code, a command; Weblate's placeholders
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
@@ -64,7 +65,6 @@ _LITERAL = re.compile(
 )
 _TAG = re.compile(r'>>(\w+)<<(?=\s)')  # Marian's, of the target language
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
-_VOID = {'br', 'hr', 'img', 'input', 'wbr'}
 _MARKER = re.compile(
     rf'\s*(?:(?:(?:[-*+•·–—]|>+|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s++)+(?=\S)'
     r'|(?:\.{3}|…)(?=\w))'
@@ -94,6 +94,7 @@ class Literals:
         """The line with its literals, which are no terms; itself if it has none."""
         marked = line if isinstance(line, Marked) else Marked(as_text(line)[0].translate(LINE_BREAKS))
         text = marked.text
+        is_plain = not isinstance(line, Marked)
         terms = (
             _outside_of_addresses([(term.start, term.end) for term in glossary.find(text)], text) if glossary else []
         )
@@ -104,20 +105,28 @@ class Literals:
         for ranges in self._ranges(text):
             for start, end, kind in _apart(taken, ranges):
                 raw = marked.escape(self._localized(text[start:end], kind))
-                literals.append(_tag_of(raw, text, start, end) or Span(start, end, 'literal', raw, kind))
+                own = tag_span(text, start, end) if is_plain else None
+                literals.append(own or Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
-        marked = self._calm(_with(marked, literals), terms)
+        marked = self._calm(_with(marked, literals), [*terms, *tags], glossary)
         return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
 
-    def _calm(self, line: Marked, terms: Sequence[tuple[int, int]]) -> Marked:
-        """A line in capitals, or an English headline, as the sentence that it is; capitals stay capitals."""
+    def _calm(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
+        """A line in capitals, or an English headline, as the sentence that it is; capitals stay capitals.
+
+        The terms of the glossary that are kept stay what they are, in capitals unless they are found in small letters.
+        """
         escape = line.escape
         if _in_capitals(line):
             sentence = sentence_of_capitals(line.text, self._tokenizer)
+            found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
+            for start, end in kept:
+                if (start, end) not in found:
+                    sentence = sentence[:start] + line.text[start:end] + sentence[end:]
             return line._replace(text=sentence, escape=lambda text: escape(text.upper()))
         if not self._has_headlines:
             return line
-        kept = [*terms, *((span.start, span.end) for span in line.spans)]
+        kept = [*kept, *((span.start, span.end) for span in line.spans)]
         return line._replace(text=sentence_of_title(line.text, kept, self._tokenizer))
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
@@ -199,20 +208,6 @@ def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[
 
 def _with(line: Marked, literals: Sequence[Span]) -> Marked:
     return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
-
-
-def _tag_of(raw: str, text: str, start: int, end: int) -> Span | None:
-    """The span of a tag of HTML that is written out; none of <Enter>, which is read as a name."""
-    tag = re.fullmatch(r'<(/?)([a-zA-Z][\w:-]*).*>', text[start:end], re.S)
-    if not tag:
-        return None
-    closes, name = tag.groups()
-    own = f'<{name}>'  # a document has its own tags
-    if text.endswith('/>', start, end) or name in _VOID:
-        return Span(start, end, 'void', raw)
-    if closes:
-        return Span(start, end, 'close', raw, own) if re.search(rf'<{name}[\s>]', text[:start]) else None
-    return Span(start, end, 'open', raw, own) if text.find(f'</{name}>', end) > 0 else None
 
 
 def _kind(match: re.Match[str]) -> str:

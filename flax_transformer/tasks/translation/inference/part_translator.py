@@ -15,7 +15,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 from .asked import Asked
 from .batch_runner import Program, Runner
 from .programs import Programs
-from .result import Translation, align_ids, best_of_each
+from .result import Translation, align_ids, best_of_each, has_loop
 
 
 class PartTranslator:
@@ -45,14 +45,15 @@ class PartTranslator:
         """
         best = self._search(asked, asked.sources)
         marks = self.tokenizer.marks
-        rows = [i for i, ids in enumerate(asked.sources) if marks and marks[0] in ids]
+        is_ranked_by_score = self.decoding.search == 'beam' and self.decoding.mbr == 'none'
+        rows = [i for i, ids in enumerate(asked.sources) if is_ranked_by_score and marks and marks[0] in ids]
         if rows:
             plain = asked.without_marks(rows, marks)
             lengths = [len(asked.sources[i]) for i in rows]  # so that no other program is needed
             padding = [self.tokenizer.pad_id]
             padded = [ids + padding * (length - len(ids)) for ids, length in zip(plain.sources, lengths, strict=True)]
             for i, other in zip(rows, self._search(plain, padded), strict=True):
-                best[i] = min(best[i], other, key=lambda found: (len(found.missing), -found.score))
+                best[i] = min(best[i], other, key=_rank)
 
         chosen = []
         for i in itertools.compress(range(len(best)), asked.alignment):
@@ -143,3 +144,7 @@ class PartTranslator:
             columns = self._columns([[self.tokenizer.eos_id] * slots])
             self.runner.run(self.translate_ids, self.weights, columns, ([0], rows, slots))
         return len(shapes)
+
+
+def _rank(found: Translation) -> tuple[Any, ...]:
+    return len(found.missing), found.truncated, has_loop(found.token_ids), -found.score

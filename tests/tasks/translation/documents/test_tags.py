@@ -175,18 +175,29 @@ def test_tags_in_plain_text_stay_around_their_words() -> None:
     def german(lines: list[str], **_: object) -> list[Translation]:
         asked.extend(lines)
         words = [tuple((i, i) for i, _ in enumerate(line.split())) for line in lines]
-        texts = [line.upper().replace('TOM', 'Tom') for line in lines]
+        texts = [re.sub('TOM|LONDON', lambda name: name[0].title(), line.upper()) for line in lines]
         return [Translation(text, 0.0, 0.0, 0, alignment=own) for text, own in zip(texts, words, strict=True)]
 
     asked = []
     mark = Literals(Ascii(), 'en', DecodingConfig()).mark
-    lines = ['a <b class="x">big</b> car<br>', 'Press <Enter>', '<td>a</td><td>b</td>', 'a <b and c> d']
-    *texts, no_tag = [done.text for done in translate_aside(german, lines, mark=mark)]
-    assert asked[:3] == ['a big car', 'Press Tom', 'a b']
-    assert texts == ['A <b class="x">BIG</b> CAR<br>', 'PRESS <Enter>', '<td>A</td> <td>B</td>']
-    assert 'AND' in no_tag
-    (first, *_, last) = mark(Marked('<b>x</b>', (Span(3, 3, 'open', '<b>', 'b'),), escape=html.escape)).spans
-    assert (first.raw, last.raw, last.name) == ('&lt;b&gt;', '&lt;/b&gt;', '<b>')
+    around = {
+        'a <b class="x">big</b> car<br>': 'A <b class="x">BIG</b> CAR<br>',
+        '<td>a</td><td>b</td>': '<td>A</td> <td>B</td>',
+        'a<BR>b': 'A<BR> B',
+        'a <a href=x/>b</A>': 'A <a href=x/>B</A>',
+        '<i title="a > b">c</i>': '<i title="a > b">C</i>',
+    }
+    names = {
+        'Press <Enter>': 'PRESS <Enter>',
+        'A <b> begins, a </b> ends': 'A <b> BEGINS, A </b> ENDS',
+        'a <code>b c</code>': 'A <code>b c</code>',
+    }
+    texts = [done.text for done in translate_aside(german, [*around, *names], mark=mark)]
+    assert texts == [*around.values(), *names.values()]
+    assert asked[: len(around)] == ['a big car', 'a b', 'a b', 'a b', 'c']
+    own = Span(3, 3, 'open', '<b>', 'b')  # of a document, in whose text others are words
+    (first, _, last) = mark(Marked('<b>x</b>', (own,), escape=html.escape)).spans
+    assert (first.kind, first.raw, last.raw) == ('literal', '&lt;b&gt;', '&lt;/b&gt;')
 
 
 def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:

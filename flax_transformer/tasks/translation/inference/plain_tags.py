@@ -1,0 +1,40 @@
+"""Tags of HTML that are written out in plain text: around words, they are put aside as those of documents are."""
+
+import re
+
+from .marked import Span
+
+# What programs read is kept whole. Attributes have values, but for those of some elements.
+WHOLE = r'<(?:code|pre|kbd|samp|var|script|style)\b[^<>]*>[^<]*</\w+>'
+TAG = (
+    r"""</?[a-zA-Z][\w:-]*(?:\s+[\w:@.-]+=(?:"[^"]*"|'[^']*'|[^\s"'<>]+))*\s*/?>"""
+    r'|<(?:input|button|option|select|video|audio|textarea|details)\s[^<>]*>'
+)
+BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b', re.I)
+_VOID = re.compile('br|hr|img|input|wbr', re.I)
+
+
+def tag_span(text: str, start: int, end: int) -> Span | None:
+    """The span of a tag from one character to another; None: a name, such as <Enter>, or a word of the sentence.
+
+    A tag without a partner is a word, unless it parts blocks; so are two that stand between blanks within a sentence:
+    "Write <b> before and </b> after it."
+    """
+    raw = text[start:end]
+    tag = re.fullmatch(rf'(?:{TAG})', raw)
+    if not tag:
+        return None
+    closes, name = re.match(r'<(/?)([\w:-]+)', raw).groups()
+    is_closed = raw.endswith('/>') and ('=' not in raw or raw[-3] in '"\' ')
+    if is_closed or _VOID.fullmatch(name):
+        return Span(start, end, 'void', raw)
+
+    partner = re.compile(rf'<{"" if closes else "/"}{re.escape(name)}(?:\s[^<>]*)?>', re.I)
+    other = partner.search(text, 0, start) if closes else partner.search(text, end)
+    if other and not (_is_word(text, start, end) and _is_word(text, *other.span())):
+        return Span(start, end, 'close' if closes else 'open', raw, name.lower())
+    return Span(start, end, 'void', raw) if not other and BLOCK.match(raw) else None
+
+
+def _is_word(text: str, start: int, end: int) -> bool:
+    return text[start - 1 : start].isspace() and text[end : end + 1].isspace()
