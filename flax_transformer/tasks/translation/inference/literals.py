@@ -22,7 +22,7 @@ from .result import LINE_BREAKS
 _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|[ap]\\.?m\\b'
+    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|(?:[ap]\\.?m|[AP]M)\\b'
 )
 _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
@@ -64,6 +64,7 @@ _LITERAL = re.compile(
     re.X,
 )
 _TAG = re.compile(r'>>(\w+)<<(?=\s)')  # Marian's, of the target language
+_CLOCK = re.compile(r'(0?[1-9]|1[0-2])(:[0-5]\d)?[ \u00a0\u202f]?([ap])\.?m\.?', re.I)
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
 _MARKER = re.compile(
     rf'\s*(?:(?:(?:[-*+•·–—]|>+|#{{1,6}}|\(?(?:\d{{1,3}}|[a-z])[.)](?!\s*(?:{_MONTHS}|\d|\w{{1,2}}\.)))\s++)+(?=\S)'
@@ -167,6 +168,9 @@ class Literals:
         raw = raw if self._keeps_uhr else raw.removesuffix(' Uhr')  # it would be translated: at 14:30 o'clock
         if not self._swaps or kind != 'number':
             return raw
+        if self._keeps_uhr and (clock := _CLOCK.fullmatch(raw)):
+            hour = int(clock[1]) % 12 + 12 * (clock[3] in 'pP')
+            return f'{hour}{clock[2] or ""} Uhr'
         return re.sub(number, lambda match: match[0].translate(str.maketrans(own + other, other + own)), raw)
 
 

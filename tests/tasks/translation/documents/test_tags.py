@@ -171,6 +171,12 @@ def test_a_number_is_made_no_amount_and_ends_with_one_stop() -> None:
     assert stop.text == 'now by 5 p.m.'
 
 
+def test_the_clock_has_24_hours_in_german() -> None:
+    local = Literals(Ascii(), 'en', DecodingConfig(literals='localized', target_language='de'))
+    spans = local.mark('at 9 a.m., 12:30 PM, 12am, 13 p.m. and 1,250.5').spans
+    assert [span.raw for span in spans] == ['9 Uhr', '12:30 Uhr', '0 Uhr', '13 p.m.', '1.250,5']
+
+
 def test_tags_in_plain_text_stay_around_their_words() -> None:
     def german(lines: list[str], **_: object) -> list[Translation]:
         asked.extend(lines)
