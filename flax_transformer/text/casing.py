@@ -23,14 +23,24 @@ _TELLING = re.compile(
     f'{_SMALL.pattern}',
     re.I,
 )
-_MANY = 3  # words that the vocabulary prefers in small letters tell as much
-# Before and after another name, these are of a name, too.
+# Words that are names, too: of months, products, of a person after another name, of what stands beside a name.
+_ALSO_NAMES = re.compile('Apple|Bill|Bush|Excel|March|Mark|May|Office|Times|Windows|Word')
+_SURNAMES = re.compile(
+    'Baker|Banks|Bell|Black|Brown|Cook|Day|Field|Fox|Gray|Green|Grey|Hill|Hunter|King|Knight|Long|Moon|Page|Price|Rice|'
+    'Rich|Rose|Short|Small|Snow|Stone|White|Winter|Wolf|Woods?|Young'
+)
 _BEFORE_NAME = re.compile('New|Los|San|North|South|East|West|Great|Saint|Lake|Mount|Prime')
-_TITLE = re.compile('Mrs?|Ms|Dr|Prof|Sir|St')
 _AFTER_NAME = re.compile(
     'Street|Road|Avenue|Lane|Square|Park|Lake|River|Bridge|Station|Airport|University|Bank|Minister'
 )
-_LETTERED = re.compile('Plan|Vitamin|Type|Class|Group|Grade|Option|Hepatitis')
+_TITLE = re.compile('Mrs?|Ms|Dr|Prof|Sir|St')
+_COMPANY = re.compile(r'\b(?:Inc|Ltd|Corp|LLC|LLP|PLC|GmbH|AG)\b')
+# Before the letter A, which is no article then.
+_LETTERED = re.compile(
+    'Annex|Appendix|Article|Building|Class|Exhibit|Gate|Grade|Group|Hepatitis|Option|Part|Plan|Point|Room|Schedule|'
+    'Section|Size|Team|Type|Vitamin'
+)
+_NO_NOUN = re.compile('[A-Z]|and|or|to|vs|[Ii]s', re.I)
 
 
 def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
@@ -38,10 +48,11 @@ def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
     words = list(_WORD.finditer(text))
     forms = [(_capitalized(word[0]), _lower(word[0])) for word in words]
     letters = [*_lower(text)]
-    for word, (capitalized, _), preference in zip(words, forms, _preferences(forms, tokenizer), strict=True):
-        is_name = len(word[0]) > 1 and preference < 0
-        if is_name or word[0] == 'I' or _begins_sentence(word):
-            letters[word.start() : word.end()] = capitalized
+    preferences = _preferences(forms, tokenizer)
+    for i, word in enumerate(words):
+        is_name = len(word[0]) > 1 and preferences[i] < 0
+        if is_name or word[0] == 'I' or _begins_sentence(words, i):
+            letters[word.start() : word.end()] = forms[i][0]
     return ''.join(letters)
 
 
@@ -51,30 +62,36 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     A word of which the vocabulary does not say that it is no name keeps its capital: a model copies it.
     """
     taken = {place for start, end in kept for place in range(start, end)}
-    words = [word for word in _WORD.finditer(text) if taken.isdisjoint(range(*word.span()))]
+    seen = ''.join(' ' if place in taken else character for place, character in enumerate(text))
+    words = list(_WORD.finditer(seen))
     if len(words) < 2 or any(word[0].islower() and not _SMALL.fullmatch(word[0]) for word in words):
         return text
+    if _COMPANY.search(seen):
+        return text
 
-    forms = [(word[0], _lower(word[0])) for word in words]
-    preferences = _preferences(forms, tokenizer)
-    is_name = [preference <= 0 for preference in preferences]
+    preferences = _preferences([(word[0], _lower(word[0])) for word in words], tokenizer)
     lowered = []
     for i, word in enumerate(words):
-        before = words[i - 1][0] if i else ''
-        is_titled = word[0] == _capitalized(word[0]) and not _begins_sentence(word) and text[word.start() - 1] != '-'
-        if word[0] == 'A':
-            is_kept = i == len(words) - 1 or _LETTERED.fullmatch(before)
-        elif _TITLE.fullmatch(word[0]) or _TITLE.fullmatch(before):
-            is_kept = True
-        elif _TELLING.fullmatch(word[0]):
+        own = word[0]
+        before, after = (words[k][0] if 0 <= k < len(words) else '' for k in (i - 1, i + 1))
+        is_after_name = i > 0 and preferences[i - 1] <= 0
+        is_before_name = i + 1 < len(words) and preferences[i + 1] <= 0
+        if own == 'A':
+            is_kept = not after or _NO_NOUN.fullmatch(after) or _LETTERED.fullmatch(before)
+        elif _TELLING.fullmatch(own):
             is_kept = False
         else:
-            leads = i + 1 < len(words) and is_name[i + 1] and _BEFORE_NAME.fullmatch(word[0])
-            follows = i > 0 and is_name[i - 1] and _AFTER_NAME.fullmatch(word[0])
-            is_kept = is_name[i] or leads or follows
-        if is_titled and not is_kept and (len(word[0]) > 1 or word[0] == 'A'):
+            is_kept = (
+                preferences[i] <= 0
+                or _ALSO_NAMES.fullmatch(own)
+                or any(map(_TITLE.fullmatch, (own, before)))
+                or (is_before_name and _BEFORE_NAME.fullmatch(own))
+                or (is_after_name and (_AFTER_NAME.fullmatch(own) or _SURNAMES.fullmatch(own)))
+            )
+        is_titled = own == _capitalized(own) and seen[word.start() - 1] != '-' and not _begins_sentence(words, i)
+        if is_titled and not is_kept and (own[1:] or own == 'A'):
             lowered.append(word)
-    if len(lowered) < _MANY and not any(_TELLING.fullmatch(word[0]) for word in lowered):
+    if not any(word[0][1:] and _TELLING.fullmatch(word[0]) for word in lowered):
         return text
 
     letters = [*text]
@@ -83,19 +100,25 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     return ''.join(letters)
 
 
-def _begins_sentence(word: re.Match[str]) -> bool:
-    before = word.string[max(word.start() - 6, 0) : word.start()]
-    return re.search(r'(?:^|[.!?:…])\W*$', before) is not None
+def _begins_sentence(words: Sequence[re.Match[str]], number: int) -> bool:
+    if number == 0:
+        return True
+    word = words[number]
+    return re.search('[.!?:…|>_]', word.string[words[number - 1].end() : word.start()]) is not None
 
 
 def _preferences(forms: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> list[int]:
-    """For each pair of spellings, whether the vocabulary prefers the second (above 0) or the first (below)."""
+    """For each pair of spellings, whether the vocabulary prefers the second (above 0) or the first (below).
+
+    It prefers the second if that is one piece: of two spellings by several, the number of pieces says little.
+    """
     empty, *encoded = tokenizer.encode(['', *(form for pair in forms for form in pair)])
+    one_piece = len(empty) + 1
 
     def preference(first: list[int], second: list[int]) -> int:
-        if len(first) == len(second) == len(empty) + 1:
+        if len(first) == len(second) == one_piece:
             return (first > second) - (first < second)  # the more frequent a piece, the smaller its number
-        return len(first) - len(second)
+        return min(len(first) - len(second), int(len(second) == one_piece))
 
     return list(map(preference, encoded[::2], encoded[1::2]))
 

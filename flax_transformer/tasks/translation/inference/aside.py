@@ -257,10 +257,14 @@ class _Aside:
         return replace(
             translation,
             text=text,
-            n_best=tuple(replace(other, text=self._put_back(other)[0]) for other in ranked),
+            n_best=tuple(replace(other, text=self._text_of(other, translation, text)) for other in ranked),
             word_quality=self._quality_of_words(translation, text, moves),
             alignment=self._links(translation, text, moves) if keep_links else None,
         )
+
+    def _text_of(self, other: Translation, best: Translation, text: str) -> str:
+        """A hypothesis with tags and literals in place; `text` is that of the best one, which alone is aligned."""
+        return text if other.token_ids == best.token_ids else self._put_back(other)[0]
 
     def _quality_of_words(
         self, translation: Translation, text: str, moves: Sequence['_Move']

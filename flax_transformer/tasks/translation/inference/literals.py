@@ -22,7 +22,8 @@ from .result import LINE_BREAKS
 _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
-    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|(?:[ap]\\.?m|[AP]M)\\b'
+    'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|'
+    '[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|(?:[ap]\\.?m|[AP]M)\\b'
 )
 _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
@@ -191,7 +192,7 @@ def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
 def _outside_of_addresses(terms: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
     """The terms but for those that are only a part of an address or of a file's name."""
     matches = _LITERAL.finditer(text) if terms else ()
-    addresses = [match.span() for match in matches if re.fullmatch(r'\S*[/@\\.#]\S*', match[0]) and not match['number']]
+    addresses = [match.span() for match in matches if _is_address(match)]
     starts = [start for start, _ in addresses]
 
     def is_part(term: tuple[int, int]) -> bool:
@@ -199,6 +200,11 @@ def _outside_of_addresses(terms: Sequence[tuple[int, int]], text: str) -> list[t
         return before > 0 and term != addresses[before - 1] and term[1] <= addresses[before - 1][1]
 
     return [term for term in terms if not is_part(term)]
+
+
+def _is_address(match: re.Match[str]) -> bool:
+    """Also whether it is a tag."""
+    return match[0].startswith('<') or (not match['number'] and re.fullmatch(r'\S*[/@\\.#]\S*', match[0]) is not None)
 
 
 def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:

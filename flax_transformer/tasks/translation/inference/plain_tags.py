@@ -11,14 +11,15 @@ TAG = (
     r'|<(?:input|button|option|select|video|audio|textarea|details)\s[^<>]*>'
 )
 BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b', re.I)
+_OPENS, _CLOSES = '"\'“„‘(«[', '"\'”“’)»]'
 _VOID = re.compile('br|hr|img|input|wbr', re.I)
 
 
 def tag_span(text: str, start: int, end: int) -> Span | None:
     """The span of a tag from one character to another; None: a name, such as <Enter>, or a word of the sentence.
 
-    A tag without a partner is a word, unless it parts blocks; so are two that stand between blanks within a sentence:
-    "Write <b> before and </b> after it."
+    A tag without a partner is a word, unless it parts blocks; so are two that stand as words do: "Write <b> before and
+    </b> after it."
     """
     raw = text[start:end]
     tag = re.fullmatch(rf'(?:{TAG})', raw)
@@ -37,4 +38,6 @@ def tag_span(text: str, start: int, end: int) -> Span | None:
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    return text[start - 1 : start].isspace() and text[end : end + 1].isspace()
+    before, after = text[max(start - 1, 0) : start], text[end : end + 1]
+    is_quoted = before in _OPENS and after in _CLOSES and before and after
+    return bool(is_quoted) or (before.isspace() and (not after or after.isspace() or after in ',.;:!?'))

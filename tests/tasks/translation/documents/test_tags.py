@@ -197,10 +197,13 @@ def test_tags_in_plain_text_stay_around_their_words() -> None:
         'Press <Enter>': 'PRESS <Enter>',
         'A <b> begins, a </b> ends': 'A <b> BEGINS, A </b> ENDS',
         'a <code>b c</code>': 'A <code>b c</code>',
+        'say "<b>", "</b>"': 'SAY "<b>", "</b>"',
     }
     texts = [done.text for done in translate_aside(german, [*around, *names], mark=mark)]
     assert texts == [*around.values(), *names.values()]
     assert asked[: len(around)] == ['a big car', 'a b', 'a b', 'a b', 'c']
+    opening, *_ = mark('<a href="a/b">b</a>', Glossary({'b': ['c']})).spans
+    assert opening.raw == '<a href="a/b">'
     own = Span(3, 3, 'open', '<b>', 'b')  # of a document, in whose text others are words
     (first, _, last) = mark(Marked('<b>x</b>', (own,), escape=html.escape)).spans
     assert (first.kind, first.raw, last.raw) == ('literal', '&lt;b&gt;', '&lt;/b&gt;')
