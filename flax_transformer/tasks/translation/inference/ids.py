@@ -91,8 +91,8 @@ def translate_ids(
     return jax.tree.map(lambda x: x[back], hypotheses)
 
 
-GROUPS = 4  # each has a share of the rows, and is encoded by itself
 WIDTHS = (16, 32, 64, 128)
+GROUPS = {8: 64, 4: 16}  # numbers of groups of rows, each of which is encoded by itself, for more slots than these
 
 
 def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
@@ -103,10 +103,12 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     """
     rows, slots = source.shape
     is_static = isinstance(rows, int) and isinstance(slots, int)
-    if not is_static or rows % GROUPS or rows < 4 * GROUPS or slots <= WIDTHS[0]:
+    fit = [n for n, most in GROUPS.items() if is_static and slots > most and rows % n == 0 and rows >= 4 * n]
+    if not fit:
         return start(source)
+    groups = fit[0]
     widths = [width for width in WIDTHS if width < slots] + [slots]
-    whole = jax.eval_shape(start, source[: rows // GROUPS])
+    whole = jax.eval_shape(start, source[: rows // groups])
 
     def fill(x: jax.Array, like: Any) -> jax.Array:
         return jnp.zeros_like(like).at[tuple(map(slice, x.shape))].set(x)
@@ -123,7 +125,7 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
         return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) if x.ndim > 1 else x[0]
 
     def by_group(source: jax.Array) -> DecodeState:
-        return jax.tree.map(join, jax.lax.map(start_group, source.reshape(GROUPS, -1, slots)))
+        return jax.tree.map(join, jax.lax.map(start_group, source.reshape(groups, -1, slots)))
 
     return jax.lax.platform_dependent(source, cpu=by_group, default=start)
 

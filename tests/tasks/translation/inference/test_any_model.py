@@ -121,3 +121,8 @@ def test_sentences_are_encoded_in_as_few_slots_as_their_group_needs() -> None:
     assert {(4, 16), (4, 32), (4, 40)} <= {*widths}
     jax.tree.map(np.testing.assert_array_equal, found, start(source))
     assert start_by_length(start, source[:12], pad_id=0).shared[1].shape == (12, 40)
+
+    many = jnp.pad(jnp.tile(source, (2, 1)), ((0, 0), (0, 40)))
+    widths.clear()
+    jax.tree.map(np.testing.assert_array_equal, start_by_length(start, many, pad_id=0), start(many))
+    assert {rows for rows, _ in widths} == {4, 32}  # eight groups of long rows
