@@ -101,7 +101,7 @@ def _joined(line: Marked) -> Marked:
         if span.kind != 'literal' or span.name == 'sign':
             spans.append(_with_brackets(line, number) if span.name == 'sign' else span)
             continue
-        is_alone = span.name == 'number' or not span.raw.strip('{}') or line.text[span.start] == '<'
+        is_alone = span.name == 'number' or not span.raw.strip('{}') or line.text.startswith('<', span.start)
         glued = '' if is_alone else _LATIN  # 5th, {{x}} and <x> are translated
         last = spans[-1] if spans else Span(0, 0, 'void', '')
         following = line.spans[number + 1].start if number + 1 < len(line.spans) else len(line.text)
