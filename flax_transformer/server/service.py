@@ -316,9 +316,11 @@ class Service:
 
     def _observe(self, batch: Sequence[Job], seconds: float) -> None:
         self.metrics.observe_batch(len(batch), sum(job.slots for job in batch), seconds)
-        programs = isinstance(batch[0].line, Asked) and batch[0].kind[0].programs
-        is_plain = isinstance(batch[0].line, Asked) and not batch[0].line.demands  # terms take a second search
-        if is_plain and programs in self._seconds and len(batch) == batch[0].most:
+        first = batch[0]
+        if not isinstance(first.line, Asked) or first.line.demands:  # terms take a second search
+            return
+        programs = first.kind[0].programs
+        if programs in self._seconds and len(batch) == first.most:
             before = self._seconds[programs]
             tokens = sum(len(job.line.sources[0]) for job in batch)
             # A batch beside which a program is compiled says little.

@@ -23,7 +23,7 @@ _TELLING = re.compile(
     f'{_SMALL.pattern}',
     re.I,
 )
-# Words that are names, too: of months, products, of a person after another name, of what stands beside a name.
+# Words that are names, too: months and products; surnames after another name; what begins or ends a name of a place.
 _ALSO_NAMES = re.compile('Apple|Bill|Bush|Excel|March|Mark|May|Office|Times|Windows|Word')
 _SURNAMES = re.compile(
     'Baker|Banks|Bell|Black|Brown|Cook|Day|Field|Fox|Gray|Green|Grey|Hill|Hunter|King|Knight|Long|Moon|Page|Price|Rice|'
@@ -59,7 +59,7 @@ def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
 def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer) -> str:
     """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is.
 
-    A word of which the vocabulary does not say that it is no name keeps its capital: a model copies it.
+    A word that may be a name, as far as the vocabulary tells, keeps its capital: a model copies it.
     """
     taken = {place for start, end in kept for place in range(start, end)}
     seen = ''.join(' ' if place in taken else character for place, character in enumerate(text))
@@ -72,24 +72,8 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     preferences = _preferences([(word[0], _lower(word[0])) for word in words], tokenizer)
     lowered = []
     for i, word in enumerate(words):
-        own = word[0]
-        before, after = (words[k][0] if 0 <= k < len(words) else '' for k in (i - 1, i + 1))
-        is_after_name = i > 0 and preferences[i - 1] <= 0
-        is_before_name = i + 1 < len(words) and preferences[i + 1] <= 0
-        if own == 'A':
-            is_kept = not after or _NO_NOUN.fullmatch(after) or _LETTERED.fullmatch(before)
-        elif _TELLING.fullmatch(own):
-            is_kept = False
-        else:
-            is_kept = (
-                preferences[i] <= 0
-                or _ALSO_NAMES.fullmatch(own)
-                or any(map(_TITLE.fullmatch, (own, before)))
-                or (is_before_name and _BEFORE_NAME.fullmatch(own))
-                or (is_after_name and (_AFTER_NAME.fullmatch(own) or _SURNAMES.fullmatch(own)))
-            )
-        is_titled = own == _capitalized(own) and seen[word.start() - 1] != '-' and not _begins_sentence(words, i)
-        if is_titled and not is_kept and (own[1:] or own == 'A'):
+        is_titled = word[0] == _capitalized(word[0]) and seen[word.start() - 1] != '-'
+        if is_titled and not _begins_sentence(words, i) and not _keeps_capital(words, i, preferences):
             lowered.append(word)
     if not any(word[0][1:] and _TELLING.fullmatch(word[0]) for word in lowered):
         return text
@@ -98,6 +82,28 @@ def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tok
     for word in lowered:
         letters[word.start()] = _lower(word[0][0])
     return ''.join(letters)
+
+
+def _keeps_capital(words: Sequence[re.Match[str]], number: int, preferences: Sequence[int]) -> bool:
+    own = words[number][0]
+    before = words[number - 1][0] if number else ''
+    after = words[number + 1][0] if number + 1 < len(words) else ''
+    if own == 'A':
+        return not after or any((_NO_NOUN.fullmatch(after), _LETTERED.fullmatch(before)))
+    if len(own) == 1:
+        return True
+    if _TELLING.fullmatch(own):
+        return False
+
+    is_after_name = bool(before) and preferences[number - 1] <= 0
+    is_before_name = bool(after) and preferences[number + 1] <= 0
+    return (
+        preferences[number] <= 0
+        or _ALSO_NAMES.fullmatch(own) is not None
+        or any(map(_TITLE.fullmatch, (own, before)))
+        or (is_before_name and _BEFORE_NAME.fullmatch(own) is not None)
+        or (is_after_name and any(names.fullmatch(own) for names in (_AFTER_NAME, _SURNAMES)))
+    )
 
 
 def _begins_sentence(words: Sequence[re.Match[str]], number: int) -> bool:

@@ -12,6 +12,7 @@ from xml.parsers import expat
 from flax_transformer.common.errors import UserError
 from flax_transformer.tasks.translation.inference.literals import with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked, Span, ends_of
+from flax_transformer.tasks.translation.inference.plain_tags import NO_LANGUAGE
 
 Part = str | Marked  # kept as it stands, or translated
 
@@ -24,7 +25,6 @@ tbody td template textarea tfoot th thead title tr ul video
 """
 _VOID = ['area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'meta', 'param', 'source', 'track', 'wbr']
 _LEFT_OPEN = 'body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr'  # may go unclosed
-NO_LANGUAGE = ['code', 'kbd', 'math', 'pre', 'samp', 'svg', 'textarea', 'var']
 # An unclosed comment or section runs to the end, as in browsers.
 _MARKUP = r"""
     \{%(?:(?!\{%).)*?%\} | \{\#(?:(?!\{\#).)*?\#\}    # templates

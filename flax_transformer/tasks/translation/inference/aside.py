@@ -170,7 +170,7 @@ class _Aside:
                 self._text += span.name.split()[0] if ' ' in span.name else stand_in
             else:
                 if span.start < span.end and BLOCK.match(span.raw):
-                    self._text += ' '  # of plain text: words around it are two
+                    self._text += ' '  # the words around a tag of plain text are two
                 self.tags.append(here)
         self._moves.append(_Move(len(self._text), done))
         self._text += line.text[done:]

@@ -11,7 +11,8 @@ _OFFICE = (
 )
 _WORD = r"[^\W\d_a-zäöüß](?:[^\W\d_]|[-'’](?=[^\W\d_a-zäöüß]))+(?![\w\u0300-\u036f])"
 _PARTICLE = r'(?i:v[oa]n(?:[ ]de[nr]?)?|de|di|da|le|la)[ ]'
-_NO_NAME = 'And|Are|At|Can|For|From|Had|Has|In|Is|Of|On|Or|Says|The|To|Was|Will|With'  # of a headline
+# Headlines have these in capitals.
+_NO_NAME = 'And|Are|At|Can|For|From|Had|Has|In|Is|Of|On|Or|Says|The|To|Was|Will|With'
 _MONTH = 'January|February|March|April|May|June|July|August|September|October|November|December'
 # To a German name no second word belongs: it may be any noun.
 _PERSON = re.compile(

@@ -4,12 +4,15 @@ import re
 
 from .marked import Span
 
-# What programs read is kept whole. Attributes have values, but for those of some elements.
-WHOLE = r'<(?:code|pre|kbd|samp|var|script|style)\b[^<>]*>[^<]*</\w+>'
+NO_LANGUAGE = ['code', 'kbd', 'math', 'pre', 'samp', 'svg', 'textarea', 'var']  # elements that are kept whole
+WHOLE = rf'<(?:{"|".join(NO_LANGUAGE)}|script|style)\b[^<>]*>[^<]*</\w+>'
+# Attributes have values, but for those of some elements.
 TAG = (
     r"""</?[a-zA-Z][\w:-]*(?:\s+[\w:@.-]+=(?:"[^"]*"|'[^']*'|[^\s"'<>]+))*\s*/?>"""
     r'|<(?:input|button|option|select|video|audio|textarea|details)\s[^<>]*>'
 )
+_TAG = re.compile(TAG)
+# Not all of HTML: people write "Enter <address> here".
 BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b', re.I)
 _OPENS, _CLOSES = '"\'“„‘(«[', '"\'”“’)»]'
 _VOID = re.compile('br|hr|img|input|wbr', re.I)
@@ -22,8 +25,7 @@ def tag_span(text: str, start: int, end: int) -> Span | None:
     </b> after it."
     """
     raw = text[start:end]
-    tag = re.fullmatch(rf'(?:{TAG})', raw)
-    if not tag:
+    if not _TAG.fullmatch(raw):
         return None
     closes, name = re.match(r'<(/?)([\w:-]+)', raw).groups()
     is_closed = raw.endswith('/>') and ('=' not in raw or raw[-3] in '"\' ')
@@ -38,6 +40,8 @@ def tag_span(text: str, start: int, end: int) -> Span | None:
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    before, after = text[max(start - 1, 0) : start], text[end : end + 1]
-    is_quoted = before in _OPENS and after in _CLOSES and before and after
-    return bool(is_quoted) or (before.isspace() and (not after or after.isspace() or after in ',.;:!?'))
+    before = text[max(start - 1, 0) : start]
+    after = text[end : end + 1]
+    if before and after and before in _OPENS and after in _CLOSES:
+        return True
+    return before.isspace() and (not after or after.isspace() or after in ',.;:!?')
