@@ -199,23 +199,29 @@ def _stages(state: DecodeState, length: int, factor: int) -> list[int]:
 
 def blockwise_top_k(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """`jax.lax.top_k` of rows [N, V], faster: the k blocks with the largest maxima hold the k largest numbers."""
-    if x.shape[1] <= (2 * k - 1) * BLOCK:
-        return jax.lax.top_k(x, k)
-    blocks, maxima = _blocks(x)
-    chosen = jnp.sort(jax.lax.top_k(maxima, k)[1], axis=1)  # sorted, so that ties keep their order
-    candidates = jnp.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(-1, k * BLOCK)
-    values, index = jax.lax.top_k(candidates, k)
-    return values, jnp.take_along_axis(chosen, index // BLOCK, axis=1) * BLOCK + index % BLOCK
+    return _top_k_by_block(x[:, None], k)
 
 
 def top_k_of_beams(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """The k largest of each sentence's x [B, W, V], and their indices among W * V; ties go to the lower index."""
+    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=partial(_top_k_by_block, k=k))
 
-    def of_sentence(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        values, index = blockwise_top_k(x.reshape(x.shape[0], -1), k)
+
+def _top_k_by_block(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """`top_k_of_beams`, from the k blocks with the largest maxima."""
+    batch, width, size = x.shape
+    if width * size <= (2 * k - 1) * BLOCK:
+        values, index = jax.lax.top_k(x.reshape(batch, -1), k)
         return values, index
 
-    return jax.lax.platform_dependent(x, tpu=partial(_top_k_by_beam, k=k), default=of_sentence)
+    maxima = _block_maxima(x)
+    count = maxima.shape[-1]
+    chosen = jnp.sort(jax.lax.top_k(maxima.reshape(batch, -1), k)[1], axis=1)  # sorted, so that ties keep their order
+    beam = jnp.repeat(chosen // count, BLOCK, axis=1)
+    token = ((chosen % count)[:, :, None] * BLOCK + jnp.arange(BLOCK)[None, None]).reshape(batch, -1)
+    candidates = x[jnp.arange(batch)[:, None], beam, jnp.minimum(token, size - 1)]
+    values, index = jax.lax.top_k(jnp.where(token < size, candidates, -jnp.inf), k)
+    return values, jnp.take_along_axis(beam * size + token, index, axis=1)
 
 
 def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
@@ -229,17 +235,20 @@ def _top_k_by_beam(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 def blockwise_argmax(x: jax.Array) -> jax.Array:
     """`jnp.argmax` of rows [N, V], faster."""
-    blocks, maxima = _blocks(x)
-    block = jnp.argmax(maxima, axis=1)
-    candidates = jnp.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
+    size = x.shape[1]
+    block = jnp.argmax(_block_maxima(x), axis=1)
+    token = block[:, None] * BLOCK + jnp.arange(BLOCK)[None]
+    candidates = jnp.take_along_axis(x, jnp.minimum(token, size - 1), axis=1)
     return block * BLOCK + jnp.argmax(candidates, axis=1)
 
 
-def _blocks(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Rows [N, V] in blocks [N, ceil(V / BLOCK), BLOCK], padded with -inf, and each block's maximum."""
-    rows, size = x.shape
-    count = -(-size // BLOCK)
-    padded = jnp.pad(x, ((0, 0), (0, count * BLOCK - size)), constant_values=-jnp.inf)
-    # Two reductions: the first, over an inner axis, is vectorized.
-    maxima = padded.reshape(rows, count, 4, BLOCK // 4).max(axis=2).max(axis=2)
-    return padded.reshape(rows, count, BLOCK), maxima
+def _block_maxima(x: jax.Array) -> jax.Array:
+    """The maximum of each block of x [..., V]: [..., ceil(V / BLOCK)]; the last block may be shorter."""
+    size = x.shape[-1]
+    rest = size % BLOCK
+    maxima = [x[..., size - rest :].max(axis=-1, keepdims=True)] if rest else []
+    if size > rest:
+        # Two reductions: the first, over an inner axis, is vectorized. XLA would pad number by number.
+        blocks = x[..., : size - rest].reshape(*x.shape[:-1], size // BLOCK, 4, BLOCK // 4)
+        maxima.insert(0, blocks.max(axis=-2).max(axis=-1))
+    return jnp.concatenate(maxima, axis=-1)
