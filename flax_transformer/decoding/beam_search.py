@@ -44,6 +44,7 @@ from .scorers import coverages_of
 
 MOST_WANTED = 16  # tokens for each hypothesis that bring it closer to its phrases
 FIRST = 1000.0  # added to the ranking of those that go on with a phrase
+LOOK_AHEAD = 4  # tokens more with which live hypotheses are compared with finished ones
 LACKING = 1000.0  # taken from the score for each phrase that a hypothesis ends without
 
 
@@ -78,8 +79,9 @@ def beam_search(
     """The W = `width` best hypotheses by score, all distinct. Width 1 is greedy search.
 
     Each step keeps the 2W best continuations, so that W stay live even if W of them end. A sentence's search is over at
-    its max_length, or once no live hypothesis can overtake the worst of W finished ones. Hypotheses cut at max_length
-    rank after all finished ones. Ties go to the lower beam, then to the lower id.
+    its max_length, or once no live hypothesis would overtake the worst of W finished ones even if it ended after
+    LOOK_AHEAD more tokens that are certain. Hypotheses cut at max_length rank after all finished ones. Ties go to the
+    lower beam, then to the lower id.
 
     With `groups`, as many beam searches of width / groups run side by side: at each step a group ranks a token
     `diversity` nats lower for each time that the groups before it have just chosen it; scores are without this penalty.
@@ -304,7 +306,10 @@ def _follow(state: DecodeState, parents: jax.Array) -> DecodeState:
 def _cannot_improve(
     live: _Live, finished: Hypotheses, position: jax.Array, problem: SearchProblem, groups: int
 ) -> jax.Array:
-    """Whether [B], in each group, no live hypothesis can overtake the worst of W finished ones any more.
+    """Whether [B], in each group, no live hypothesis is expected to overtake the worst of W finished ones any more.
+
+    Each is bounded as if it ended after LOOK_AHEAD more tokens. With max_lengths, at which the score of any is divided
+    by a large number, searches took 1.3 to 1.8 times as long, and found another translation for 1 of 1,800 sentences.
 
     Required phrases make hypotheses less probable, so hardly any search would stop early. So hypotheses that lack a
     phrase are ignored, and the others are bounded as if they ended with the next token.
@@ -312,7 +317,7 @@ def _cannot_improve(
     batch, width = live.log_probs.shape
     size = width // groups
     log_probs = live.log_probs
-    lengths = problem.max_lengths
+    lengths = jnp.minimum(problem.max_lengths, position + 1 + LOOK_AHEAD)
     if problem.required is not None:
         log_probs = jnp.where(is_met(problem.required, live.progress.counts).all(axis=-1), log_probs, NEG_INF)
         lengths = jnp.where(problem.required.exists, jnp.minimum(lengths, position + 2), lengths)
