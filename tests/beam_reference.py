@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from flax_transformer.decoding.beam_search import LOOK_AHEAD
+
 
 def beam_search(
     log_probs: Callable[[list[tuple[int, ...]]], list[np.ndarray]],
@@ -16,7 +18,7 @@ def beam_search(
     eos_id: int,
     alpha: float,
     ends_among: str = 'all',
-    bound: str = 'longest',
+    bound: str = 'ahead',
     forces_eos: bool = True,
 ) -> tuple[int, ...]:
     """The best hypothesis, EOS last.
@@ -26,8 +28,8 @@ def beam_search(
       limit: most tokens, EOS included.
       forces_eos: the last may only be EOS, at no cost.
       ends_among: 'all' of the 2W best continuations, as ours, or the 'best' W, as in transformers.
-      bound: a live hypothesis is judged at the 'longest' length, as ours and early_stopping='never' there, or at its
-        'present' one, as early_stopping=False there.
+      bound: a live hypothesis is judged some tokens 'ahead', as ours, at the 'longest' length, as with
+        early_stopping='never' there, or at its 'present' one, as with early_stopping=False there.
     """
     live, done = [((), 0.0)], []
     for length in range(1, limit + 1):
@@ -49,7 +51,7 @@ def beam_search(
         done = sorted(done + ends, key=lambda pair: -pair[0])[:width]
         live = [((*live[beam][0], token), -cost) for cost, beam, token in found if token != eos_id][:width]
         if len(done) == width and live:
-            reach = limit if bound == 'longest' else length
+            reach = {'ahead': min(length + LOOK_AHEAD, limit), 'longest': limit, 'present': length}[bound]
             if done[-1][0] >= live[0][1] / reach**alpha:
                 break
     return (done or [(0.0, live[0][0])])[0][1]  # ours: what is cut comes last

@@ -68,7 +68,7 @@ def main() -> None:
     for line in range(len(LINES)):
         rows = log_probs(model, {name: array[line : line + 1] for name, array in batch.items()}, pad)
         common = {'width': 4, 'limit': limit, 'eos_id': 0, 'alpha': generation['length_penalty']}
-        theirs = beam_reference.beam_search(rows, **common, ends_among='best')
+        theirs = beam_reference.beam_search(rows, **common, ends_among='best', bound='longest')
         assert outputs['beam'][line, 1 : 1 + len(theirs)].tolist() == list(theirs), LINES[line]
         by_our_rules.append(beam_reference.beam_search(rows, **common))
     with torch.no_grad():

@@ -169,7 +169,7 @@ def test_greedy_output_is_equal_token_for_token_and_varies(case: Case) -> None:
 
 
 def compare_beams(case: Case, width: int, explained: int = NUM_EXPLAINED) -> dict[str, int]:
-    """How many lines come out equal, with their search as it is and with our bound in it.
+    """How many lines come out equal, with their search as it is and where it never stops early.
 
     On the first `explained` lines each search equals its rules in plain Python on their log-probabilities: nothing but
     the two rules differs.
