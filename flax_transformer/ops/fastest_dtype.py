@@ -13,6 +13,7 @@ from flax_transformer.common.files import write_whole
 from .product import product
 
 _UNITS = {'amx_bf16', 'avx512_bf16'}  # without one of them, products of bfloat16 are converted
+_CALLS = 16  # of a measurement: the clock is wrong by more than one call takes, as it lags for threads that run
 _LIMIT = 0.8  # of float32's time: rounding and the rest of a step take some of what products save
 
 
@@ -20,7 +21,7 @@ def is_bfloat16_faster() -> bool:
     """True if the CPU has units for bfloat16, and products in it take at most 0.8 of float32's time."""
     if not _UNITS & {*processor_features().split()}:
         return False
-    name = f'bfloat16-jaxlib-{jaxlib.__version__}'
+    name = f'bfloat16-{_CALLS}-jaxlib-{jaxlib.__version__}'
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         return float((cache_folder() / name).read_text(encoding='ascii')) <= _LIMIT
 
@@ -33,14 +34,16 @@ def is_bfloat16_faster() -> bool:
 
 
 def _seconds(dtype: jnp.dtype) -> float:
-    """The CPU time of a product, some milliseconds; the least of several, as the machine may be busy."""
+    """The CPU time of a product, a millisecond or two; the least of several measurements, as the machine may be busy."""
     with jax.default_device(jax.local_devices(backend='cpu')[0]):
         x = jnp.ones((512, 512), dtype)
         weight = jnp.ones((512, 1024), dtype)
         multiply = jax.jit(product)
-        seconds = []
-        for _ in range(10):
+        jax.block_until_ready(multiply(x, weight))  # compiles
+        measured = []
+        for _ in range(5):
             began = time.process_time()
-            jax.block_until_ready(multiply(x, weight))
-            seconds.append(time.process_time() - began)
-    return min(seconds[1:])
+            for _ in range(_CALLS):
+                jax.block_until_ready(multiply(x, weight))
+            measured.append((time.process_time() - began) / _CALLS)
+    return min(measured)
