@@ -30,6 +30,7 @@ COLUMNS = {
     'huggingface': 'Hugging Face',
     'ctranslate2': 'CTranslate2',
     'ctranslate2_int8': 'CTranslate2, int8',
+    'ctranslate2_int8_workers': 'CTranslate2, int8, workers',
 }
 
 
@@ -75,8 +76,8 @@ def training(size: str, options: argparse.Namespace, *, bfloat16: bool) -> dict[
 
 
 def decoding(size: str, options: argparse.Namespace, *, bfloat16: bool) -> dict[str, dict]:
-    systems = ['ours', 'ours_int8', 'ctranslate2', 'ctranslate2_int8', 'huggingface']
-    systems += ['ours_bfloat16'] if bfloat16 else []
+    systems = [name for name in COLUMNS if name.startswith(('ours', 'ctranslate2')) or name == 'huggingface']
+    systems = [name for name in systems if bfloat16 or name != 'ours_bfloat16']
     arguments = ['--rounds', str(options.rounds), '--torch', options.peers, '--cells', *options.cells]
     record = measured('decode_peers.py', size, *arguments, '--systems', *systems)
     return {

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from measuring import peak_mib
 from workload import EOS, FIRST, PAD, SIZES, Batch, Size, decoding_batches, marian_config, our_config
 
 SPECIAL = tuple(range(FIRST))
+ROWS = 16  # of the batches that a Translator runs at once on CPUs
 Translate = Callable[[Batch, int], list[list[int]]]
 
 
@@ -53,9 +55,19 @@ def ours(size: Size, weights: str = '', dtype: str = 'auto') -> Translate:
         decoding = DecodingConfig(beam_width=beam, max_tokens=length, banned_ids=SPECIAL)
         return jax.jit(functools.partial(translate_ids, **how, decoding=decoding))
 
+    rows = ROWS if jax.default_backend() == 'cpu' else None
+    threads = ThreadPoolExecutor(os.cpu_count())
+
     def translate(batch: Batch, beam: int) -> list[list[int]]:
-        found = program(batch.length, beam)(params, batch.padded(batch.slots))
-        return np.asarray(found.tokens)[:, 0].tolist()
+        def search(ids: np.ndarray) -> list[list[int]]:
+            found = program(batch.length, beam)(params, ids)
+            return np.asarray(found.tokens)[:, 0].tolist()
+
+        ids = batch.padded(batch.slots)
+        if rows is None or len(ids) <= rows:
+            return search(ids)
+        parts = [ids[first : first + rows] for first in range(0, len(ids), rows)]
+        return [tokens for part in threads.map(search, parts) for tokens in part]
 
     return translate
 
@@ -68,8 +80,8 @@ def ours_int8(size: Size) -> Translate:
     return ours(size, 'int8')
 
 
-def ctranslate2(size: Size, compute_type: str = '') -> Translate:
-    """Our weights in CTranslate2; for its best, CT2_USE_MKL=0 in float32 and one thread in int8 (see decode_peers)."""
+def ctranslate2(size: Size, compute_type: str = '', workers: int = 1) -> Translate:
+    """Our weights in CTranslate2; decode_peers sets the threads of a worker. Of several, each has its part of a batch."""
     import ctranslate2 as engine
 
     from flax_transformer.interop.ctranslate2 import write
@@ -79,11 +91,13 @@ def ctranslate2(size: Size, compute_type: str = '') -> Translate:
         write(Path(folder) / 'model', config, params, slots=1024)
         on = {'device': 'cuda'} if engine.get_cuda_device_count() else {}
         floats = 'bfloat16' if on else 'float32'
-        translator = engine.Translator(str(Path(folder) / 'model'), compute_type=compute_type or floats, **on)
+        on |= {'compute_type': compute_type or floats, 'inter_threads': workers}
+        translator = engine.Translator(str(Path(folder) / 'model'), **on)
 
     def translate(batch: Batch, beam: int) -> list[list[int]]:
         results = translator.translate_batch(
             [list(map(str, ids)) for ids in batch.sources],
+            max_batch_size=-(-len(batch.sources) // workers),
             beam_size=beam,
             min_decoding_length=batch.length,
             max_decoding_length=batch.length,
@@ -96,6 +110,10 @@ def ctranslate2(size: Size, compute_type: str = '') -> Translate:
 
 def ctranslate2_int8(size: Size) -> Translate:
     return ctranslate2(size, 'int8')
+
+
+def ctranslate2_int8_workers(size: Size) -> Translate:
+    return ctranslate2(size, 'int8', workers=os.cpu_count() or 1)
 
 
 def huggingface(size: Size, **settings: str) -> Translate:
@@ -126,7 +144,16 @@ def huggingface_static(size: Size) -> Translate:
     return huggingface(size, cache_implementation='static')
 
 
-SYSTEMS = (ours, ours_bfloat16, ours_int8, ctranslate2, ctranslate2_int8, huggingface, huggingface_static)
+SYSTEMS = (
+    ours,
+    ours_bfloat16,
+    ours_int8,
+    ctranslate2,
+    ctranslate2_int8,
+    ctranslate2_int8_workers,
+    huggingface,
+    huggingface_static,
+)
 TRANSLATORS = {each.__name__: each for each in SYSTEMS}
 
 
