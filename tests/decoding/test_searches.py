@@ -28,7 +28,7 @@ from decoding_toys import (
 
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.decoding import problem
-from flax_transformer.decoding.beam_search import beam_search
+from flax_transformer.decoding.beam_search import LOOK_AHEAD, beam_search
 from flax_transformer.decoding.greedy_and_sampling import greedy_search
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses, SearchProblem
 from flax_transformer.decoding.scorers import Scorer, length_normalized
@@ -142,6 +142,23 @@ def test_stopping_early_saves_steps_and_takes_none_too_many():
     assert (steps < toys.max_lengths).mean() > 0.1
     # The first step ends one hypothesis at the most, and two are needed.
     assert steps[toys.max_lengths > 1].min() > 1
+
+
+@pytest.mark.parametrize(('nats', 'is_found'), [(LOOK_AHEAD + 1.5, True), (LOOK_AHEAD + 2.5, False)])
+def test_a_search_waits_for_hypotheses_that_can_overtake_within_some_tokens(nats, is_found):
+    """EOS at once scores -1, and 2 EOS more. 3 costs so many nats, and all that follows it is certain."""
+    last = LOOK_AHEAD + 4
+
+    def step(tokens: jax.Array, state: DecodeState) -> tuple[jax.Array, DecodeState]:
+        costs = jnp.array([-jnp.inf, -1.0, jnp.log(1 - jnp.exp(-1.0) - jnp.exp(-nats)), -nats])
+        ends = (tokens == 2) | (state.position == last - 1)
+        certain = jnp.log(jax.nn.one_hot(jnp.where(ends, EOS, 3), VOCAB_SIZE))
+        logits = jnp.where(state.position == 0, costs[None], certain)
+        return jnp.maximum(logits, NEG_INF), state._replace(position=state.position + 1)
+
+    problem = SearchProblem(jnp.zeros(1, jnp.int32), jnp.full(1, 20), 20, EOS, PAD, scorer=length_normalized('power', 1.0))
+    found = beam_search(step, DecodeState({}, {}, jnp.int32(0)), problem, width=2)
+    np.testing.assert_array_equal(found.lengths, [[2, last if is_found else 1]])
 
 
 def test_ties_go_to_the_lower_beam_then_the_lower_id():
