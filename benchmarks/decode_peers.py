@@ -3,10 +3,11 @@
 `python benchmarks/decode_peers.py tiny|base [--cells 1x1 1x4 32x1 32x4] [--rounds 5] [--torch PYTHON]` prints one line
 of JSON.
 
-A cell is sentences x beam; batches are divided over the cores as a Translator does, or CTranslate2's workers. Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each
-round each does each cell once, one after the other. Given are the medians of target tokens a second, and our ratio to
-each peer as [least, median, largest] over the rounds; the seconds from the start of a process to the end of its first
-translation, one process after the other; and the memory that it took in the end.
+A cell is sentences x beam; a batch is divided over the cores as a Translator does it, or as CTranslate2's workers do.
+Every translator is a process of its own (`decode_worker.py`) that lives throughout; in each round each does each cell
+once, one after the other. Given are the medians of target tokens a second, and our ratio to each peer as [least,
+median, largest] over the rounds; the seconds from the start of a process to the end of its first translation, one
+process after the other; and the memory that it took in the end.
 
 `--torch` is an interpreter with torch and transformers, for `huggingface`; the extra ctranslate2 is wanted in ours. A
 peer whose packages are not installed is skipped, and named.
