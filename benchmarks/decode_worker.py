@@ -81,7 +81,7 @@ def ours_int8(size: Size) -> Translate:
 
 
 def ctranslate2(size: Size, compute_type: str = '', workers: int = 1) -> Translate:
-    """Our weights in CTranslate2; decode_peers sets the threads of a worker. Of several, each has its part of a batch."""
+    """Our weights in CTranslate2; decode_peers sets the threads of a worker. Each worker has its part of a batch."""
     import ctranslate2 as engine
 
     from flax_transformer.interop.ctranslate2 import write

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from flax_transformer.common.compilation_cache import cache_folder
+from flax_transformer.common.cores import num_cores
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.installing import imported
 from flax_transformer.common.trees import named_leaves
@@ -34,6 +35,7 @@ from flax_transformer.transformer.model import Transformer
 ComputeType = Literal['float32', 'int8']
 _MOST_LINES = 64  # of a batch in which several callers' lines are
 _MOST_PLACES = 1 << 16  # times their slots squared
+_LEAST_TOKENS = 64  # of a worker's part of a batch
 
 _package = partial(imported, 'ctranslate2', 'ctranslate2', 'the back end ctranslate2')
 # Fields of DecodingConfig that must have their defaults.
@@ -196,7 +198,19 @@ class CTranslate2Translator(Translator):
     def engine(self) -> Any:
         most = self.decoding.max_source_tokens
         folder = converted(self.model.config, self.params, max(most, output_slots(self.decoding, most)) + 1)
-        return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type)
+        threads = {'inter_threads': self._workers, 'intra_threads': 1 if self._workers > 1 else 0}
+        return _package().Translator(str(folder), device='cpu', compute_type=self.compute_type, **threads)
+
+    @property
+    def _workers(self) -> int:
+        """Batches that are translated at once: in int8 several threads for one are slower than a single one."""
+        return num_cores() if self.compute_type == 'int8' else 1
+
+    def _most_tokens(self, total: int) -> int:
+        """Of a batch, when so many are to be translated: each worker gets a part."""
+        if self._workers == 1:
+            return self.decoding.batch_tokens
+        return min(max(-(-total // self._workers), _LEAST_TOKENS), self.decoding.batch_tokens)
 
     def engine_of(self, asked: Asked) -> str:
         is_plain = asked.prefixes is None and not asked.demands and not any(asked.alignment)
@@ -223,7 +237,10 @@ class CTranslate2Translator(Translator):
         limit = max(limits, default=0)
         while left:
             pieces = [list(map(str, sources[i])) for i in left]
-            results = self.engine.translate_batch(pieces, max_decoding_length=limit, **self._options)
+            most = self._most_tokens(sum(map(len, pieces)))
+            results = self.engine.translate_batch(
+                pieces, max_decoding_length=limit, max_batch_size=most, **self._options
+            )
             too_long = []
             for i, result in zip(left, results, strict=True):
                 if limit > limits[i] and max(map(len, result.hypotheses)) >= limits[i]:
@@ -247,7 +264,6 @@ class CTranslate2Translator(Translator):
             'min_decoding_length': decoding.min_tokens - 1,  # without EOS
             'no_repeat_ngram_size': decoding.no_repeat_ngram,
             'suppress_sequences': [list(map(str, sequence)) for sequence in sequences],
-            'max_batch_size': decoding.batch_tokens,
             'batch_type': 'tokens',
             'max_input_length': 0,
             'return_scores': True,

@@ -34,7 +34,7 @@ def is_bfloat16_faster() -> bool:
 
 
 def _seconds(dtype: jnp.dtype) -> float:
-    """The CPU time of a product, a millisecond or two; the least of several measurements, as the machine may be busy."""
+    """The CPU time of a product, a millisecond or two; the least of several, as the machine may be busy."""
     with jax.default_device(jax.local_devices(backend='cpu')[0]):
         x = jnp.ones((512, 512), dtype)
         weight = jnp.ones((512, 1024), dtype)

@@ -156,7 +156,9 @@ def test_a_search_waits_for_hypotheses_that_can_overtake_within_some_tokens(nats
         logits = jnp.where(state.position == 0, costs[None], certain)
         return jnp.maximum(logits, NEG_INF), state._replace(position=state.position + 1)
 
-    problem = SearchProblem(jnp.zeros(1, jnp.int32), jnp.full(1, 20), 20, EOS, PAD, scorer=length_normalized('power', 1.0))
+    problem = SearchProblem(
+        jnp.zeros(1, jnp.int32), jnp.full(1, 20), 20, EOS, PAD, scorer=length_normalized('power', 1.0)
+    )
     found = beam_search(step, DecodeState({}, {}, jnp.int32(0)), problem, width=2)
     np.testing.assert_array_equal(found.lengths, [[2, last if is_found else 1]])
 
