@@ -7,6 +7,7 @@ numbers.
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,7 +36,6 @@ from flax_transformer.transformer.model import Transformer
 ComputeType = Literal['float32', 'int8']
 _MOST_LINES = 64  # of a batch in which several callers' lines are
 _MOST_PLACES = 1 << 16  # times their slots squared
-_LEAST_TOKENS = 64  # of a worker's part of a batch
 
 _package = partial(imported, 'ctranslate2', 'ctranslate2', 'the back end ctranslate2')
 # Fields of DecodingConfig that must have their defaults.
@@ -160,6 +160,18 @@ def _norm(spec: Any, params: Any) -> None:
     spec.beta = params['bias']
 
 
+def batches_of(lengths: Sequence[int], workers: int, batch_tokens: int) -> dict[str, Any]:
+    """What divides lines with these lengths into batches of at most `batch_tokens`: each worker gets a part.
+
+    >>> batches_of([9] * 7, workers=2, batch_tokens=4096)
+    {'batch_type': 'examples', 'max_batch_size': 4}
+    """
+    if workers == 1:
+        return {'batch_type': 'tokens', 'max_batch_size': batch_tokens}
+    most = min(-(-len(lengths) // workers), batch_tokens // max(lengths))
+    return {'batch_type': 'examples', 'max_batch_size': max(most, 1)}
+
+
 class CTranslate2Translator(Translator):
     """The Translator by CTranslate2's beam search, which has rules of its own.
 
@@ -203,14 +215,8 @@ class CTranslate2Translator(Translator):
 
     @property
     def _workers(self) -> int:
-        """Batches that are translated at once: in int8 several threads for one are slower than a single one."""
+        """Batches translated at once; one has all cores, but not in int8, where MKL's threads are slower than one."""
         return num_cores() if self.compute_type == 'int8' else 1
-
-    def _most_tokens(self, total: int) -> int:
-        """Of a batch, when so many are to be translated: each worker gets a part."""
-        if self._workers == 1:
-            return self.decoding.batch_tokens
-        return min(max(-(-total // self._workers), _LEAST_TOKENS), self.decoding.batch_tokens)
 
     def engine_of(self, asked: Asked) -> str:
         is_plain = asked.prefixes is None and not asked.demands and not any(asked.alignment)
@@ -237,10 +243,8 @@ class CTranslate2Translator(Translator):
         limit = max(limits, default=0)
         while left:
             pieces = [list(map(str, sources[i])) for i in left]
-            most = self._most_tokens(sum(map(len, pieces)))
-            results = self.engine.translate_batch(
-                pieces, max_decoding_length=limit, max_batch_size=most, **self._options
-            )
+            batches = batches_of(list(map(len, pieces)), self._workers, self.decoding.batch_tokens)
+            results = self.engine.translate_batch(pieces, max_decoding_length=limit, **batches, **self._options)
             too_long = []
             for i, result in zip(left, results, strict=True):
                 if limit > limits[i] and max(map(len, result.hypotheses)) >= limits[i]:
@@ -264,7 +268,6 @@ class CTranslate2Translator(Translator):
             'min_decoding_length': decoding.min_tokens - 1,  # without EOS
             'no_repeat_ngram_size': decoding.no_repeat_ngram,
             'suppress_sequences': [list(map(str, sequence)) for sequence in sequences],
-            'batch_type': 'tokens',
             'max_input_length': 0,
             'return_scores': True,
             'return_end_token': True,
