@@ -13,6 +13,8 @@ import numpy as np
 import onnxruntime
 import sentencepiece
 
+LOOK_AHEAD = 4  # tokens more with which live hypotheses are compared with finished ones
+
 
 class Hypothesis(NamedTuple):
     tokens: tuple[int, ...]
@@ -89,7 +91,8 @@ class Model:
             going_on = [pair for pair in grown if pair[1].tokens[-1] != info['eos_id']][:width]
             live = [one for _, one in going_on]
             parents = [parent for parent, _ in going_on]
-            if not live or (len(done) == width and done[-1].score >= self.score(live[0].log_prob, limit)):
+            ahead = min(length + LOOK_AHEAD, limit)
+            if not live or (len(done) == width and done[-1].score >= self.score(live[0].log_prob, ahead)):
                 live = []
                 break
         ranked = [*done, *live]  # what is cut comes last

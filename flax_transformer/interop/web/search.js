@@ -2,6 +2,7 @@
 
 const NEVER = -1e9; // the log-probability of what may not be chosen
 const LONGEST_LOOP = 8, TIMES = 4; // tokens; how often a loop comes in a row
+const LOOK_AHEAD = 4; // tokens more with which live hypotheses are compared with finished ones
 
 export class Model {
   static async load(ort, info, files) {
@@ -144,7 +145,8 @@ export async function search(model, ids, decoding, { isStale, watch, broken = []
     done = [...done, ...grown.filter((one) => one.ended)].sort((a, b) => b.score - a.score).slice(0, width);
     live = grown.filter((one) => !one.ended).slice(0, width);
     watch?.({ grown, live, gains, found });
-    if (done.length === width && live.length && done.at(-1).score >= live[0].logProb / lengthPenalty(limit, decoding)) live = [];
+    const ahead = lengthPenalty(Math.min(length + LOOK_AHEAD, limit), decoding);
+    if (done.length === width && live.length && done.at(-1).score >= live[0].logProb / ahead) live = [];
   }
   const ranked = [...done, ...live];
   if (decoding.pass_over === 'nothing' || hasLoop(ids)) return ranked;
