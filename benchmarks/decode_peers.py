@@ -34,8 +34,8 @@ PACKAGES = {
     'huggingface': ('torch', 'transformers'),
     'huggingface_static': ('torch', 'transformers'),  # only if asked for: it takes minutes to compile
 }
-# What makes each fast here: with MKL and two threads CTranslate2 falls to a seventh in float32. In int8, all threads or
-# as many workers of one thread are faster by model and cell.
+# What makes each fast here: with MKL and two threads CTranslate2 falls to a seventh in float32. In int8 it
+# depends on the model and the cell whether one batch by all threads or one for each is faster.
 ALL_THREADS = {'CT2_USE_MKL': '0', 'OMP_NUM_THREADS': str(os.cpu_count())}
 ENVIRONMENT = {
     'ctranslate2': ALL_THREADS,

@@ -13,11 +13,12 @@ class Scorer(NamedTuple):
     """Three functions; a hypothesis's score is `score` plus `state_score`.
 
     `bound`, for each of G groups of beams, must be at least any score that a hypothesis of this log-probability can
-    still reach, since a search stops by it. For the same reason `state_score` must be at most 0.
+    still reach with at most so many tokens, since a search stops by it. For the same reason `state_score` must be at
+    most 0.
     """
 
     score: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities, lengths) of one shape
-    bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B, G], max_lengths [B, 1]) -> [B, G]
+    bound: Callable[[jax.Array, jax.Array], jax.Array]  # (log-probabilities [B, G], lengths [B, 1]) -> [B, G]
     state_score: Callable[[DecodeState], jax.Array] | None = None  # the state after the last token -> [N]
 
 
@@ -28,8 +29,8 @@ def add(*scorers: Scorer) -> Scorer:
     def score(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
         return sum(scorer.score(log_probs, lengths) for scorer in scorers)
 
-    def bound(log_probs: jax.Array, max_lengths: jax.Array) -> jax.Array:
-        return sum(scorer.bound(log_probs, max_lengths) for scorer in scorers)
+    def bound(log_probs: jax.Array, lengths: jax.Array) -> jax.Array:
+        return sum(scorer.bound(log_probs, lengths) for scorer in scorers)
 
     def state_score(state: DecodeState) -> jax.Array:
         return sum(score_of(state) for score_of in of_states)

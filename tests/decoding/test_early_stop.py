@@ -1,10 +1,11 @@
-"""A search that stops early finds, bit for bit, what it finds at full length.
+"""A search that stops early finds, bit for bit, what it finds at full length, if it looks ahead as far.
 
 Thousands of random toys, each with options of its own, in a few programs. One program runs both ways, so that rounding
 cannot differ: without early stop the bound is infinite.
 """
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -140,7 +141,8 @@ def random_search(seed: int, batch: int = BATCH) -> tuple[Toys, Toys, Options]:
     ],
 )
 @pytest.mark.slow_cases('6-3-2-seeds1')
-def test_stopping_early_changes_no_bit(width, groups, members, seeds):
+def test_stopping_early_changes_no_bit(width, groups, members, seeds, monkeypatch):
+    monkeypatch.setattr(importlib.import_module('flax_transformer.decoding.beam_search'), 'LOOK_AHEAD', LENGTH)
     for seed in seeds:
         given = random_search(seed)
         early, full = (search(*given, stop, width=width, groups=groups, members=members) for stop in (True, False))
