@@ -24,7 +24,7 @@ from typing import Any
 from soak import MULTIPART, form_of, measure
 from soaking import exchange, request
 
-PORT = 5605
+PORT = 5607
 NUM_WORDS = (1, 2, 4, 8, 12, 16, 24, 32, 40, 60)
 NUM_LINES = (1, 2, 3, 5, 9, 17)
 WAYS = ('plain', 'html', 'alternatives 1', 'alternatives 3', 'alignment', 'terms 1', 'terms 2', 'terms 10', 'file')
