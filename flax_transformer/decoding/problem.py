@@ -220,7 +220,9 @@ def _top_k_by_block(x: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     beam = jnp.repeat(chosen // count, BLOCK, axis=1)
     token = ((chosen % count)[:, :, None] * BLOCK + jnp.arange(BLOCK)[None, None]).reshape(batch, -1)
     candidates = x[jnp.arange(batch)[:, None], beam, jnp.minimum(token, size - 1)]
-    values, index = jax.lax.top_k(jnp.where(token < size, candidates, -jnp.inf), k)
+    candidates = jnp.where(token < size, candidates, -jnp.inf)
+
+    values, index = jax.lax.top_k(candidates, k)
     return values, jnp.take_along_axis(beam * size + token, index, axis=1)
 
 

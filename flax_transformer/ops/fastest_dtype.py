@@ -13,7 +13,7 @@ from flax_transformer.common.files import write_whole
 from .product import product
 
 _UNITS = {'amx_bf16', 'avx512_bf16'}  # without one of them, products of bfloat16 are converted
-_CALLS = 16  # of a measurement: the clock is wrong by more than one call takes, as it lags for threads that run
+_CALLS = 16  # timed together: the clock lags for threads that run, by more than one call takes
 _LIMIT = 0.8  # of float32's time: rounding and the rest of a step take some of what products save
 
 

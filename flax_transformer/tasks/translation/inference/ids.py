@@ -92,7 +92,7 @@ def translate_ids(
 
 
 WIDTHS = (16, 32, 64, 128)
-GROUPS = {8: 64, 4: 16}  # numbers of groups of rows, each of which is encoded by itself, for more slots than these
+GROUPS = {8: 64, 4: 16}  # groups of rows, each encoded by itself, where there are more slots than this
 
 
 def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array, *, pad_id: int) -> DecodeState:
