@@ -43,12 +43,13 @@ def ours(size: Size, weights: str = '', dtype: str = 'auto') -> Translate:
 
     from flax_transformer.config import DecodingConfig
     from flax_transformer.ops.decoding_weights import for_decoding
+    from flax_transformer.ops.fastest_dtype import fastest_int8
     from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
     from flax_transformer.transformer.model import Transformer
 
     config, params = _model(size, dtype)
     how = {'models': (Transformer(config),), 'special_ids': SpecialIds(PAD, EOS)}
-    params = for_decoding(params, weights or config.dtype)  # as a Translator does
+    params = for_decoding(params, fastest_int8() if weights == 'int8' else config.dtype)  # as a Translator does
 
     @functools.cache
     def program(length: int, beam: int):

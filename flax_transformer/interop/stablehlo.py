@@ -22,6 +22,7 @@ from jax.extend import mlir
 from flax_transformer.common.errors import UserError, refuse_faults
 from flax_transformer.common.trees import named_leaves, refuse_non_finite
 from flax_transformer.decoding.search import output_slots
+from flax_transformer.ops.int8 import for_signed_inputs
 from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.inference.programs import Programs
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -120,7 +121,7 @@ def with_fixed_shapes(translator: Translator, dtype: Dtype | None = None) -> tup
     _check(translator)
     decoding = translator.decoding
     model = translator.model.config
-    params = translator.weights if decoding.weights == 'int8' else translator.params
+    params = for_signed_inputs(translator.weights) if decoding.weights == 'int8' else translator.params
     if isinstance(model, TransformerConfig):
         if model.positions not in ('learned', 'relative'):
             length = max(decoding.max_source_tokens, output_slots(decoding, decoding.max_source_tokens))

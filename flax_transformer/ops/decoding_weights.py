@@ -8,7 +8,7 @@ import numpy as np
 
 from flax_transformer.common.trees import path_name
 
-from .int8 import quantize, with_matrices
+from .int8 import quantize, raised, with_matrices
 
 _CACHE_LINE = 16  # numbers in float32
 
@@ -30,7 +30,8 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
     """The tree with each matrix that inputs are multiplied with in the form that is fastest for few rows.
 
     Args:
-      dtype: of the products: float32, bfloat16 or int8. XLA for GPUs would round a float32 matrix for each token.
+      dtype: of the products: float32, bfloat16, int8, or uint8, which is int8 with unsigned inputs. XLA for GPUs would
+        round a float32 matrix for each token.
       frees: deletes each array once its replacement exists, so that a large model is never in memory twice.
     """
     is_transposed = dtype == 'float32' and jax.default_backend() == 'cpu'
@@ -38,8 +39,10 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
         return params
 
     def change(matrix: Any, axis: int) -> Any:
-        if dtype == 'int8':
+        if dtype in {'int8', 'uint8'}:
             weight = quantize(matrix, axis)
+            if dtype == 'uint8':
+                weight = raised(weight, axis)
         elif not is_transposed:
             weight = jnp.asarray(matrix, dtype)
         elif axis == 0:

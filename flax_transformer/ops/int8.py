@@ -4,6 +4,9 @@ The inputs of a product are quantized too, with a scale for each row, and intege
 (vector-wise quantization, Dettmers et al. 2022, section 3.1; symmetric, rounded to nearest). Nothing is calibrated.
 Where an input is halfway between two integers, its last bits decide, so a batch of another shape changes a translation
 more easily than in float32.
+
+x86 processors multiply unsigned by signed bytes (VNNI). Where that is faster (fastest_dtype.py), inputs are raised by
+128, and the weights' sums, 128 times, are subtracted from the result, which is the same.
 """
 
 from collections.abc import Callable
@@ -13,6 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import path_name
+
+from .unsigned_product import integer_product, unsigned_product
 
 
 class Quantized(NamedTuple):
@@ -25,6 +30,22 @@ class Quantized(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
 
+
+class Raised(NamedTuple):
+    """A `Quantized` for inputs that are raised to be unsigned."""
+
+    values: jax.Array
+    scale: jax.Array
+    excess: jax.Array  # int32, by output feature: what the raised inputs add to a sum
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+
+Int8 = Quantized | Raised
+
+_RAISED_BY = 128
 
 _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by the name of the weight
 
@@ -58,18 +79,24 @@ def shapes_in_int8(params: Any) -> Any:
 
 
 def from_int8(params: Any, put: Callable[[Any], Any] = lambda x: x) -> Any:
-    """The tree with each `Quantized` as float32, rounded: the inverse of `to_int8`; `put` takes each of them."""
-
-    def is_quantized(x: Any) -> bool:
-        return isinstance(x, Quantized)
+    """The tree with each matrix of eight bits as float32, rounded: inverse of `to_int8`; `put` takes each of them."""
 
     def restore(path: Any, x: Any) -> Any:
-        if not is_quantized(x):
+        if not _is_int8(x):
             return x
         axis = _INPUT_AXIS[path[-1].key]
         return put(x.values * x.scale.reshape([1 if i == axis else size for i, size in enumerate(x.shape)]))
 
-    return jax.tree_util.tree_map_with_path(restore, params, is_leaf=is_quantized)
+    return jax.tree_util.tree_map_with_path(restore, params, is_leaf=_is_int8)
+
+
+def for_signed_inputs(weights: Any) -> Any:
+    """The tree with each `Raised` as the `Quantized` that it was made of, which every platform multiplies well."""
+    return jax.tree.map(lambda x: Quantized(x.values, x.scale) if _is_int8(x) else x, weights, is_leaf=_is_int8)
+
+
+def _is_int8(x: Any) -> bool:
+    return isinstance(x, Int8)
 
 
 def rounded_where(is_rounded: jax.Array, params: Any) -> Any:
@@ -87,15 +114,25 @@ def quantize(x: jax.Array, axis: int) -> Quantized:
     return Quantized(jnp.round(x / scale).astype(jnp.int8), scale.squeeze(axis))
 
 
-def int8_product(x: jax.Array, weight: Quantized, axis: int = 0) -> jax.Array:
+def raised(weight: Quantized, axis: int) -> Raised:
+    """The weight for unsigned inputs; `axis` is that of D."""
+    return Raised(*weight, _RAISED_BY * weight.values.astype(jnp.int32).sum(axis))
+
+
+def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
     """[..., F], float32, of x [..., D] and a weight [D, F], or [F, D] with axis 1, that of D."""
     rows = x.reshape(-1, x.shape[-1])
-    is_single = isinstance(rows.shape[0], int) and rows.shape[0] == 1
+    is_known = isinstance(rows.shape[0], int)  # symbolic in an export
+    is_single = is_known and rows.shape[0] == 1
     if is_single:  # XLA has no fast product of a single row of integers on CPUs
         rows = jnp.pad(rows, ((0, 1), (0, 0)))
 
     integers, row_scale = quantize(rows, 1)
-    sums = jax.lax.dot_general(integers, weight.values, (((1,), (axis,)), ((), ())), preferred_element_type=jnp.int32)
+    if isinstance(weight, Raised) and is_known:
+        unsigned = (integers.astype(jnp.int32) + _RAISED_BY).astype(jnp.uint8)
+        sums = unsigned_product(unsigned, weight.values, axis) - weight.excess[None]
+    else:
+        sums = integer_product(integers, weight.values, axis)
     products = sums.astype(jnp.float32) * row_scale[:, None] * weight.scale[None]
     if is_single:
         products = products[:1]

@@ -6,7 +6,7 @@ Parameters are float32, and are cast to the dtype of computation here. `product`
   weight that is stored `Transposed` (decoding_weights.py); of another weight, with a single row in blocks;
 - in bfloat16: products round the weight, but its gradient, a sum over all tokens of a batch, stays in float32, as eight
   bits would lose most of a long sum. `Rounded` holds both forms of a weight, for a loop that would round at each turn;
-- with `Quantized`, eight bits, for decoding (int8.py).
+- with eight bits, for decoding (int8.py).
 
 Attention multiplies activations. Both do it by `mixed_einsum`, whose products and their gradients are `float32_sums`.
 """
@@ -23,7 +23,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import PartitionSpec as P
 
 from .decoding_weights import Transposed
-from .int8 import Quantized, int8_product
+from .int8 import Int8, int8_product
 
 
 class Rounded(NamedTuple):
@@ -37,7 +37,7 @@ class Rounded(NamedTuple):
         return self.exact.shape
 
 
-Weight = jax.Array | Quantized | Rounded | Transposed
+Weight = jax.Array | Int8 | Rounded | Transposed
 Arrays = tuple[jax.Array, ...]
 Dtypes = tuple[jnp.dtype, jnp.dtype, jnp.dtype]  # of an einsum's result, left and right
 
@@ -53,7 +53,7 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
     rows = 'ABCE'[: x.ndim - 1]
     axes = f'{rows}D,VD->{rows}V' if axis == 1 else f'{rows}D,DF->{rows}F'
     result = dtype or x.dtype
-    if isinstance(weight, Quantized):
+    if isinstance(weight, Int8):
         return int8_product(x, weight, axis).astype(result)
     if isinstance(weight, Rounded) or x.dtype != jnp.float32:
         return _einsum(axes, x, weight, result)
@@ -69,7 +69,7 @@ def product(x: jax.Array, weight: Weight, *, axis: int = 0, dtype: jnp.dtype | N
 
 def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
     """[N, F] for each weight [D, F], in one product of floats: they are stacked, which pays for many rows."""
-    if any(isinstance(weight, Quantized | Transposed) for weight in weights):
+    if any(isinstance(weight, Int8 | Transposed) for weight in weights):
         return [product(rows, weight) for weight in weights]
     # Stacked on an axis of their own, not concatenated: features that are sharded over devices stay where they are.
     together = _einsum('ND,DMF->NMF', rows, jnp.stack(weights, axis=1), rows.dtype)
@@ -78,7 +78,7 @@ def products(rows: jax.Array, weights: Sequence[Weight]) -> list[jax.Array]:
 
 def look_up(table: Weight, ids: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Rows [..., D] of a table [V, D], for ids [...]."""
-    if isinstance(table, Quantized):
+    if isinstance(table, Int8):
         return (table.values[ids] * table.scale[ids][..., None]).astype(dtype)
     if 'fsdp' in jax.sharding.get_abstract_mesh().auto_axes:
         # Split rows would give vectors split along D over `fsdp`, over which the batch is split too: XLA would gather

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flax_transformer.ops.int8 import Quantized
+from flax_transformer.ops.int8 import Int8
 from flax_transformer.ops.product import product
 
 ROWS = 'BH,HF->BF'  # a product with a matrix of weights, the same for each row
@@ -21,7 +21,7 @@ Times = Callable[..., jax.Array]  # (name of a weight, x [B, ...], einsum equati
 Step = Callable[[Times, Any, Any, Any], tuple[Any, Any]]  # (times, constants, state, x) -> (state, y)
 
 
-def times(weight: jax.Array | Quantized, x: jax.Array, equation: str = ROWS) -> jax.Array:
+def times(weight: jax.Array | Int8, x: jax.Array, equation: str = ROWS) -> jax.Array:
     if equation == ROWS:
         return product(x, weight, dtype=jnp.float32)
     return jnp.einsum(equation, x, weight.astype(x.dtype), preferred_element_type=jnp.float32)

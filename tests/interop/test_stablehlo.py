@@ -25,7 +25,9 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop import export_loader, huggingface_runs
 from flax_transformer.interop.ctranslate2 import CTranslate2Translator
-from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower
+from flax_transformer.interop.stablehlo import PLATFORMS, export_run, lower, with_fixed_shapes
+from flax_transformer.ops.int8 import Raised
+from flax_transformer.tasks.translation.inference import programs
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.transformer.model import parameter_shapes
@@ -223,6 +225,14 @@ def test_every_search_knows_neither_batch_nor_length_when_it_is_traced(tiny: Tra
     program = lower(translator, tiny.model.config, translator.weights, inside=False, platforms=['cpu'])
     tokens = program.out_tree.unflatten(program.out_avals)['tokens']
     assert tuple(map(str, tokens.shape)) == ('b', '4', 's + 50')
+
+
+def test_eight_bits_are_exported_for_every_processor(tiny: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    small = tiny.with_decoding(DecodingConfig(weights='int8'))
+    _, exported = with_fixed_shapes(small)
+    is_raised = [f'[{Raised.__name__}]' in str(jax.tree.structure(tree)) for tree in (small.weights, exported)]
+    assert is_raised == [True, False]
 
 
 @pytest.mark.slow

@@ -2,20 +2,23 @@
 
 from pathlib import Path
 
+import jax
 import pytest
 
 from flax_transformer.common.compilation_cache import cache_folder
 from flax_transformer.ops import fastest_dtype
-from flax_transformer.ops.fastest_dtype import is_bfloat16_faster
+from flax_transformer.ops.fastest_dtype import fastest_int8, is_bfloat16_faster
+
+measure = fastest_dtype._seconds
 
 
 @pytest.fixture(autouse=True)
 def seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[float]:
-    """Of the next products: bfloat16's, then float32's."""
+    """Of the next products: those of the new dtype, then those of the usual one."""
     times = [1.0, 2.0]
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    monkeypatch.setattr(fastest_dtype, 'processor_features', lambda: 'flags : avx512f avx512_bf16')
-    monkeypatch.setattr(fastest_dtype, '_seconds', lambda dtype: times.pop(0))
+    monkeypatch.setattr(fastest_dtype, 'processor_features', lambda: 'flags : avx512f avx512_bf16 avx512_vnni')
+    monkeypatch.setattr(fastest_dtype, '_seconds', lambda *_: times.pop(0))
     return times
 
 
@@ -34,4 +37,23 @@ def test_the_ratio_is_measured_once_and_kept(seconds: list[float]) -> None:
 def test_without_units_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     monkeypatch.setattr(fastest_dtype, 'processor_features', lambda: 'flags : avx2 avx512f')
     assert not is_bfloat16_faster()
+    assert fastest_int8() == 'int8'
     assert seconds
+
+
+def test_unsigned_bytes_are_taken_where_they_are_faster(seconds: list[float]) -> None:
+    assert fastest_int8() == 'uint8'
+    [file] = cache_folder().iterdir()
+    file.write_text('0.95')
+    assert fastest_int8() == 'int8'
+    assert not seconds
+
+
+def test_a_product_is_measured_while_another_program_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastest_dtype, '_seconds', measure)
+
+    def traced() -> jax.Array:
+        assert fastest_int8() in {'int8', 'uint8'}
+        return jax.numpy.zeros(2)
+
+    assert jax.eval_shape(traced).shape == (2,)

@@ -17,7 +17,7 @@ from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.ops import int8
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
-from flax_transformer.ops.int8 import Quantized, quantize, to_int8
+from flax_transformer.ops.int8 import Quantized, for_signed_inputs, quantize, raised, to_int8
 from flax_transformer.tasks.translation.evaluation import analyze
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
@@ -54,6 +54,24 @@ def test_a_product_is_that_of_the_integers(shape):
     turned = int8_product(x, Quantized(integers.T, scale), axis=1)
     np.testing.assert_array_equal(found, turned)
     assert np.abs(found - x @ weight).max() < 0.1
+
+
+@pytest.mark.parametrize('axis', [0, 1])
+def test_unsigned_inputs_give_the_same_product(axis):
+    weight = quantize(random(*((6, 4) if axis == 0 else (4, 6)), seed=1), axis)
+    for_unsigned = raised(weight, axis)
+    jax.tree.map(np.testing.assert_array_equal, for_signed_inputs({'a': for_unsigned}), {'a': weight})
+    for shape in ((6,), (2, 3, 6)):
+        x = random(*shape)
+        found, expected = (int8_product(x, each, axis=axis) for each in (for_unsigned, weight))
+        np.testing.assert_array_equal(found, expected)
+    mapped = jax.vmap(partial(int8.int8_product, weight=for_unsigned, axis=axis))(x)
+    np.testing.assert_allclose(mapped, expected, rtol=1e-6)
+
+    # Of any number of rows, as an exported program has them.
+    shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape('n, 6'), jnp.float32)
+    exported = jax.export.export(jax.jit(partial(int8.int8_product, weight=for_unsigned, axis=axis)))(shape)
+    np.testing.assert_allclose(exported.call(x[0]), expected[0], rtol=1e-6)
 
 
 def test_layers_take_either_kind_of_weight():
@@ -100,7 +118,7 @@ def test_translations_in_int8(copy_run: Path):
     """The field does it, for the search and for scores; the parameters themselves stay."""
     lines = ['a b c', 'h g', 'c d e f g a b']
     whole, small = (Translator.from_run(copy_run, weights=weights, beam_width=1) for weights in ('float32', 'int8'))
-    dtypes = {leaf.dtype for leaf in jax.tree.leaves(small.weights)}
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves(for_signed_inputs(small.weights))}
     assert dtypes == {jnp.dtype('int8'), jnp.dtype('float32')}
     found, expected = small(lines), whole(lines)
     assert [t.text for t in found] == [t.text for t in expected] == lines

@@ -16,6 +16,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.ops.decoding_weights import for_decoding
+from flax_transformer.ops.fastest_dtype import fastest_int8
 from flax_transformer.ops.product import resolve_dtype
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions, require
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer
@@ -168,7 +169,7 @@ class Programs:
     def _weights_of(self, model: TranslationModel, params: Any, frees: bool) -> Any:
         if not hasattr(model, 'supports_int8'):
             return params
-        dtype = 'int8' if self.decoding.weights == 'int8' else resolve_dtype(model.config).dtype
+        dtype = fastest_int8() if self.decoding.weights == 'int8' else resolve_dtype(model.config).dtype
         if dtype == 'float32' and not is_own(model):  # it may multiply by its kernels in its own way
             return params
         return for_decoding(params, dtype, frees=frees)

@@ -11,7 +11,7 @@ from traced import equations
 
 from flax_transformer import Translator
 from flax_transformer.ops.decoding_weights import Transposed
-from flax_transformer.ops.int8 import to_int8
+from flax_transformer.ops.int8 import for_signed_inputs, to_int8
 from flax_transformer.tasks.translation.loading import LoadedRun, load_run
 
 
@@ -54,7 +54,7 @@ def test_float32_is_let_go_and_read_again_if_a_loaded_run_is_rounded(run: Loaded
     narrow = rounded.with_decoding(replace(rounded.decoding, beam_width=1))
     assert narrow.params is run.params
     small = rounded.with_decoding(replace(rounded.decoding, weights='int8'))  # made from float32
-    jax.tree.map(np.testing.assert_array_equal, small.weights, to_int8(run.params))
+    jax.tree.map(np.testing.assert_array_equal, for_signed_inputs(small.weights), to_int8(run.params))
 
 
 def test_on_cpus_float32_is_kept_once_transposed_and_given_back_as_it_was(run: LoadedRun) -> None:
