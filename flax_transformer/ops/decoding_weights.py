@@ -39,10 +39,10 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
         return params
 
     def change(matrix: Any, axis: int) -> Any:
-        if dtype in {'int8', 'uint8'}:
+        if dtype == 'int8':
             weight = quantize(matrix, axis)
-            if dtype == 'uint8':
-                weight = raised(weight, axis)
+        elif dtype == 'uint8':
+            weight = raised(quantize(matrix, axis), axis)
         elif not is_transposed:
             weight = jnp.asarray(matrix, dtype)
         elif axis == 0:

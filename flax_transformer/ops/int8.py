@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flax_transformer.common.trees import path_name
 
@@ -116,7 +117,10 @@ def quantize(x: jax.Array, axis: int) -> Quantized:
 
 def raised(weight: Quantized, axis: int) -> Raised:
     """The weight for unsigned inputs; `axis` is that of D."""
-    return Raised(*weight, _RAISED_BY * weight.values.astype(jnp.int32).sum(axis))
+    values = weight.values
+    if not isinstance(values, jax.core.Tracer):
+        values = np.asarray(values)  # XLA would compile for each shape, which takes longer
+    return Raised(*weight, jnp.asarray(_RAISED_BY * values.sum(axis, dtype=np.int32)))
 
 
 def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
