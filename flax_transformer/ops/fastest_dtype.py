@@ -15,7 +15,7 @@ from .product import product
 from .unsigned_product import integer_product, unsigned_product
 
 _BFLOAT16 = {'amx_bf16', 'avx512_bf16'}  # without one of these units, products of bfloat16 are converted
-_UNSIGNED = {'avx512_vnni'}
+_UNSIGNED = {'avx512_vnni', 'avx_vnni'}
 _CALLS = 16  # timed together: the clock lags for threads that run, by more than one call takes
 
 
