@@ -1,6 +1,7 @@
 """What this machine's CPU multiplies fastest, measured once and kept in the cache folder."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable
 
@@ -33,7 +34,10 @@ def fastest_int8() -> str:
     """'uint8' if products of unsigned and signed bytes take at most 0.9 of the time of signed ones, else 'int8'."""
 
     def ratio() -> float:
-        unsigned = _seconds(lambda x, weight: unsigned_product(x, weight, 0), jnp.uint8, jnp.int8)
+        try:
+            unsigned = _seconds(lambda x, weight: unsigned_product(x, weight, 0), jnp.uint8, jnp.int8)
+        except jax.errors.JaxRuntimeError:  # XLA of JAX 0.10.0 fails to compile it
+            return math.inf
         return unsigned / _seconds(lambda x, weight: integer_product(x, weight, 0), jnp.int8)
 
     is_faster = jax.default_backend() == 'cpu' and _is_faster('unsigned', _UNSIGNED, 0.9, ratio)

@@ -49,6 +49,17 @@ def test_unsigned_bytes_are_taken_where_they_are_faster(seconds: list[float]) ->
     assert not seconds
 
 
+def test_a_product_that_xla_fails_to_compile_is_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> float:
+        raise jax.errors.JaxRuntimeError('INTERNAL')
+
+    monkeypatch.setattr(fastest_dtype, '_seconds', fails)
+    assert fastest_int8() == 'int8'
+    [file] = cache_folder().iterdir()
+    assert file.read_text() == 'inf\n'
+    assert fastest_int8() == 'int8'
+
+
 def test_a_product_is_measured_while_another_program_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fastest_dtype, '_seconds', measure)
 
