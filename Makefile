@@ -64,7 +64,7 @@ test-lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install -q uv
 	.venv-lowest/bin/uv pip install -q -p .venv-lowest/bin/python --resolution lowest-direct -e '.[dev]' pyparsing==3.2.5
-	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile tests/transformer tests/decoding tests/engine \
+	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile tests/transformer tests/decoding tests/engine tests/ops \
 		tests/test_end_to_end.py
 
 # Trains, resumes, translates, exports, trains in two processes.

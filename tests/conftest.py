@@ -20,7 +20,7 @@ _COMPILED = tempfile.TemporaryDirectory(prefix='flax_transformer_tests_')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
 if 'PYTEST_XDIST_WORKER' not in os.environ:  # workers share their parent's
-    os.environ['XDG_STATE_HOME'] = _COMPILED.name
+    os.environ['XDG_STATE_HOME'] = os.environ['XDG_CACHE_HOME'] = _COMPILED.name
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
 # Compiles a step in one piece. jaxlib 0.10's older emitters take a third of the time; later ones lack them, and XLA
 # aborts at a flag that it does not know.

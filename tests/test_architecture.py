@@ -160,7 +160,7 @@ def test_nothing_private_of_jax_is_imported() -> None:
     """But for the key-value store of several processes, which has no public name; pyproject.toml bounds jax for it."""
     private = {name for name, file in zip(NAMES, FILES, strict=True) if 'jax._src' in file.read_text('utf-8')}
     assert private == {'engine/devices/multihost.py'}
-    assert '"jax>=0.10,<0.' in (PACKAGE.parent / 'pyproject.toml').read_text('utf-8')
+    assert '"jax>=0.10.1,<0.' in (PACKAGE.parent / 'pyproject.toml').read_text('utf-8')
 
 
 def test_long_files_are_listed() -> None:

@@ -6,7 +6,7 @@ Where an input is halfway between two integers, its last bits decide, so a batch
 more easily than in float32.
 
 x86 processors multiply unsigned by signed bytes (VNNI). Where that is faster (fastest_dtype.py), inputs are raised by
-128, and the weights' sums, 128 times, are subtracted from the result, which is the same.
+128, and 128 times the sum of each feature's weights is subtracted from the product; the result is the same.
 """
 
 from collections.abc import Callable

@@ -228,7 +228,7 @@ class AttentionRNN(nn.Module):
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
 
     max_positions = None  # any length
-    supports_int8 = True  # parameters may be `Quantized`
+    supports_int8 = True  # parameters may be `Int8`
 
     def setup(self) -> None:
         config = resolve_dtype(self.config)  # the layers get the resolved config

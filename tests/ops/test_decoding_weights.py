@@ -59,7 +59,7 @@ def test_what_changed_alone_is_another():
     jax.tree.map(np.testing.assert_array_equal, to_params(found), expected)
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'int8'])
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'int8', 'uint8'])
 def test_what_is_replaced_is_freed_if_asked(dtype):
     params = {'kernel': jnp.ones((2, 3)), 'bias': jnp.ones(3)}
     weights = for_decoding(params, dtype, frees=True)

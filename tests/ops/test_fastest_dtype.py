@@ -14,11 +14,12 @@ measure = fastest_dtype._seconds
 
 @pytest.fixture(autouse=True)
 def seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[float]:
-    """Of the next products: those of the new dtype, then those of the usual one."""
+    """Times of the next products: the new dtype's, then the usual one's."""
     times = [1.0, 2.0]
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     monkeypatch.setattr(fastest_dtype, 'processor_features', lambda: 'flags : avx512f avx512_bf16 avx512_vnni')
-    monkeypatch.setattr(fastest_dtype, '_seconds', lambda *_: times.pop(0))
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'cpu')
+    monkeypatch.setattr(fastest_dtype, '_seconds', lambda *_, rows: times.pop(0))
     return times
 
 
@@ -32,6 +33,17 @@ def test_the_ratio_is_measured_once_and_kept(seconds: list[float]) -> None:
     file.write_text('')  # damaged: measured again
     seconds += [3.0, 2.0]
     assert not is_bfloat16_faster()
+
+
+def test_where_nothing_can_be_kept_the_process_remembers(
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fastest_dtype, '_unkept', {})
+    (tmp_path / 'file').touch()
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'file'))
+    assert is_bfloat16_faster()
+    assert is_bfloat16_faster()
+    assert not seconds
 
 
 def test_without_units_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
@@ -50,7 +62,7 @@ def test_unsigned_bytes_are_taken_where_they_are_faster(seconds: list[float]) ->
 
 
 def test_a_product_that_xla_fails_to_compile_is_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> float:
+    def fails(*_: object, rows: int) -> float:
         raise jax.errors.JaxRuntimeError('INTERNAL')
 
     monkeypatch.setattr(fastest_dtype, '_seconds', fails)

@@ -65,6 +65,8 @@ def test_unsigned_inputs_give_the_same_product(axis):
         x = random(*shape)
         found, expected = (int8_product(x, each, axis=axis) for each in (for_unsigned, weight))
         np.testing.assert_array_equal(found, expected)
+    with jax.disable_jit():
+        np.testing.assert_allclose(int8.int8_product(x, for_unsigned, axis), expected, rtol=1e-6)
     mapped = jax.vmap(partial(int8.int8_product, weight=for_unsigned, axis=axis))(x)
     np.testing.assert_allclose(mapped, expected, rtol=1e-6)
 

@@ -169,7 +169,10 @@ class Programs:
     def _weights_of(self, model: TranslationModel, params: Any, frees: bool) -> Any:
         if not hasattr(model, 'supports_int8'):
             return params
-        dtype = fastest_int8() if self.decoding.weights == 'int8' else resolve_dtype(model.config).dtype
+        if self.decoding.weights == 'int8':
+            dtype = fastest_int8() if is_own(model) else 'int8'
+        else:
+            dtype = resolve_dtype(model.config).dtype
         if dtype == 'float32' and not is_own(model):  # it may multiply by its kernels in its own way
             return params
         return for_decoding(params, dtype, frees=frees)
