@@ -18,8 +18,8 @@ from .unsigned_product import integer_product, unsigned_product
 _BFLOAT16 = {'amx_bf16', 'avx512_bf16'}  # without one of these units, products of bfloat16 are converted
 _UNSIGNED = {'avx512_vnni', 'avx_vnni'}
 _LIMIT = 0.8  # of the other dtype's time: rounding and the rest of a step take some of what products save
-_unkept: dict[str, float] = {}  # ratios that this process has measured and cannot write
 _CALLS = 16  # timed together: the clock lags for threads that run, by more than one call takes
+_unkept: dict[str, float] = {}  # ratios that this process has measured and cannot write
 
 
 def is_bfloat16_faster() -> bool:
