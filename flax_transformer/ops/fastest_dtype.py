@@ -17,7 +17,7 @@ from .unsigned_product import integer_product, unsigned_product
 
 _BFLOAT16 = {'amx_bf16', 'avx512_bf16'}  # without one of these units, products of bfloat16 are converted
 _UNSIGNED = {'avx512_vnni', 'avx_vnni'}
-_LIMIT = 0.8  # of the other dtype's time: rounding and the rest of a step take some of what products save
+_LIMIT = 0.8  # a faster dtype's share of the time, as rounding and the rest of a step take some of what products save
 _CALLS = 16  # timed together: the clock lags for threads that run, by more than one call takes
 _unkept: dict[str, float] = {}  # ratios that this process has measured and cannot write
 

@@ -17,7 +17,6 @@ from jax.interpreters import batching, mlir
 _unsigned_product = Primitive('unsigned_product')
 
 
-@jax.jit(static_argnames='axis')
 def unsigned_product(rows: jax.Array, weight: jax.Array, axis: int) -> jax.Array:
     """[N, F], int32, of uint8 rows [N, D] and an int8 weight [D, F], or [F, D] with axis 1, that of D."""
     return _unsigned_product.bind(rows, weight, axis=axis)
@@ -51,7 +50,7 @@ def _batched(operands: tuple[Any, Any], axes: tuple[Any, Any], *, axis: int) -> 
     return jax.vmap(lambda rows, weight: integer_product(rows, weight, axis), axes)(*operands), 0
 
 
-_unsigned_product.def_impl(integer_product)  # under jax.disable_jit
+_unsigned_product.def_impl(integer_product)  # outside of jit
 mlir.register_lowering(_unsigned_product, mlir.lower_fun(integer_product, multiple_results=False))
 mlir.register_lowering(_unsigned_product, _lowered, platform='cpu')
 batching.primitive_batchers[_unsigned_product] = _batched
