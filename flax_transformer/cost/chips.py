@@ -75,7 +75,11 @@ _CUBES = ('2x2x1', '2x2x2', '2x2x4', '2x4x4', '4x4x4', '4x4x8', '4x8x8', '8x8x8'
 SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 
 GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # one host has 8 at most
-_CUDA = ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc')  # what compiling for GPUs takes
+# What compiling for GPUs takes, of CUDA 13 or 12.
+_CUDA = (
+    ('jax_cuda13_plugin', 'jax_plugins.xla_cuda13', 'nvidia.cu13'),
+    ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc'),
+)
 
 
 def prepare_compiler() -> None:
@@ -96,7 +100,7 @@ def topology_devices(name: str) -> list[jax.Device]:
             + nearest(name, known).strip()
         )
     is_gpu = name in GPUS
-    if not all(map(_is_installed, _CUDA if is_gpu else ('libtpu',))):
+    if not any(all(map(_is_installed, modules)) for modules in (_CUDA if is_gpu else [('libtpu',)])):
         remedy = install_command('cuda13' if is_gpu else 'tpu')
         if not is_gpu:
             remedy += f', or it alone: {pip_install("libtpu")}'

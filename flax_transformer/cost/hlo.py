@@ -53,6 +53,12 @@ class _Instruction(NamedTuple):
         return self.opcode.removesuffix('-start')
 
     @property
+    def result(self) -> str:
+        """The shape without that of the operands, which an asynchronous instruction may have: ((operands), results)."""
+        is_asynchronous = self.opcode.endswith('-start') and self.shape.startswith('((')
+        return self.shape.partition('), ')[2] if is_asynchronous else self.shape
+
+    @property
     def operands(self) -> list[str]:
         return re.findall(r'%([\w.\-]+)', self.rest.split('), ')[0])
 
@@ -119,10 +125,7 @@ def _purpose(instruction: _Instruction, own: _Computation, computations: _Comput
     TPUs copy much to memory on the chip and back: such a copy counts as what reads or wrote it there.
     """
     if instruction.opcode in ('copy-start', 'slice-start'):
-        to = instruction.shape
-        if instruction.opcode == 'slice-start':
-            to = to.partition('), ')[2]  # `_traffic` does so
-        is_to_chip = 'S(' in to.partition('}, ')[0]
+        is_to_chip = 'S(' in instruction.result.partition('}, ')[0]
         while instruction is not None and instruction.opcode in _PASSING:
             if is_to_chip:
                 instruction = next(iter(own.readers[instruction.name]), None)
@@ -182,10 +185,11 @@ def _iterations(computations: _Computations, rest: str) -> int:
 def _exchange(instruction: _Instruction, computation: str) -> tuple[str, float, float]:
     """The kind of a collective, the bytes of its whole arrays, and the bytes each device sends."""
     kind = instruction.kind
-    size = _size(instruction.shape)
+    size = _size(instruction.result)
     group = _group(instruction.rest)
-    if instruction.opcode.endswith('-start') and kind in ('all-gather', 'collective-permute'):
-        # Its shape holds operands and results; the results are group times as large, or as large.
+    is_asynchronous = instruction.opcode.endswith('-start') and instruction.result == instruction.shape
+    if is_asynchronous and kind in ('all-gather', 'collective-permute'):
+        # Its shape is (operands, results); the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'  # TPUs fuse the sum with a slice of it
@@ -221,14 +225,14 @@ def _traffic(instruction: _Instruction, own: _Computation, computations: _Comput
     if instruction.opcode == 'copy-start':  # (to, from, ...): between memories
         return _size(instruction.shape, main_only=True)
     if instruction.opcode == 'slice-start':  # ((from), to, ...)
-        return _size(instruction.shape.partition('), ')[2])
+        return _size(instruction.result)
     if 'AllocateBuffer' in instruction.rest:
         return 0
     operands = [own.named.get(name) for name in instruction.operands]
     read = [_size(operand.shape, main_only=True) if operand else 0 for operand in operands]
     if instruction.opcode in ('dynamic-update-slice', 'scatter'):
         return 2 * sum(read[1:])
-    written = _size(instruction.shape, main_only=True)
+    written = _size(instruction.result, main_only=True)
     if instruction.fused:
         inside = computations[instruction.fused[0]]
         parameters = {int(i.rest.partition(')')[0]): i.name for i in inside if i.opcode == 'parameter'}

@@ -4,8 +4,9 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
-import jax
+import jax.experimental.topologies
 import pytest
 from conftest import copy_config
 
@@ -71,6 +72,7 @@ ENTRY %main (p: f32[10,10], q: f32[64], r: (s32[], bf16[4,8])) -> f32[10,10] {
   %loop = (s32[], bf16[4,8]{1,0}) while(%r), condition=%condition, body=%body
   %own = f32[8]{0} fusion(%q), kind=kCustom, calls=%all-reduce-scatter.1.clone
   %start = ((f32[1], f32[2]), (f32[8], f32[16])) all-gather-start(%q, %q), channel_id=6, replica_groups=[1,8]<=[8]
+  %sum = ((f32[10,10]{1,0}), f32[10,10]{1,0}) all-reduce-start(%p), channel_id=7, replica_groups={{0,1}}, to_apply=%add
   %alone = f32[10,10]{1,0} all-reduce(%p), channel_id=5, replica_groups={{0},{1}}, to_apply=%add
   ROOT %total = f32[10,10]{1,0} all-reduce(%p), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=%add
 }
@@ -83,15 +85,15 @@ def test_collectives_are_counted_as_often_as_loops_turn() -> None:
     # 16 x 8 bfloat16 in each of 5 turns, of which a device sends 3 of 4 parts; both fusions are one gather. Then 24
     # float32 of 8 devices.
     assert found['all-gather'][1:] == (6, 5 * 256 + 96, 5 * 256 * 3 / 4 + 96 * 7 / 8)
-    # What is summed over one device is not exchanged.
-    assert found['all-reduce'][1:] == (1, 400, 2 * 400 * 7 / 8)
+    # 400 over two devices and over eight; what is summed over one device is not exchanged.
+    assert found['all-reduce'][1:] == (2, 800, 2 * 400 * 1 / 2 + 2 * 400 * 7 / 8)
     assert found['reduce-scatter'][1:] == (1, 256, 256 * 7 / 8)
 
 
 def test_memory_traffic_leaves_out_what_stays_on_the_chip() -> None:
     # In each turn two fusions read 64 bytes, and one writes 256; the scatter 256 + 32; the second gather twice 256 and
-    # 12 + 96; two sums 400 + 400 each.
-    assert read_program(HLO).memory_bytes == 5 * (2 * 64 + 256) + 288 + 620 + 2 * 800
+    # 96; three sums 400 + 400 each.
+    assert read_program(HLO).memory_bytes == 5 * (2 * 64 + 256) + 288 + 608 + 3 * 800
 
 
 # Scores that are computed on the chip from what is copied there, and copied back.
@@ -250,6 +252,15 @@ def test_a_missing_compiler_is_told_with_its_command(name: str, command: str, mo
     monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda _: None)
     with pytest.raises(UserError, match=command):
         topologies.topology_devices(name)
+
+
+@pytest.mark.parametrize('cuda', [('cuda12', 'cuda_nvcc'), ('cuda13', 'cu13')])
+def test_either_cuda_compiles_for_gpus(cuda: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    version, of_nvidia = cuda
+    installed = {f'jax_{version}_plugin', f'jax_plugins.xla_{version}', f'nvidia.{of_nvidia}'}
+    monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda name: name in installed or None)
+    monkeypatch.setattr(jax.experimental.topologies, 'get_topology_desc', lambda *_, **__: SimpleNamespace(devices=[1]))
+    assert topologies.topology_devices('h100:8') == [1]
 
 
 needs_compiler = pytest.mark.skipif(importlib.util.find_spec('libtpu') is None, reason='libtpu is not installed')
