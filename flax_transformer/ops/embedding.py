@@ -3,6 +3,7 @@
 Shapes: D d_model, V vocabulary.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -96,3 +97,19 @@ def output_names(config: Any) -> tuple[str, ...]:
     """Top-level names of the parameters that turn hidden states into logits."""
     table = {'all': 'embedding', 'target': 'target_embedding'}.get(config.tie_embeddings, 'projection')
     return (table, 'logits_bias') if config.logits_bias else (table,)
+
+
+def padded_output(config: Any, params: Any, multiple: int) -> tuple[Any, Any]:
+    """The parameters in `output_names`, with zeros for more pieces up to a multiple, and the config of that size."""
+    output = {name: params[name] for name in output_names(config)}
+    more = -config.vocab_size_of_target % multiple
+    if not more:
+        return config, output
+
+    def padded(path: tuple[Any, ...], x: jax.Array) -> jax.Array:
+        axis = 0 if path[-1].key == 'table' else x.ndim - 1
+        return jnp.pad(x, [(0, more * (number == axis)) for number in range(x.ndim)])
+
+    name = 'vocab_size' if config.target_vocab_size is None else 'target_vocab_size'
+    wide = replace(config, **{name: config.vocab_size_of_target + more})
+    return wide, jax.tree_util.tree_map_with_path(padded, output)

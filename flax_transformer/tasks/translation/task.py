@@ -13,7 +13,7 @@ from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.ops.dropout import drawn_once
-from flax_transformer.ops.embedding import output_names
+from flax_transformer.ops.embedding import padded_output
 from flax_transformer.ops.product import resolve_dtype, round_once
 from flax_transformer.transformer.model import shift_right
 
@@ -45,6 +45,7 @@ class TranslationTask(Task):
             corpora=tuple(corpus.name for corpus in config.data.corpora),
             loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model, platform)),
             r_drop_alpha=config.training.r_drop_alpha,
+            piece_multiple=_piece_multiple(config, platform),
         )
 
     def flops_per_slot(self) -> dict[str, float]:
@@ -96,6 +97,7 @@ def loss_sums(
     corpora: Sequence[str] = (),
     loss_chunk: int = 0,
     r_drop_alpha: float = 0.0,
+    piece_multiple: int = 1,
 ) -> tuple[jax.Array, Sums]:
     """The smoothed loss summed over the batch's target tokens, in nats; the unsmoothed one (`nll`) and token counts.
 
@@ -104,17 +106,23 @@ def loss_sums(
 
     `r_drop_alpha` adds a second pass with other dropout (R-Drop, Liang et al. 2021, eq. 4, halved to compare with one
     pass): the mean of both cross-entropies + alpha / 2 times the symmetric divergence, whose sum is `kl`.
+
+    Logits are computed for a multiple of `piece_multiple` pieces; those that the vocabulary lacks are left out.
     """
     keys = (dropout_key,)
     if r_drop_alpha and dropout_key is not None:
         keys = tuple(jax.random.split(dropout_key))
     passes = tuple(hidden_states(params, batch, key, model) for key in keys)
     weights = (batch.target_segments > 0).astype(jnp.float32)
+    num_pieces = model.config.vocab_size_of_target
+    wide_config, output = padded_output(model.config, params, piece_multiple)
+    wide_model = model.clone(config=wide_config)
     names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
 
     def sums_of_chunk(params: Params, hidden: tuple[jax.Array, ...], data: Any) -> tuple[jax.Array, Sums]:
         targets, weights, numbers = data
-        logits = [model.apply({'params': params}, states, method='project') for states in hidden]
+        project = partial(wide_model.apply, {'params': params}, method='project')
+        logits = [project(states)[..., :num_pieces] for states in hidden]
         losses = [cross_entropy(own, targets, label_smoothing=label_smoothing) for own in logits]
         loss, nll = losses[0] if len(losses) == 1 else (sum(values) / 2 for values in zip(*losses, strict=True))
         total = (loss * weights).sum()
@@ -130,7 +138,7 @@ def loss_sums(
 
     loss, sums = sums_in_chunks(
         sums_of_chunk,
-        round_once({name: params[name] for name in output_names(model.config)}, resolve_dtype(model.config).dtype),
+        round_once(output, resolve_dtype(model.config).dtype),
         passes,
         (batch.target, weights, numbers),
         width=max(1, (loss_chunk or automatic_chunk(model.config)) // len(batch.target) // len(keys)),
@@ -163,3 +171,9 @@ def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:
     platform = platform or jax.default_backend()
     slots, logits = {'cpu': (256, 2**21), 'tpu': (1024, 2**23)}.get(platform, (1024, 2**27))
     return max(slots, logits // config.vocab_size_of_target)
+
+
+def _piece_multiple(config: Config, platform: str | None) -> int:
+    """Of how many pieces the logits are a multiple: on GPUs 64, as XLA would pad the gradient of each chunk."""
+    is_whole = config.parallel.fsdp == config.parallel.tensor == 1  # padding a table that is split takes exchanges
+    return 64 if platform == 'gpu' and is_whole else 1

@@ -119,20 +119,29 @@ def a_batch(rows=4, length=10, vocab_size=11):
 
 
 @pytest.mark.parametrize(
-    'name',
+    ('name', 'multiple'),
     [
-        'as Marian',  # a shared table and a bias
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ('tied', 'untied, with a bias', 'bfloat16')),
+        ('as Marian', 1),  # a shared table and a bias
+        ('untied, with a bias', 8),
+        *(pytest.param(name, 8, marks=pytest.mark.slow) for name in ('tied', 'as Marian', 'bfloat16')),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ('tied', 'untied, with a bias', 'bfloat16')),
     ],
 )
-def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name):
-    """Of 10 positions, by 4, so that the last chunk is filled up."""
+def test_in_chunks_losses_and_gradients_are_those_of_the_whole(name, multiple):
+    """Of 10 positions, by 4, so that the last chunk is filled up; and so are pieces to a multiple."""
     model, batch = Transformer(MODELS[name]), a_batch()
     params = drawn(parameter_shapes(model.config))
     compute = lambda chunk: jax.device_get(
         jax.jit(
             jax.value_and_grad(
-                partial(loss_sums, model=model, label_smoothing=0.1, corpora=('a', 'b', 'c'), loss_chunk=chunk),
+                partial(
+                    loss_sums,
+                    model=model,
+                    label_smoothing=0.1,
+                    corpora=('a', 'b', 'c'),
+                    loss_chunk=chunk,
+                    piece_multiple=multiple,
+                ),
                 has_aux=True,
             ),
         )(params, batch, None)
@@ -213,3 +222,12 @@ def test_a_step_counts_all_rows_three_times() -> None:
     assert TranslationTask(config).flops_per_step == 3 * 8 * row
     twice = replace(config, training=replace(config.training, r_drop_alpha=1.0))
     assert TranslationTask(twice).flops_per_step == 2 * 3 * 8 * row
+
+
+@pytest.mark.parametrize(('parallel', 'pieces'), [({}, 64), ({'strategy': 'mesh', 'fsdp': 2}, 13)])
+def test_on_gpus_logits_are_of_a_multiple_of_64_pieces(parallel: dict[str, Any], pieces: int) -> None:
+    """Unless the table is split over them."""
+    task = TranslationTask(Config(model=MODEL, parallel=ParallelConfig(**parallel)), platform='gpu')
+    traced = jax.make_jaxpr(lambda params: task.loss(params, a_batch(), None))(parameter_shapes(MODEL))
+    products = [each for each in equations(traced.jaxpr) if each.primitive.name == 'dot_general']
+    assert products[-1].outvars[0].aval.shape[-1] == pieces
