@@ -226,12 +226,13 @@ def _at_ends(mask: jax.Array) -> jax.Array:
 class AttentionRNN(nn.Module):
     config: RecurrentConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+    platform: str | None = None  # what it is compiled for; None: JAX's default
 
     max_positions = None  # any length
     supports_int8 = True  # parameters may be `Int8`
 
     def setup(self) -> None:
-        config = resolve_dtype(self.config)  # the layers get the resolved config
+        config = resolve_dtype(self.config, self.platform)  # the layers get the resolved config
         dtype = jnp.dtype(config.dtype)
         self.embeddings = Embeddings(config, dtype=dtype)
         nn.share_scope(self, self.embeddings)

@@ -58,8 +58,8 @@ class TransformerConfig:
     eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids have no limit
     # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
-    # other devices.
-    attention: Literal['plain', 'cudnn'] = setting('plain', 'transferable')
+    # other devices. auto: cudnn to train on GPUs from Ampere to Hopper, if the other settings allow it; else plain.
+    attention: Literal['auto', 'plain', 'cudnn'] = setting('auto', 'resumable', 'transferable')
     # Computation's type; auto: bfloat16 on TPU and GPU.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 

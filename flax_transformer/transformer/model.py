@@ -11,6 +11,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.common.errors import UserError
 from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops import product
 from flax_transformer.ops.dropout import Dropout
@@ -41,9 +42,23 @@ def shift_right(target: jax.Array, start_id: int, positions: jax.Array | None = 
 
 def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
     """The config with a concrete dtype, and with plain attention where cuDNN's cannot run."""
-    if config.attention == 'cudnn' and (platform or jax.default_backend()) != 'gpu':
+    if config.attention == 'auto' or (config.attention == 'cudnn' and (platform or jax.default_backend()) != 'gpu'):
         config = replace(config, attention='plain')
     return product.resolve_dtype(config, platform)
+
+
+def with_fastest_attention(config: TransformerConfig, device: jax.Device) -> TransformerConfig:
+    """The config with the attention that 'auto' stands for where the device trains it."""
+    if config.attention != 'auto':
+        return config
+    # Ampere to Hopper, as measured; AMD's GPUs have names such as gfx942.
+    is_known = device.platform == 'gpu' and str(getattr(device, 'compute_capability', '')).startswith(('8.', '9.'))
+    if not is_known or config.width_of_head > 128:
+        return replace(config, attention='plain')
+    try:
+        return replace(config, attention='cudnn')
+    except UserError:
+        return replace(config, attention='plain')
 
 
 class Transformer(nn.Module):
@@ -51,11 +66,12 @@ class Transformer(nn.Module):
 
     config: TransformerConfig
     remat: bool = False  # keep only each layer's input for the backward pass and recompute the rest: less memory
+    platform: str | None = None  # what it is compiled for; None: JAX's default
 
     supports_int8 = True  # parameters may be `Int8`
 
     def setup(self) -> None:
-        config = resolve_dtype(self.config)  # the layers get the resolved config
+        config = resolve_dtype(self.config, self.platform)  # the layers get the resolved config
         self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))
         nn.share_scope(self, self.embeddings)
         if config.positions == 'relative':

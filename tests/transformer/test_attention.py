@@ -216,11 +216,10 @@ def test_fused_attention_is_attention_with_odd_lengths_padded_unseen(is_masked, 
 def test_fused_attention_is_what_cudnn_gets(monkeypatch):
     """Lowered for CUDA from here, with odd lengths, which cuDNN's gradient would refuse under a mask."""
     monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
-    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     config = TransformerConfig(
         vocab_size=20, d_model=128, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, attention='cudnn'
     )
-    model, ids = Transformer(config), jnp.ones((2, 63), jnp.int32)
+    model, ids = Transformer(config, platform='gpu'), jnp.ones((2, 63), jnp.int32)
     rows = {f'{side}_{what}': ids for side in ('source', 'target') for what in ('segments', 'positions')}
     shapes = jax.eval_shape(model.init, jax.random.key(0), ids, ids)
     loss = lambda variables: model.apply(variables, ids, ids, **rows).sum()

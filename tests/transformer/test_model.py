@@ -2,6 +2,7 @@
 
 import itertools
 from functools import cache, partial
+from types import SimpleNamespace
 
 import flax.linen as nn
 import jax
@@ -13,7 +14,7 @@ import pytest
 from flax_transformer.config import TransformerConfig
 from flax_transformer.decoding.problem import with_room
 from flax_transformer.transformer.layers import Positions
-from flax_transformer.transformer.model import Transformer, resolve_dtype
+from flax_transformer.transformer.model import Transformer, resolve_dtype, with_fastest_attention
 
 B, S, T, V = 3, 6, 5, 23
 SOURCE = np.array([[4, 9, 2, 1, 0, 0], [7, 7, 3, 22, 5, 1], [1, 0, 0, 0, 0, 0]])
@@ -342,3 +343,27 @@ def test_auto_is_resolved_by_platform(platform, dtype, attention):
     resolved = resolve_dtype(small(dtype='auto', attention='cudnn', head_dim=8), platform)
     assert (resolved.dtype, resolved.attention) == (dtype, attention)
     assert resolve_dtype(resolved, platform) == resolved
+    assert resolve_dtype(small(attention='auto'), platform).attention == 'plain'  # to translate
+
+
+@pytest.mark.parametrize(
+    ('capability', 'changes', 'attention'),
+    [
+        ('9.0', {}, 'cudnn'),
+        ('8.0', {}, 'cudnn'),
+        ('7.5', {}, 'plain'),  # a T4
+        ('gfx942', {}, 'plain'),  # of AMD
+        (None, {}, 'plain'),
+        ('9.0', {'attention': 'plain'}, 'plain'),
+        ('9.0', {'attention_dropout_rate': 0.1}, 'plain'),
+        ('9.0', {'positions': 'relative'}, 'plain'),
+        ('9.0', {'dtype': 'float32'}, 'plain'),
+        ('9.0', {'head_dim': 136}, 'plain'),
+        ('9.0', {'head_dim': 136, 'attention': 'cudnn'}, 'cudnn'),  # as asked
+    ],
+)
+def test_attention_to_train_is_chosen_by_device_and_settings(capability, changes, attention):
+    device = SimpleNamespace(platform='gpu', compute_capability=capability)
+    config = small(**({'dtype': 'auto', 'head_dim': 8} | changes))
+    assert with_fastest_attention(config, device).attention == attention
+    assert with_fastest_attention(small(), jax.devices()[0]).attention == 'plain'

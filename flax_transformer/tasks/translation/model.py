@@ -40,7 +40,7 @@ TranslationModel = nn.Module
 class Family(NamedTuple):
     """The models of one class of configs, and what training asks beyond their methods."""
 
-    make: Callable[..., TranslationModel]  # (config, remat=False)
+    make: Callable[..., TranslationModel]  # (config, remat=False, platform=None)
     init_params: Callable[[Any, jax.Array], Any]  # (config, key)
     # (config, platform=None): the config with the concrete dtype that it computes in there
     resolve_dtype: Callable[..., Any]

@@ -40,7 +40,7 @@ class TranslationTask(Task):
         self.flops_per_step = 3 * passes * config.rows_per_step * self._row_flops.total  # forward, and twice backward
         self._loss = partial(
             loss_sums,
-            model=self._family.make(config.model, remat=config.parallel.remat == 'layers'),
+            model=self._family.make(config.model, remat=config.parallel.remat == 'layers', platform=platform),
             label_smoothing=config.training.label_smoothing,
             corpora=tuple(corpus.name for corpus in config.data.corpora),
             loss_chunk=row_parts * (config.parallel.loss_chunk or automatic_chunk(config.model, platform)),

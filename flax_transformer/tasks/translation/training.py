@@ -27,6 +27,7 @@ from flax_transformer.engine.trainer import Trainer
 from flax_transformer.engine.validation import Validation, held_out
 from flax_transformer.ops.fastest_dtype import is_bfloat16_faster
 from flax_transformer.transformer.config import TransformerConfig
+from flax_transformer.transformer.model import with_fastest_attention
 
 from .calibration import calibrate
 from .config import Config
@@ -209,6 +210,8 @@ def _fastest_dtype(config: Config) -> str:
 
 def _make_task(config: Config, devices: Devices) -> TranslationTask:
     platform = devices.devices[0].platform
+    if isinstance(config.model, TransformerConfig):
+        config = replace(config, model=with_fastest_attention(config.model, devices.devices[0]))
     if platform == 'cpu' and config.model.dtype == 'auto' and config.training.cpu_dtype != 'auto':
         config = replace(config, model=replace(config.model, dtype=config.training.cpu_dtype))
     return TranslationTask(with_dtype(config, platform), row_parts=devices.row_parts_per_step, platform=platform)
