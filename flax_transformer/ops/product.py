@@ -23,6 +23,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import PartitionSpec as P
 
 from .decoding_weights import Transposed
+from .gpu import has_bfloat16
 from .int8 import Int8, int8_product
 
 
@@ -93,11 +94,16 @@ def add_to_rows(x: jax.Array, vector: jax.Array) -> jax.Array:
 
 
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
-    """A model's config with a concrete dtype: 'auto' is float32 on CPUs (by default JAX's), else bfloat16."""
+    """A model's config with a concrete dtype for a platform, by default JAX's.
+
+    'auto' is float32 on CPUs and, if JAX runs on such a one, on a GPU that lacks bfloat16; else bfloat16.
+    """
     if config.dtype != 'auto':
         return config
-    platform = platform or jax.default_backend()
-    return replace(config, dtype='float32' if platform == 'cpu' else 'bfloat16')
+    here = jax.default_backend()
+    platform = platform or here
+    is_lacking = platform == here == 'gpu' and not has_bfloat16(jax.local_devices()[0])
+    return replace(config, dtype='float32' if platform == 'cpu' or is_lacking else 'bfloat16')
 
 
 def _einsum(axes: str, x: jax.Array, weight: jax.Array | Rounded, dtype: jnp.dtype) -> jax.Array:

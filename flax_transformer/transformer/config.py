@@ -60,7 +60,7 @@ class TransformerConfig:
     # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
     # other devices. auto: cudnn to train on GPUs from Ampere to Hopper, if the other settings allow it; else plain.
     attention: Literal['auto', 'plain', 'cudnn'] = setting('auto', 'resumable', 'transferable')
-    # Computation's type; auto: bfloat16 on TPU and GPU.
+    # Computation's type; auto: bfloat16 on TPUs, and on GPUs from Ampere on.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from flax_transformer.common.trees import DecodeState
 from flax_transformer.ops import product
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.embedding import Embeddings
+from flax_transformer.ops.gpu import compute_capability
 
 from .attention import causal_mask, padding_mask, segment_mask
 from .config import TransformerConfig
@@ -51,9 +52,8 @@ def with_fastest_attention(config: TransformerConfig, device: jax.Device) -> Tra
     """The config with the attention that 'auto' stands for where the device trains it."""
     if config.attention != 'auto':
         return config
-    # Ampere to Hopper, as measured; AMD's GPUs have names such as gfx942.
-    is_known = device.platform == 'gpu' and str(getattr(device, 'compute_capability', '')).startswith(('8.', '9.'))
-    if not is_known or config.width_of_head > 128:
+    capability = compute_capability(device)
+    if capability is None or not 8 <= capability < 10 or config.width_of_head > 128:
         return replace(config, attention='plain')
     try:
         return replace(config, attention='cudnn')

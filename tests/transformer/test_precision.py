@@ -1,6 +1,7 @@
 """Gradients in bfloat16: what is summed over a batch is summed in float32."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import flax.linen as nn
@@ -49,6 +50,16 @@ def test_no_sum_over_a_batch_is_in_bfloat16(departures, remat) -> None:
 def test_auto_is_float32_on_cpus_and_bfloat16_elsewhere() -> None:
     dtypes = [resolve_dtype(TransformerConfig(), platform).dtype for platform in ('cpu', 'gpu', 'tpu')]
     assert dtypes == ['float32', 'bfloat16', 'bfloat16']
+
+
+@pytest.mark.parametrize(('capability', 'dtype'), [('7.5', 'float32'), ('8.0', 'bfloat16'), ('gfx942', 'bfloat16')])
+def test_auto_is_float32_on_a_gpu_that_lacks_bfloat16(
+    capability: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    monkeypatch.setattr(jax, 'local_devices', lambda: [SimpleNamespace(compute_capability=capability)])
+    assert resolve_dtype(TransformerConfig()).dtype == resolve_dtype(TransformerConfig(), 'gpu').dtype == dtype
+    assert resolve_dtype(TransformerConfig(), 'cpu').dtype == 'float32'
 
 
 @pytest.mark.slow
