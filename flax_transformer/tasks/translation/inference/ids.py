@@ -60,6 +60,10 @@ def translate_ids(
     steps = []
     states = []
     order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first
+    count = source.shape[0]
+    if count == decoding.num_candidates == 1 and jax.default_backend() == 'gpu':
+        # Twice the same: XLA for GPUs writes the terms of a product of one row to memory before it adds them up.
+        order = jnp.repeat(order, 2)
     source, prefix, required, places = jax.tree.map(lambda x: x[order], (source, prefix, required, places))
 
     for model, variables in _members(params, models):
@@ -87,7 +91,7 @@ def translate_ids(
         glued=glued,
         max_positions=max_positions(models),
     )
-    back = jnp.argsort(order)
+    back = jnp.argsort(order)[:count]
     return jax.tree.map(lambda x: x[back], hypotheses)
 
 

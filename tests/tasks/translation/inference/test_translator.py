@@ -6,6 +6,7 @@ import pickle
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import sacrebleu
 from drawn_params import drawn
+from traced import equations
 
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
@@ -22,6 +24,7 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.inference.batch_runner import Runner
+from flax_transformer.tasks.translation.inference.ids import translate_ids
 from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -99,6 +102,22 @@ def test_translate_ids_is_one_pure_function_between_encode_and_decode(greedy: Tr
     assert translator.decode(plain.tokens[:2, 0]) == [str(each) for each in translator(['a b c', 'h'])]
     assert translator.decode(source) == ['a b c', 'h', '', *'abcde']  # one vocabulary for both sides
     assert translator.decode([[eos_id, *source[0]]]) == ['']
+
+
+def test_on_gpus_greedy_search_of_one_sentence_has_two_rows(
+    greedy: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, programs = greedy.encode(['a b c']), greedy.programs
+    expected = greedy.translate_ids(greedy.weights, source)
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    settings = {'special_ids': programs.special_ids, 'decoding': greedy.decoding, 'banned': tuple(programs.banned)}
+    search = partial(translate_ids, models=greedy.models, **settings)
+    found = [each for each in equations(jax.make_jaxpr(search)(greedy.weights, source).jaxpr) if each.outvars]
+    shapes = {each.outvars[0].aval.shape for each in found if each.primitive.name == 'dot_general'}
+    assert {shape[0] for shape in shapes if shape[-1] == greedy.tokenizer.target_vocab_size} == {2}
+    found = jax.jit(search)(greedy.weights, source)
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=0.05)  # in bfloat16
 
 
 @pytest.mark.slow
