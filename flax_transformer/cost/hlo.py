@@ -236,24 +236,31 @@ def _traffic(instruction: _Instruction, own: _Computation, computations: _Comput
     if instruction.fused:
         inside = computations[instruction.fused[0]]
         parameters = {int(i.rest.partition(')')[0]): i.name for i in inside if i.opcode == 'parameter'}
-        read = [min(size, _read(inside, parameters[number])) for number, size in enumerate(read)]
+        read = [size * _share(inside, parameters[number]) for number, size in enumerate(read)]
         *_, root = inside
         written = min(written, _written(inside, root))
     return sum(read) + written
 
 
-def _read(fusion: _Computation, name: str) -> float:
-    """Bytes that a fusion reads of an array: of one that it cuts, the parts alone; infinite: all."""
-    size = 0.0
-    for reader in fusion.readers[name]:
+# A part of their results takes the same part of their first operand.
+_PROPORTIONAL = {'bitcast', 'convert', 'copy', 'transpose', 'reduce'}
+
+
+def _share(fusion: _Computation, name: str) -> float:
+    """The part of an array, 0 to 1, that a fusion reads: of one that it cuts, perhaps after a sum, what it keeps."""
+    own = fusion.named[name]
+    readers = fusion.readers[name]
+    is_result = not readers or any(reader.opcode == 'tuple' for reader in readers)
+    share = 1.0 if is_result and own.opcode in _PROPORTIONAL else 0.0  # else what is updated stays where it is
+    for reader in readers:
         is_first = reader.operands[0] == name
-        if reader.opcode == 'bitcast' or (reader.opcode == 'dynamic-update-slice' and is_first):
-            size += _read(fusion, reader.name)
-        elif reader.opcode in ('slice', 'dynamic-slice', 'gather') and is_first:
-            size += _size(reader.shape)
-        elif reader.opcode != 'tuple':  # the results of the fusion: what is updated stays where it is
-            return math.inf
-    return size
+        if is_first and reader.opcode in _PROPORTIONAL | {'dynamic-update-slice'}:
+            share += _share(fusion, reader.name)
+        elif is_first and reader.opcode in ('slice', 'dynamic-slice', 'gather'):
+            share += _size(reader.shape) / _size(own.shape)
+        elif reader.opcode != 'tuple':
+            return 1.0
+    return min(share, 1.0)
 
 
 def _written(fusion: _Computation, result: _Instruction) -> float:

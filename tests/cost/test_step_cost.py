@@ -147,6 +147,41 @@ def test_a_fusion_moves_what_it_cuts_out_and_writes_in_place_not_the_whole() -> 
     assert read_program(PARTS).traffic == {'other': 64 + 32 + 4 + 64 + 32}
 
 
+# A fusion that sums its first operand over four parts and keeps a third; and one that converts all of its operand.
+SUMS = """
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%cut (x: f32[4,10,6], zero: f32[]) -> bf16[10,2] {
+  %x = f32[4,10,6]{2,1,0} parameter(0)
+  %zero = f32[] parameter(1)
+  %sums = f32[10,6]{1,0} reduce(%x, %zero), dimensions={0}, to_apply=%add
+  %rounded = bf16[10,6]{1,0} convert(%sums)
+  ROOT %third = bf16[10,2]{1,0} slice(%rounded), slice={[0:10], [2:4]}
+}
+
+%whole (y: f32[10,6]) -> bf16[10,6] {
+  %y = f32[10,6]{1,0} parameter(0)
+  ROOT %all = bf16[10,6]{1,0} convert(%y)
+}
+
+ENTRY %main (x.1: f32[4,10,6], y.1: f32[10,6]) -> bf16[10,2] {
+  %x.1 = f32[4,10,6]{2,1,0} parameter(0)
+  %y.1 = f32[10,6]{1,0} parameter(1)
+  %zero.1 = f32[] constant(0)
+  %converted = bf16[10,6]{1,0} fusion(%y.1), kind=kLoop, calls=%whole
+  ROOT %result = bf16[10,2]{1,0} fusion(%x.1, %zero.1), kind=kLoop, calls=%cut
+}
+"""
+
+
+def test_of_what_is_summed_and_then_cut_only_a_part_is_read() -> None:
+    assert read_program(SUMS).memory_bytes == (4 * 10 * 2 * 4 + 4 + 10 * 2 * 2) + (10 * 6 * 4 + 10 * 6 * 2)
+
+
 def config_of(**parallel) -> Config:
     config = copy_config(NOWHERE, tokens_per_step=2048)
     return replace(config, parallel=replace(config.parallel, **parallel))
