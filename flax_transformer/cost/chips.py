@@ -77,8 +77,8 @@ SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # one host has 8 at most
 # What compiling for GPUs takes, of CUDA 13 or 12.
 _CUDA = (
-    ('jax_cuda13_plugin', 'jax_plugins.xla_cuda13', 'nvidia.cu13'),
-    ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc'),
+    ('jax_cuda13_plugin', 'jax_plugins.xla_cuda13', 'nvidia.cu13', 'nvidia.cudnn'),
+    ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc', 'nvidia.cudnn'),
 )
 
 

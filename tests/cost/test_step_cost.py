@@ -292,7 +292,7 @@ def test_a_missing_compiler_is_told_with_its_command(name: str, command: str, mo
 @pytest.mark.parametrize('cuda', [('cuda12', 'cuda_nvcc'), ('cuda13', 'cu13')])
 def test_either_cuda_compiles_for_gpus(cuda: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     version, of_nvidia = cuda
-    installed = {f'jax_{version}_plugin', f'jax_plugins.xla_{version}', f'nvidia.{of_nvidia}'}
+    installed = {f'jax_{version}_plugin', f'jax_plugins.xla_{version}', f'nvidia.{of_nvidia}', 'nvidia.cudnn'}
     monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda name: name in installed or None)
     monkeypatch.setattr(jax.experimental.topologies, 'get_topology_desc', lambda *_, **__: SimpleNamespace(devices=[1]))
     assert topologies.topology_devices('h100:8') == [1]
