@@ -5,7 +5,7 @@
 The data comes from TensorFlow Datasets and must be prepared once (training prints the command). Batches follow
 section 5.1: about 25,000 target tokens over all devices together, however many there are. Pairs of more than 128 tokens
 a side are left out, and counted. Rows of 256 (--data.source-length 256 --data.target-length 256) keep nearly all, but
-then attention's scores alone are a quarter of what a step reads and writes.
+then plain attention's scores alone are a quarter of what a step reads and writes.
 
 We have not run this: we had neither the corpus nor the hardware. The paper trained 100,000 steps in 12 hours on eight
 P100s and reports 27.3 BLEU (tokenized) on newstest2014, averaging the last five checkpoints. This model has 63.0 M

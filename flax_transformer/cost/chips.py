@@ -1,10 +1,10 @@
 """Peak rates of accelerators, from their makers' data sheets, and machines to compile for without having them."""
 
 import contextlib
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,8 +77,8 @@ SHAPES = {'v4': _CUBES, 'v5e': _PLANE, 'v5p': _CUBES, 'v6e': _PLANE}
 GPUS = [f'h100:{count}' for count in (1, 2, 4, 8)]  # one host has 8 at most
 # What compiling for GPUs takes, of CUDA 13 or 12.
 _CUDA = (
-    ('jax_cuda13_plugin', 'jax_plugins.xla_cuda13', 'nvidia.cu13', 'nvidia.cudnn'),
-    ('jax_cuda12_plugin', 'jax_plugins.xla_cuda12', 'nvidia.cuda_nvcc', 'nvidia.cudnn'),
+    ('jax-cuda13-plugin', 'jax-cuda13-pjrt', 'nvidia-cuda-nvcc', 'nvidia-cudnn-cu13'),
+    ('jax-cuda12-plugin', 'jax-cuda12-pjrt', 'nvidia-cuda-nvcc-cu12', 'nvidia-cudnn-cu12'),
 )
 
 
@@ -100,7 +100,7 @@ def topology_devices(name: str) -> list[jax.Device]:
             + nearest(name, known).strip()
         )
     is_gpu = name in GPUS
-    if not any(all(map(_is_installed, modules)) for modules in (_CUDA if is_gpu else [('libtpu',)])):
+    if not any(all(map(_is_installed, packages)) for packages in (_CUDA if is_gpu else [('libtpu',)])):
         remedy = install_command('cuda13' if is_gpu else 'tpu')
         if not is_gpu:
             remedy += f', or it alone: {pip_install("libtpu")}'
@@ -117,11 +117,12 @@ def topology_devices(name: str) -> list[jax.Device]:
         return topologies.get_topology_desc(platform='tpu', topology_name=name, **options).devices
 
 
-def _is_installed(module: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package that it would be part of
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
         return False
+    return True
 
 
 @contextlib.contextmanager

@@ -242,22 +242,27 @@ def _traffic(instruction: _Instruction, own: _Computation, computations: _Comput
     return sum(read) + written
 
 
-# A part of their results takes the same part of their first operand.
-_PROPORTIONAL = {'bitcast', 'convert', 'copy', 'transpose', 'reduce'}
+# What makes a new array, a part of which takes the same part of the first operand.
+_PROPORTIONAL = {'convert', 'copy', 'transpose', 'reduce'}
 
 
-def _share(fusion: _Computation, name: str) -> float:
-    """The part of an array, 0 to 1, that a fusion reads: of one that it cuts, perhaps after a sum, what it keeps."""
-    own = fusion.named[name]
+def _share(fusion: _Computation, name: str, *, is_new: bool = False) -> float:
+    """The part of an array, 0 to 1, that a fusion reads: of one that it cuts, perhaps after a sum, what it keeps.
+
+    A new array within the fusion is computed where it is a result, or is updated. One that is not new stays in place.
+    """
+    size = _size(fusion.named[name].shape)
     readers = fusion.readers[name]
     is_result = not readers or any(reader.opcode == 'tuple' for reader in readers)
-    share = 1.0 if is_result and own.opcode in _PROPORTIONAL else 0.0  # else what is updated stays where it is
+    share = float(is_new and is_result)
     for reader in readers:
         is_first = reader.operands[0] == name
-        if is_first and reader.opcode in _PROPORTIONAL | {'dynamic-update-slice'}:
-            share += _share(fusion, reader.name)
+        if is_first and reader.opcode in _PROPORTIONAL:
+            share += _share(fusion, reader.name, is_new=True)
+        elif is_first and (reader.opcode == 'bitcast' or (reader.opcode == 'dynamic-update-slice' and not is_new)):
+            share += _share(fusion, reader.name, is_new=is_new)
         elif is_first and reader.opcode in ('slice', 'dynamic-slice', 'gather'):
-            share += _size(reader.shape) / _size(own.shape)
+            share += _size(reader.shape) / size if size else 0.0
         elif reader.opcode != 'tuple':
             return 1.0
     return min(share, 1.0)

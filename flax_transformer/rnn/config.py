@@ -35,7 +35,7 @@ class RecurrentConfig:
     logits_bias: bool = False  # a bias on the logits
     pad_id: int = 0  # also the decoder's start: its embedding is the zero vector
     eos_id: int = 1  # ends every source and target
-    # Computation's type; auto: bfloat16 on TPUs, and on GPUs from Ampere on.
+    # Computation's type; auto: bfloat16 on TPUs and GPUs, but not NVIDIA's before Ampere.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

@@ -58,9 +58,10 @@ class TransformerConfig:
     eos_id: int = 1  # ends every source and target
     max_length: int = 512  # positions of a learned table; sinusoids have no limit
     # cudnn: fused, on NVIDIA GPUs, for heads of a multiple of 8 values, at most 128 (256 from Hopper on); plain on
-    # other devices. auto: cudnn to train on GPUs from Ampere to Hopper, if the other settings allow it; else plain.
+    # other devices. auto: cudnn to train on NVIDIA GPUs from Ampere to Hopper, for heads of at most 128 values, if the
+    # other settings allow it; else plain.
     attention: Literal['auto', 'plain', 'cudnn'] = setting('auto', 'resumable', 'transferable')
-    # Computation's type; auto: bfloat16 on TPUs, and on GPUs from Ampere on.
+    # Computation's type; auto: bfloat16 on TPUs and GPUs, but not NVIDIA's before Ampere.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

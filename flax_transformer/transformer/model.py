@@ -43,9 +43,9 @@ def shift_right(target: jax.Array, start_id: int, positions: jax.Array | None = 
 
 def resolve_dtype(config: TransformerConfig, platform: str | None = None) -> TransformerConfig:
     """The config with a concrete dtype, and with plain attention where cuDNN's cannot run."""
-    if config.attention == 'auto' or (config.attention == 'cudnn' and (platform or jax.default_backend()) != 'gpu'):
-        config = replace(config, attention='plain')
-    return product.resolve_dtype(config, platform)
+    plain = product.resolve_dtype(replace(config, attention='plain'), platform)
+    can_fuse = (platform or jax.default_backend()) == 'gpu' and plain.dtype == 'bfloat16'
+    return replace(plain, attention='cudnn') if can_fuse and config.attention == 'cudnn' else plain
 
 
 def with_fastest_attention(config: TransformerConfig, device: jax.Device) -> TransformerConfig:

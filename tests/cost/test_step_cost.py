@@ -147,7 +147,8 @@ def test_a_fusion_moves_what_it_cuts_out_and_writes_in_place_not_the_whole() -> 
     assert read_program(PARTS).traffic == {'other': 64 + 32 + 4 + 64 + 32}
 
 
-# A fusion that sums its first operand over four parts and keeps a third; and one that converts all of its operand.
+# A fusion that sums its first operand over four parts and keeps a third; one that converts all of its operand; one that
+# updates a row of it in place, and one a row of what it has converted.
 SUMS = """
 %add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
@@ -168,10 +169,32 @@ SUMS = """
   ROOT %all = bf16[10,6]{1,0} convert(%y)
 }
 
-ENTRY %main (x.1: f32[4,10,6], y.1: f32[10,6]) -> bf16[10,2] {
+%in_place (z: f32[100], row: f32[2], i: s32[]) -> f32[10,10] {
+  %z = f32[100]{0} parameter(0)
+  %row = f32[2]{0} parameter(1)
+  %i = s32[] parameter(2)
+  %updated = f32[100]{0} dynamic-update-slice(%z, %row, %i)
+  ROOT %square = f32[10,10]{1,0} bitcast(%updated)
+}
+
+%anew (z.2: f32[100], row.2: bf16[2], i.2: s32[]) -> bf16[100] {
+  %z.2 = f32[100]{0} parameter(0)
+  %row.2 = bf16[2]{0} parameter(1)
+  %i.2 = s32[] parameter(2)
+  %new = bf16[100]{0} convert(%z.2)
+  ROOT %updated.2 = bf16[100]{0} dynamic-update-slice(%new, %row.2, %i.2)
+}
+
+ENTRY %main (x.1: f32[4,10,6], y.1: f32[10,6], z.1: f32[100], row.1: f32[2], row.3: bf16[2], i.1: s32[]) -> bf16[10,2] {
   %x.1 = f32[4,10,6]{2,1,0} parameter(0)
   %y.1 = f32[10,6]{1,0} parameter(1)
+  %z.1 = f32[100]{0} parameter(2)
+  %row.1 = f32[2]{0} parameter(3)
+  %row.3 = bf16[2]{0} parameter(4)
+  %i.1 = s32[] parameter(5)
   %zero.1 = f32[] constant(0)
+  %first = f32[10,10]{1,0} fusion(%z.1, %row.1, %i.1), kind=kLoop, calls=%in_place
+  %second = bf16[100]{0} fusion(%z.1, %row.3, %i.1), kind=kLoop, calls=%anew
   %converted = bf16[10,6]{1,0} fusion(%y.1), kind=kLoop, calls=%whole
   ROOT %result = bf16[10,2]{1,0} fusion(%x.1, %zero.1), kind=kLoop, calls=%cut
 }
@@ -179,7 +202,10 @@ ENTRY %main (x.1: f32[4,10,6], y.1: f32[10,6]) -> bf16[10,2] {
 
 
 def test_of_what_is_summed_and_then_cut_only_a_part_is_read() -> None:
-    assert read_program(SUMS).memory_bytes == (4 * 10 * 2 * 4 + 4 + 10 * 2 * 2) + (10 * 6 * 4 + 10 * 6 * 2)
+    cut, whole = 4 * 10 * 2 * 4 + 4 + 10 * 2 * 2, 10 * 6 * 4 + 10 * 6 * 2
+    # Each reads the row and the index and writes the row; only one reads the 100 numbers.
+    in_place, anew = 8 + 4 + 8, 400 + 4 + 4 + 4
+    assert read_program(SUMS).memory_bytes == cut + whole + in_place + anew
 
 
 def config_of(**parallel) -> Config:
@@ -284,16 +310,16 @@ def test_an_unknown_topology_is_told_the_known_ones() -> None:
 
 @pytest.mark.parametrize(('name', 'command'), [('v5p:2x2x1', 'pip install libtpu'), ('h100:8', r'pip install .*cuda')])
 def test_a_missing_compiler_is_told_with_its_command(name: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda _: None)
+    monkeypatch.setattr(topologies, '_is_installed', lambda _: False)
     with pytest.raises(UserError, match=command):
         topologies.topology_devices(name)
 
 
-@pytest.mark.parametrize('cuda', [('cuda12', 'cuda_nvcc'), ('cuda13', 'cu13')])
-def test_either_cuda_compiles_for_gpus(cuda: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    version, of_nvidia = cuda
-    installed = {f'jax_{version}_plugin', f'jax_plugins.xla_{version}', f'nvidia.{of_nvidia}', 'nvidia.cudnn'}
-    monkeypatch.setattr(topologies.importlib.util, 'find_spec', lambda name: name in installed or None)
+@pytest.mark.parametrize('names', ['cuda13 nvidia-cuda-nvcc cu13', 'cuda12 nvidia-cuda-nvcc-cu12 cu12'])
+def test_either_cuda_compiles_for_gpus(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    version, compiler, short = names.split()
+    installed = {f'jax-{version}-plugin', f'jax-{version}-pjrt', compiler, f'nvidia-cudnn-{short}'}
+    monkeypatch.setattr(topologies, '_is_installed', installed.__contains__)
     monkeypatch.setattr(jax.experimental.topologies, 'get_topology_desc', lambda *_, **__: SimpleNamespace(devices=[1]))
     assert topologies.topology_devices('h100:8') == [1]
 

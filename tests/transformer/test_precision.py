@@ -60,6 +60,8 @@ def test_auto_is_float32_on_a_gpu_that_lacks_bfloat16(
     monkeypatch.setattr(jax, 'local_devices', lambda: [SimpleNamespace(compute_capability=capability)])
     assert resolve_dtype(TransformerConfig()).dtype == resolve_dtype(TransformerConfig(), 'gpu').dtype == dtype
     assert resolve_dtype(TransformerConfig(), 'cpu').dtype == 'float32'
+    fused = resolve_dtype(TransformerConfig(attention='cudnn'))  # which is in bfloat16
+    assert fused.attention == {'float32': 'plain', 'bfloat16': 'cudnn'}[dtype]
 
 
 @pytest.mark.slow

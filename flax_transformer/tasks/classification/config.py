@@ -32,7 +32,7 @@ class ClassifierConfig:
     dropout_rate: float = setting(0.5, 'transferable')  # acts before the dense layer
     encoder_dropout_rate: float = setting(0.1, 'transferable')  # acts inside of the encoder, and on the embeddings
     word_dropout_rate: float = setting(0.0, 'transferable')  # how often training replaces a token by unk
-    # Computation's type; auto: bfloat16 on TPUs, and on GPUs from Ampere on.
+    # Computation's type; auto: bfloat16 on TPUs and GPUs, but not NVIDIA's before Ampere.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

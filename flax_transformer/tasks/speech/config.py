@@ -28,7 +28,7 @@ class SpeechModelConfig:
     cell: Literal['lstm', 'gru'] = 'gru'  # recurrent: its cells
     hidden_size: int = 144  # recurrent: of each direction
     dropout_rate: float = setting(0.1, 'transferable')  # acts inside of the encoder and on its input
-    # Computation's type; auto: bfloat16 on TPUs, and on GPUs from Ampere on.
+    # Computation's type; auto: bfloat16 on TPUs and GPUs, but not NVIDIA's before Ampere.
     dtype: Literal['auto', 'float32', 'bfloat16'] = setting('auto', 'transferable')
 
     def __post_init__(self) -> None:

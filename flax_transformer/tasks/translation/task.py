@@ -116,7 +116,7 @@ def loss_sums(
     weights = (batch.target_segments > 0).astype(jnp.float32)
     num_pieces = model.config.vocab_size_of_target
     wide_config, output = padded_output(model.config, params, piece_multiple)
-    wide_model = model.clone(config=wide_config)
+    wide_model = model if wide_config == model.config else model.clone(config=wide_config)
     names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
 
     def sums_of_chunk(params: Params, hidden: tuple[jax.Array, ...], data: Any) -> tuple[jax.Array, Sums]:
@@ -174,6 +174,6 @@ def automatic_chunk(config: ModelConfig, platform: str | None = None) -> int:
 
 
 def _piece_multiple(config: Config, platform: str | None) -> int:
-    """Of how many pieces the logits are a multiple: on GPUs 64, as XLA would pad the gradient of each chunk."""
+    """Of how many pieces the logits are a multiple: on GPUs 64, as XLA would pad each chunk's gradient to 16 or 32."""
     is_whole = config.parallel.fsdp == config.parallel.tensor == 1  # padding a table that is split takes exchanges
     return 64 if platform == 'gpu' and is_whole else 1

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from drawn_params import drawn
 from fake_devices import tpu_slice
+from jax._src.cudnn import fused_attention_stablehlo
 from tiny_translation import LOSS, fresh_params, uneven_batch
 from tiny_translation import MODEL as TINY
 from traced import equations
@@ -22,6 +24,7 @@ from flax_transformer.engine.step import eval_step
 from flax_transformer.engine.trainer import add_up
 from flax_transformer.tasks.api import make_trainer
 from flax_transformer.tasks.translation.task import TranslationTask, loss_sums, per_token
+from flax_transformer.tasks.translation.training import _make_task
 from flax_transformer.transformer.flops import forward_flops
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
@@ -231,3 +234,17 @@ def test_on_gpus_logits_are_of_a_multiple_of_64_pieces(parallel: dict[str, Any],
     traced = jax.make_jaxpr(lambda params: task.loss(params, a_batch(), None))(parameter_shapes(MODEL))
     products = [each for each in equations(traced.jaxpr) if each.primitive.name == 'dot_general']
     assert products[-1].outvars[0].aval.shape[-1] == pieces
+
+
+@pytest.mark.parametrize(('capability', 'is_fused'), [('9.0', True), ('7.5', False)])
+def test_training_on_a_gpu_has_cudnns_attention_where_it_can(
+    capability: str, is_fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fused_attention_stablehlo, 'check_cudnn_version', lambda: 91000)
+    gpu = SimpleNamespace(platform='gpu', compute_capability=capability)
+    config = replace(MODEL, head_dim=8)
+    task = _make_task(Config(model=config), SimpleNamespace(devices=[gpu], row_parts_per_step=1))
+    shapes = parameter_shapes(config)
+    traced = jax.make_jaxpr(jax.grad(lambda params: task.loss(params, a_batch(), None)[0]))(shapes)
+    names = {each.primitive.name for each in equations(traced.jaxpr)}
+    assert any('dot_product_attention' in name for name in names) == is_fused

@@ -62,7 +62,7 @@ def translate_ids(
     order = jnp.argsort((source == special_ids.pad_id).sum(axis=1))  # longest first
     count = source.shape[0]
     if count == decoding.num_candidates == 1 and jax.default_backend() == 'gpu':
-        # Twice the same: XLA for GPUs writes the terms of a product of one row to memory before it adds them up.
+        # One hypothesis, twice: XLA for GPUs writes the terms of a product of one row to memory before it adds them up.
         order = jnp.repeat(order, 2)
     source, prefix, required, places = jax.tree.map(lambda x: x[order], (source, prefix, required, places))
 
