@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
 
     from flax_transformer.engine.devices import multihost, process_group
 
-    # The address of cuDNN's rule for several devices is another at each start: with it in the key, each would compile.
+    # In the cache's key, the address of cuDNN's rule for several devices, new at each start, would make each compile.
     jax.config.update('jax_remove_custom_partitioning_ptr_from_cache_key', True)
     parallel = options.config.parallel
     parallel.prepare_devices(max(parallel.num_processes, 1))

@@ -55,8 +55,8 @@ class _Instruction(NamedTuple):
     @property
     def result(self) -> str:
         """The shape without that of the operands, which an asynchronous instruction may have: ((operands), results)."""
-        is_asynchronous = self.opcode.endswith('-start') and self.shape.startswith('((')
-        return self.shape.partition('), ')[2] if is_asynchronous else self.shape
+        has_operands = self.opcode.endswith('-start') and self.shape.startswith('((')
+        return self.shape.partition('), ')[2] if has_operands else self.shape
 
     @property
     def operands(self) -> list[str]:
@@ -187,9 +187,9 @@ def _exchange(instruction: _Instruction, computation: str) -> tuple[str, float, 
     kind = instruction.kind
     size = _size(instruction.result)
     group = _group(instruction.rest)
-    is_asynchronous = instruction.opcode.endswith('-start') and instruction.result == instruction.shape
-    if is_asynchronous and kind in ('all-gather', 'collective-permute'):
-        # Its shape is (operands, results); the results are group times as large, or as large.
+    is_flat = instruction.opcode.endswith('-start') and instruction.result == instruction.shape
+    if is_flat and kind in ('all-gather', 'collective-permute'):
+        # The shape is (operands, results); the results are group times as large, or as large.
         size *= group / (group + 1) if kind == 'all-gather' else 1 / 2
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'  # TPUs fuse the sum with a slice of it
@@ -242,14 +242,15 @@ def _traffic(instruction: _Instruction, own: _Computation, computations: _Comput
     return sum(read) + written
 
 
-# What makes a new array, a part of which takes the same part of the first operand.
+# These make a new array; a part of it takes the same part of their first operand.
 _PROPORTIONAL = {'convert', 'copy', 'transpose', 'reduce'}
 
 
 def _share(fusion: _Computation, name: str, *, is_new: bool = False) -> float:
     """The part of an array, 0 to 1, that a fusion reads: of one that it cuts, perhaps after a sum, what it keeps.
 
-    A new array within the fusion is computed where it is a result, or is updated. One that is not new stays in place.
+    An array that is new, made within the fusion, is needed whole to be a result or to be updated. Any other is updated
+    in place, unread.
     """
     size = _size(fusion.named[name].shape)
     readers = fusion.readers[name]

@@ -4,6 +4,7 @@ Shapes: D d_model, V vocabulary.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -99,17 +100,30 @@ def output_names(config: Any) -> tuple[str, ...]:
     return (table, 'logits_bias') if config.logits_bias else (table,)
 
 
-def padded_output(config: Any, params: Any, multiple: int) -> tuple[Any, Any]:
-    """The parameters in `output_names`, with zeros for more pieces up to a multiple, and the config of that size."""
-    output = {name: params[name] for name in output_names(config)}
+def piece_axis(name: str) -> int:
+    """The axis of the pieces in parameters with this top-level name."""
+    return 1 if name == 'projection' else 0
+
+
+def with_piece_multiple(config: Any, multiple: int) -> Any:
+    """The config with more pieces on the target side, up to a multiple."""
     more = -config.vocab_size_of_target % multiple
     if not more:
-        return config, output
+        return config
+    size = 'vocab_size' if config.target_vocab_size is None else 'target_vocab_size'
+    return replace(config, **{size: config.vocab_size_of_target + more})
 
-    def padded(path: tuple[Any, ...], x: jax.Array) -> jax.Array:
-        axis = 0 if path[-1].key == 'table' else x.ndim - 1
-        return jnp.pad(x, [(0, more * (number == axis)) for number in range(x.ndim)])
 
-    name = 'vocab_size' if config.target_vocab_size is None else 'target_vocab_size'
-    wide = replace(config, **{name: config.vocab_size_of_target + more})
-    return wide, jax.tree_util.tree_map_with_path(padded, output)
+def padded_output(config: Any, params: Any, num_pieces: int) -> Any:
+    """The parameters in `output_names`, with zeros for the pieces that the vocabulary lacks."""
+    output = {name: params[name] for name in output_names(config)}
+    more = num_pieces - config.vocab_size_of_target
+    if not more:
+        return output
+
+    def padded(x: jax.Array, axis: int) -> jax.Array:
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (0, more)
+        return jnp.pad(x, widths)
+
+    return {name: jax.tree.map(partial(padded, axis=piece_axis(name)), tree) for name, tree in output.items()}

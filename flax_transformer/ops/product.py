@@ -96,14 +96,14 @@ def add_to_rows(x: jax.Array, vector: jax.Array) -> jax.Array:
 def resolve_dtype(config: Any, platform: str | None = None) -> Any:
     """A model's config with a concrete dtype for a platform, by default JAX's.
 
-    'auto' is float32 on CPUs and, if JAX runs on such a one, on a GPU that lacks bfloat16; else bfloat16.
+    'auto' is bfloat16, but float32 on CPUs, and on GPUs if the one here lacks bfloat16.
     """
     if config.dtype != 'auto':
         return config
     here = jax.default_backend()
     platform = platform or here
-    is_lacking = platform == here == 'gpu' and not has_bfloat16(jax.local_devices()[0])
-    return replace(config, dtype='float32' if platform == 'cpu' or is_lacking else 'bfloat16')
+    lacks_bfloat16 = platform == here == 'gpu' and not has_bfloat16(jax.local_devices()[0])
+    return replace(config, dtype='float32' if platform == 'cpu' or lacks_bfloat16 else 'bfloat16')
 
 
 def _einsum(axes: str, x: jax.Array, weight: jax.Array | Rounded, dtype: jnp.dtype) -> jax.Array:

@@ -13,7 +13,7 @@ from flax_transformer.data.bitext.batches import Batch
 from flax_transformer.engine.losses import cross_entropy, sums_in_chunks, symmetric_divergence
 from flax_transformer.engine.task import Params, Sums, Task
 from flax_transformer.ops.dropout import drawn_once
-from flax_transformer.ops.embedding import padded_output
+from flax_transformer.ops.embedding import padded_output, with_piece_multiple
 from flax_transformer.ops.product import resolve_dtype, round_once
 from flax_transformer.transformer.model import shift_right
 
@@ -115,8 +115,9 @@ def loss_sums(
     passes = tuple(hidden_states(params, batch, key, model) for key in keys)
     weights = (batch.target_segments > 0).astype(jnp.float32)
     num_pieces = model.config.vocab_size_of_target
-    wide_config, output = padded_output(model.config, params, piece_multiple)
+    wide_config = with_piece_multiple(model.config, piece_multiple)
     wide_model = model if wide_config == model.config else model.clone(config=wide_config)
+    output = padded_output(model.config, params, wide_config.vocab_size_of_target)
     names, numbers = ((), jnp.zeros_like(batch.target)) if batch.corpora is None else (corpora, batch.corpora)
 
     def sums_of_chunk(params: Params, hidden: tuple[jax.Array, ...], data: Any) -> tuple[jax.Array, Sums]:

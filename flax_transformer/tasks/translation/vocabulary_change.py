@@ -14,6 +14,7 @@ from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.engine.runs.averaging import write_copy
 from flax_transformer.engine.runs.reading import INT8
 from flax_transformer.engine.runs.run_directory import split_reference
+from flax_transformer.ops.embedding import piece_axis
 from flax_transformer.text.languages import known_language
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import MARKS, Tokenizer
@@ -147,7 +148,7 @@ def with_rows(params: Any, rows: list[int], means: dict[int, list[int]]) -> Any:
     flat = flatten_dict(params, sep='/')
     for name, array in flat.items():
         if name.endswith('embedding/table') or name in ('projection', 'logits_bias'):
-            array = np.moveaxis(np.asarray(array), 1 if name == 'projection' else 0, 0)
+            array = np.moveaxis(np.asarray(array), piece_axis(name), 0)
             changed = np.take(array, rows, axis=0)
             for i, old in means.items():
                 changed[i] = array[old].mean(axis=0)
