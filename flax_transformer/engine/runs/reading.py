@@ -140,7 +140,7 @@ class CheckpointReader:
         params = _read(checkpoint, **{part: ocp.args.StandardRestore(stored)})[part]
         if part == INT8:
             # By NumPy, as XLA would compile for each shape; one by one, as the host would hold all of them.
-            floats = from_int8(jax.device_get(params), jnp.asarray)
+            floats = from_int8(jax.device_get(params), jax.device_put)
             params = jax.device_put(floats, jax.tree.map(lambda x: x.sharding, like))
         return params
 
