@@ -100,6 +100,7 @@ def function_of(command: str) -> 'Callable[[list[str]], int | None]':
 
 def _run(name: str, *rest: str) -> int:
     from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError, nearest
+    from flax_transformer.common.memory import pass_over_imports
 
     name = ALIASES.get(name, name)
     try:
@@ -110,7 +111,9 @@ def _run(name: str, *rest: str) -> int:
             from .by_name import import_named
 
             import_named(name, argv, download=DOWNLOAD in rest)
-        return function_of(name)(argv) or 0
+        function = function_of(name)
+        pass_over_imports()
+        return function(argv) or 0
     except UserError as error:
         return _fail(str(error), 2)
     except BrokenPipeError:

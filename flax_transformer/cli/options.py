@@ -12,6 +12,7 @@ import tyro
 from tqdm import tqdm
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.memory import pass_over_imports
 from flax_transformer.common.quiet import is_quiet, say, shows_progress
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.config import ParallelConfig
@@ -138,6 +139,7 @@ def open_translator(runs: list[str], options: Any) -> 'Translator':
 
     from flax_transformer.tasks.translation.inference.translator import Translator
 
+    pass_over_imports()
     step = getattr(options, 'step', None)
     decoding = dataclasses.asdict(options.decoding)
     return Translator.from_run(*runs, step=step, parallel=options.parallel, **decoding)

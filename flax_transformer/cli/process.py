@@ -1,6 +1,5 @@
 """Runs a command as a process of its own: what Ctrl-C does, what is not printed, and how the process ends."""
 
-import gc
 import logging
 import signal
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from flax_transformer.common.errors import EXIT_CODE
+from flax_transformer.common.memory import collect_rarely
 from flax_transformer.common.signals import can_raise, end_process
 
 INTERRUPTED = 128 + signal.SIGINT  # the code that shells give
@@ -16,7 +16,7 @@ _LATE = ('Event loop is closed', 'Encountered error while reading array index') 
 
 def run(main: Callable[[], int], *, is_training: bool = False) -> None:
     """Runs a command and exits with its code: 130 after Ctrl-C; 75 in training that has no own handlers yet."""
-    gc.set_threshold(50_000)  # else looking for garbage takes a sixth of a command's start
+    collect_rarely()
     # They keep the frames that they left: an XLA thread that is still compiling reads a program that one of them owns.
     interrupts: list[KeyboardInterrupt] = []
 

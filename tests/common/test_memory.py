@@ -1,10 +1,23 @@
 """What is no longer used does not stay."""
 
 import gc
+import subprocess
+import sys
 import weakref
 from typing import Any
 
 from flax_transformer.common.memory import give_memory_back
+
+COLLECTS = """
+import gc
+from flax_transformer.common.memory import collect_rarely, pass_over_imports
+
+pass_over_imports()
+print(gc.get_freeze_count() > 0)
+collect_rarely()
+pass_over_imports()
+print(gc.get_freeze_count() > 0)
+"""
 
 
 class Node:
@@ -23,3 +36,8 @@ def test_objects_that_refer_to_each_other_are_freed() -> None:
         assert is_there() is None
     finally:
         gc.enable()
+
+
+def test_only_a_command_keeps_what_it_imported_from_being_looked_through() -> None:
+    done = subprocess.run([sys.executable, '-c', COLLECTS], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ['False', 'True']
