@@ -2,8 +2,7 @@
 
 The inputs of a product are quantized too, with a scale for each row, and integers are summed exactly, in 32 bits
 (vector-wise quantization, Dettmers et al. 2022, section 3.1; symmetric, rounded to nearest). Nothing is calibrated.
-Where an input is halfway between two integers, its last bits decide, so a batch of another shape changes a translation
-more easily than in float32.
+Where an input is halfway between two integers, its last bits decide: see batch_invariance.py.
 
 x86 processors multiply unsigned by signed bytes (VNNI). Where that is faster (fastest_dtype.py), inputs are raised by
 128, and 128 times the sum of each feature's weights is subtracted from the product; the result is the same.
@@ -94,6 +93,10 @@ def from_int8(params: Any, put: Callable[[Any], Any] = lambda x: x) -> Any:
 def for_signed_inputs(weights: Any) -> Any:
     """The tree with each `Raised` as the `Quantized` that it was made of, which every platform multiplies well."""
     return jax.tree.map(lambda x: Quantized(x.values, x.scale) if _is_int8(x) else x, weights, is_leaf=_is_int8)
+
+
+def has_int8(weights: Any) -> bool:
+    return any(map(_is_int8, jax.tree.leaves(weights, is_leaf=_is_int8)))
 
 
 def _is_int8(x: Any) -> bool:

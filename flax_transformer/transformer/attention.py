@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.ops.batch_invariance import exponentials, is_batch_invariant, row_sums, widened
 from flax_transformer.ops.dense import Dense, side_by_side
 from flax_transformer.ops.dropout import Dropout
 from flax_transformer.ops.product import mixed_einsum, rounded_softmax
@@ -33,6 +34,9 @@ def dot(q: jax.Array, k: Keys) -> jax.Array:
     Reads the keys of a cache in the shape in which they are stored. For a single query in another shape, XLA for CPUs
     writes each cache twice a step, and copies it four times.
     """
+    if is_batch_invariant() and not isinstance(k, KVCache):
+        scores = mixed_einsum('BTHK,BSHK->BHTS', q, widened(k, 1), jnp.float32)
+        return scores[..., : k.shape[1]]
     if isinstance(k, KVCache):
         by_head = mixed_einsum('NTK,NKS->NTS', heads_first(q), k.k, jnp.float32)  # N = B * H
         return by_head.reshape(q.shape[0], q.shape[2], q.shape[1], -1)
@@ -53,6 +57,9 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     elif mask is not None:
         scores = scores + mask
+    if is_batch_invariant():
+        weights = exponentials(scores)
+        return (weights / row_sums(weights)).astype(dtype)
     if dtype == jnp.float32:
         return jax.nn.softmax(scores, axis=-1)
     return rounded_softmax(scores, dtype)
@@ -60,6 +67,9 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
     """Sums of values, in their dtype."""
+    if is_batch_invariant() and axes == 'BHTS,BSHK->BTHK':
+        by_head = mixed_einsum('NTS,NSK->NTK', weights.reshape(-1, *weights.shape[2:]), heads_first(v))
+        return jnp.swapaxes(by_head.reshape(*weights.shape[:3], -1), 1, 2)
     return mixed_einsum(axes, weights, v)
 
 
@@ -210,12 +220,15 @@ class MultiHeadAttention(nn.Module):
 
     def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Attention [B, T, D] of x [B, T, D] over a cache, without dropout, and its weights [B, H, T, S]."""
+        width = mask.shape[-1]
+        if width < cache.num_slots:  # those of a widened memory hold nothing
+            mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (0, cache.num_slots - width)))
         keys = cache if x.shape[1] == 1 and self.score != 'additive' else cache.keys(self.num_heads)
         weights = masked_softmax(self.score_function(self._split(self.query(x)), keys), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
         heads = weighted_values(by_head, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)
-        return self._join(jnp.swapaxes(heads, 1, 2)), weights
+        return self._join(jnp.swapaxes(heads, 1, 2)), weights[..., :width]
 
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from flax_transformer.common.trees import DecodeState
+from flax_transformer.ops.batch_invariance import is_batch_invariant, widened
 
 from .attention import MultiHeadAttention
 from .cache import KVCache, visible_slots
@@ -54,7 +55,10 @@ class DecoderLayer(nn.Module):
 
     def project_memory(self, memory: jax.Array) -> KVCache:
         """Keys and values of memory [B, S, D]; needed once per sentence."""
-        return KVCache.packed(*self.cross_attention.project_memory(memory))
+        k, v = self.cross_attention.project_memory(memory)
+        if is_batch_invariant():
+            k, v = widened(k, 1), widened(v, 1)  # not anew for each token
+        return KVCache.packed(k, v)
 
     def with_weights(
         self, x: jax.Array, attend_self: Sublayer, memory: KVCache, memory_mask: jax.Array

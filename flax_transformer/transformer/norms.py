@@ -1,7 +1,10 @@
 """Layer, RMS and group norm, each over the features of one position. Statistics are float32."""
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
+
+from flax_transformer.ops.batch_invariance import is_batch_invariant, normalized
 
 from .config import GROUP_SIZE, TransformerConfig
 
@@ -11,13 +14,27 @@ class LayerNorm(nn.LayerNorm):
 
     use_fast_variance: bool = False
 
+    def __call__(self, x: jax.Array) -> jax.Array:
+        if not is_batch_invariant():
+            return super().__call__(x)
+        scale, bias = (self.get_variable('params', name) for name in ('scale', 'bias'))
+        return normalized(x, scale, bias, self.epsilon).astype(self.dtype)
+
+
+class RMSNorm(nn.RMSNorm):
+    def __call__(self, x: jax.Array) -> jax.Array:
+        if not is_batch_invariant():
+            return super().__call__(x)
+        scale = self.get_variable('params', 'scale')
+        return normalized(x, scale, None, self.epsilon).astype(self.dtype)
+
 
 def make_norm(config: TransformerConfig, name: str | None = None) -> nn.Module:
     common = {'epsilon': config.norm_epsilon, 'dtype': jnp.dtype(config.dtype), 'name': name}
     if config.norm == 'layer':  # Ba et al. 2016
         return LayerNorm(**common)
     if config.norm == 'rms':  # Zhang and Sennrich 2019
-        return nn.RMSNorm(**common)
+        return RMSNorm(**common)
     # Wu and He 2018
     groups = {'num_groups': None, 'group_size': GROUP_SIZE, 'reduction_axes': (-1,)}
     return nn.GroupNorm(**groups, use_fast_variance=False, **common)

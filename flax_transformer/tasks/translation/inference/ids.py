@@ -5,7 +5,7 @@ Shapes: B sentences, S source slots, T target slots, P prefix slots, W hypothese
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,8 @@ from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import ensemble, ensemble_state, make_scorer, search
 from flax_transformer.engine.losses import cross_entropy, cut
+from flax_transformer.ops.batch_invariance import batch_invariance
+from flax_transformer.ops.int8 import has_int8
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
 
@@ -34,6 +36,19 @@ class SpecialIds(NamedTuple):
         return self.pad_id if self.start_id is None else self.start_id
 
 
+def _invariant(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose arguments begin with parameters and source, batch invariant if these have eight bits."""
+
+    @wraps(function)
+    def traced(params: Any, source: jax.Array, *rest: Any, **named: Any) -> Any:
+        is_static = all(isinstance(size, int) for size in source.shape)  # else it is being exported
+        with batch_invariance(is_static and has_int8(params)):
+            return function(params, source, *rest, **named)
+
+    return traced
+
+
+@_invariant
 def translate_ids(
     params: Any,
     source: jax.Array,
@@ -134,6 +149,7 @@ def start_by_length(start: Callable[[jax.Array], DecodeState], source: jax.Array
     return jax.lax.platform_dependent(source, cpu=by_group, default=start)
 
 
+@_invariant
 def score_ids(
     params: Any,
     source: jax.Array,
@@ -165,6 +181,7 @@ def score_ids(
     return scores, gains
 
 
+@_invariant
 def attend_ids(
     params: Any, source: jax.Array, target: jax.Array, *, models: Sequence[TranslationModel], special_ids: SpecialIds
 ) -> jax.Array:
