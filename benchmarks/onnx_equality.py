@@ -34,7 +34,9 @@ def compare(translator: Translator, folder: Path, lines: list[str]) -> dict[str,
     start = time.monotonic()
     found = [model.search(model.encode(line))[0] for line in lines]
     seconds = time.monotonic() - start
-    if translator.decoding.weights == 'int8':
+    if translator.decoding.weights == 'auto':
+        translator = translator.with_decoding(dataclasses.replace(translator.decoding, weights='float32'))
+    elif translator.decoding.weights == 'int8':
         exact = from_int8(translator.weights)
         decoding = dataclasses.replace(translator.decoding, weights='float32')
         translator = Translator(translator.models, exact, translator.tokenizer, decoding)

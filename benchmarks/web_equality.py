@@ -120,7 +120,8 @@ def main() -> None:
     options = parser.parse_args()
     lines = options.lines.read_text('utf-8').splitlines()[: options.most]
     rounded = Translator.from_run(options.run, weights='int8')
-    translator = Translator.from_run(options.run, literals='translated').with_params(from_int8(rounded.weights))
+    exact = Translator.from_run(options.run, literals='translated', weights='float32')
+    translator = exact.with_params(from_int8(rounded.weights))
     source, target = translator.source_language, translator.target_language
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / 'site'

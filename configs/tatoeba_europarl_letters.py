@@ -81,6 +81,11 @@ def get_config() -> Config:
             int8_share=0.12,
         ),
         decoding=DecodingConfig(
-            beam_width=4, length_penalty='power', alpha=1.0, max_source_tokens=128, split_sentences=True
+            beam_width=4,
+            length_penalty='power',
+            alpha=1.0,
+            max_source_tokens=128,
+            weights='auto',
+            split_sentences=True,
         ),
     )

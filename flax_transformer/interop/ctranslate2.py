@@ -55,7 +55,7 @@ def check(config: TransformerConfig, decoding: DecodingConfig) -> None:
     if decoding.beam_width > 1:
         searches['length_penalty'] = ['power', 'none']
     faults = unexpected(vars(config), expected, 'model.') + unexpected(vars(decoding), searches, 'decoding.')
-    if decoding.weights != 'float32':
+    if decoding.weights == 'int8':
         faults.append(f"decoding.weights={decoding.weights!r}: expected 'float32', and --compute-type int8 for int8")
     refuse_faults('CTranslate2 cannot do this:', faults)
 
@@ -191,6 +191,8 @@ class CTranslate2Translator(Translator):
 
     @classmethod
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
+        if translator.decoding.weights == 'auto':  # what CTranslate2 cannot do is translated as exactly
+            translator = translator.with_decoding(replace(translator.decoding, weights='float32'))
         names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
         same = {name: getattr(translator, name) for name in names}
         made = cls(translator.models, translator._params, compute_type=compute_type, **same)

@@ -146,7 +146,9 @@ class Served:
     def engines(self) -> list[str]:
         """In what each model computes, and where."""
         translators = [model.translator for model in self.models]
-        return [f'{made.decoding.weights} on {made.runner.devices.devices[0].device_kind}' for made in translators]
+        kinds = ['int8' if made.programs.uses_int8 else 'float32' for made in translators]
+        devices = [made.runner.devices.devices[0].device_kind for made in translators]
+        return [f'{kind} on {device}' for kind, device in zip(kinds, devices, strict=True)]
 
     def pair(self, source: str, target: str) -> tuple[str | None, str]:
         """The served languages that are meant; None for an empty source. Raises Refused, which lists what is served."""

@@ -137,6 +137,8 @@ def analyze(
     progress: Callable[[int], None] | None = None,
 ) -> list[WidthReport]:
     """The faults at each beam width. Raises UserError for int8 weights."""
+    if translator.decoding.weights == 'auto':
+        translator = translator.with_decoding(replace(translator.decoding, weights='float32'))
     if translator.decoding.weights != 'float32':
         raise UserError(
             f"decoding.weights={translator.decoding.weights!r}: expected 'float32'; in int8 the scores that two "

@@ -155,8 +155,16 @@ class Programs:
         encoded = self.tokenizer.encode_target(list(self.decoding.banned_texts))
         return tuple(tuple(ids[:-1]) for ids in encoded if len(ids) > 1)
 
+    @cached_property
+    def uses_int8(self) -> bool:
+        """Whether matrices have eight bits: as decoding.weights says, or with `auto` where that is fastest."""
+        if self.decoding.weights != 'auto':
+            return self.decoding.weights == 'int8'
+        are_able = all(hasattr(model, 'supports_int8') and is_own(model) for model in self.models)
+        return are_able and fastest_int8() == 'uint8'
+
     def weights_of(self, params: Any, *, frees: bool = False) -> Any:
-        """The parameters as products read them fastest, in int8 if decoding.weights asks for it.
+        """The parameters as products read them fastest, perhaps in int8.
 
         Those of foreign models stay as they are. `frees` deletes the matrices that were replaced.
         """
@@ -169,7 +177,7 @@ class Programs:
     def _weights_of(self, model: TranslationModel, params: Any, frees: bool) -> Any:
         if not hasattr(model, 'supports_int8'):
             return params
-        if self.decoding.weights == 'int8':
+        if self.uses_int8:
             dtype = fastest_int8() if is_own(model) else 'int8'
         else:
             dtype = resolve_dtype(model.config).dtype

@@ -10,8 +10,11 @@ from conftest import TESTS
 from traced import equations
 
 from flax_transformer import Translator
+from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.ops.decoding_weights import Transposed
-from flax_transformer.ops.int8 import for_signed_inputs, to_int8
+from flax_transformer.ops.int8 import for_signed_inputs, has_int8, to_int8
+from flax_transformer.tasks.translation.evaluation import analyze
+from flax_transformer.tasks.translation.inference import programs
 from flax_transformer.tasks.translation.loading import LoadedRun, load_run
 
 
@@ -67,3 +70,24 @@ def test_on_cpus_float32_is_kept_once_transposed_and_given_back_as_it_was(run: L
     found, expected = (whole.translate_ids(weights, jnp.array([[5, 9, 0]])) for weights in (whole.weights, run.params))
     np.testing.assert_array_equal(found.tokens, expected.tokens)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize(('fastest', 'dtype'), [('uint8', 'int8'), ('int8', 'float32')])
+def test_auto_is_int8_where_the_cpu_has_units_for_it(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fastest: str, dtype: str
+) -> None:
+    monkeypatch.setattr(programs, 'fastest_int8', lambda: fastest)
+    decoding = replace(run.config.decoding, weights='auto')
+    translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
+    assert translator.programs.uses_int8 == has_int8(translator.weights) == (dtype == 'int8')
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(translator.weights) if leaf.ndim > 1} == {dtype}
+
+
+def test_faults_are_looked_for_in_float32_where_auto_is_int8(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    decoding = replace(run.config.decoding, weights='auto', max_tokens=4, beam_width=1)
+    translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
+    seen = []
+    monkeypatch.setattr(Translator, 'score', lambda self, *texts: seen.append(has_int8(self.weights)) or [])
+    assert analyze(translator, Pairs([], []), ()) == []
+    assert seen == [False]
