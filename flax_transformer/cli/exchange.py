@@ -71,7 +71,11 @@ def export(argv: list[str]) -> None:
     if options.history and not is_site:
         raise UserError('--history is for --format web')
     refuse_existing(options.folder)  # before anything is computed
-    decoding = asdict(options.decoding) | ({'weights': 'int8'} if is_site else {})
+    decoding = asdict(options.decoding)
+    if is_site:
+        decoding['weights'] = 'int8'
+    elif decoding['weights'] == 'auto':  # what this machine would choose is not for others
+        decoding['weights'] = 'float32'
     translator = Translator.from_run(argv[0], step=options.step, **decoding)
     if options.format != 'jax':
         from flax_transformer.interop.learning_history import learning_history

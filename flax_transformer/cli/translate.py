@@ -173,7 +173,10 @@ def translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
         work = ShardOfFiles(options.shard, options.input, options.output)
         translator = _load(runs, options)
         names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
-        work.agree({name: getattr(options, name) for name in names}, options.decoding, translator.params)
+        record = {name: getattr(options, name) for name in names}
+        if options.decoding.weights == 'auto':  # another machine may choose otherwise
+            record['matrices'] = 'int8' if translator.programs.uses_int8 else 'float32'
+        work.agree(record, options.decoding, translator.params)
 
         def translate(piece: list[bytes], write: Callable[[list[str]], None], done: int, place: str) -> Counter[str]:
             lines = chunks(piece, invalid=options.invalid, first=done + 1, place=place)

@@ -20,7 +20,7 @@ def collect_rarely() -> None:
 
 
 def pass_over_imports() -> None:
-    """In the process of a command, leaves what exists so far, mostly modules, out of each search: 0.1 s."""
+    """In the process of a command, has no search for garbage look through what exists so far, mostly modules."""
     if _is_command:
         gc.freeze()
 

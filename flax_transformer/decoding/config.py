@@ -19,7 +19,8 @@ class DecodingConfig:
     max_source_tokens: int = 256  # a longer line is split and rejoined; best no longer than a row in training
     batch_tokens: int = 4096  # source slots of a batch; bounds memory; in float32 it does not change translations
     buckets: tuple[int, ...] = (16, 32, 64, 128, 256)  # source slots of a batch; fewer: fewer programs to compile
-    # The matrices; int8 is faster on CPUs and slightly different. auto: int8 on CPUs with units for it, else float32
+    # The matrices; int8 is faster on CPUs and slightly different. auto: int8 on CPUs with units for it, but so that no
+    # batch changes a translation; else float32
     weights: Literal['float32', 'int8', 'auto'] = 'float32'
     target_language: str | None = None  # to translate into, if the model knows several; None: as it was trained
     source_language: str | None = None  # to translate from, likewise; of a pair, one follows from the other

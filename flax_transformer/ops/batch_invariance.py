@@ -1,4 +1,4 @@
-"""What keeps a translation in eight bits from depending on the shape of its batch, on CPUs.
+"""What keeps a translation in eight bits from depending on the shape of its batch, on CPUs (decoding.weights `auto`).
 
 Products of integers are exact. But an input that is halfway between two integers is rounded by its last bits, and XLA
 for CPUs chooses by shapes in which order it adds floats, and whose exponential it takes. Within `batch_invariance`,
@@ -13,9 +13,9 @@ from contextvars import ContextVar
 import jax
 import jax.numpy as jnp
 
-# A product has another order with at most 16 columns, or so few terms that XLA's library does not take it.
-LEAST_COLUMNS = 32
-_LEAST_ROWS = 16
+# Numbers of columns with which products have one order, whatever the number of rows: these, and multiples of the most.
+_LEAST_COLUMNS, _MOST_COLUMNS = 32, 64
+_LEAST_ROWS = 2
 _ONES = 8  # columns of the product that adds up rows: with one, the order depends on the number of rows
 _LEAST_EXPONENT = -100.0  # its exponential is below all that changes a sum of at least 1
 
@@ -40,10 +40,10 @@ def row_sums(x: jax.Array) -> jax.Array:
     """Sums [..., 1] over the last axis of x."""
     *outer, width = x.shape
     rows = x.reshape(-1, width)
-    more = max(_LEAST_ROWS - len(rows), 0), max(LEAST_COLUMNS - width, 0)
-    rows = jnp.pad(rows, [(0, added) for added in more])
-    sums = rows @ jnp.ones((rows.shape[1], _ONES), x.dtype)
-    return sums[: len(rows) - more[0], :1].reshape(*outer, 1)
+    count = len(rows)
+    rows = jnp.pad(rows, ((0, max(_LEAST_ROWS - count, 0)), (0, 0)))
+    sums = rows @ jnp.ones((width, _ONES), x.dtype)
+    return sums[:count, :1].reshape(*outer, 1)
 
 
 def exponentials(scores: jax.Array) -> jax.Array:
@@ -63,5 +63,7 @@ def normalized(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: 
 
 
 def widened(x: jax.Array, axis: int) -> jax.Array:
-    """x with zeros up to LEAST_COLUMNS along an axis."""
-    return jnp.pad(x, [(0, max(LEAST_COLUMNS - size, 0) if i == axis else 0) for i, size in enumerate(x.shape)])
+    """Keys or values with zeros along the axis of slots, as columns of a product."""
+    slots = x.shape[axis]
+    wanted = max(slots, _LEAST_COLUMNS) if slots <= _MOST_COLUMNS else -(-slots // _MOST_COLUMNS) * _MOST_COLUMNS
+    return jnp.pad(x, [(0, wanted - slots if i == axis else 0) for i in range(x.ndim)])

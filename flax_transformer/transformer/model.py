@@ -70,6 +70,12 @@ class Transformer(nn.Module):
 
     supports_int8 = True  # parameters may be `Int8`
 
+    @property
+    def supports_batch_invariance(self) -> bool:
+        """Whether ops/batch_invariance.py has a form for all that it does with floats."""
+        config = self.config
+        return config.norm != 'group' and config.attention_score != 'additive' and config.width_of_head % 64 == 0
+
     def setup(self) -> None:
         config = resolve_dtype(self.config, self.platform)  # the layers get the resolved config
         self.embeddings = Embeddings(config, config.scale_embedding, config.pad_row, jnp.dtype(config.dtype))

@@ -1,4 +1,4 @@
-"""In eight bits, on CPUs, the shape of a batch changes no bit of a sentence."""
+"""Where `auto` chooses eight bits, the shape of a batch changes no bit of a sentence."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,13 +9,14 @@ import pytest
 from tiny_translation import drawn
 
 from flax_transformer.common.compilation_cache import processor_features
-from flax_transformer.config import TransformerConfig
+from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.ops.batch_invariance import batch_invariance, is_batch_invariant
 from flax_transformer.ops.decoding_weights import for_decoding
+from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 MODEL = TransformerConfig(
-    vocab_size=40, d_model=64, d_ff=128, num_heads=4, num_encoder_layers=2, num_decoder_layers=1
+    vocab_size=40, d_model=64, d_ff=128, num_heads=1, num_encoder_layers=2, num_decoder_layers=1
 )  # fmt: skip
 
 measured_there = pytest.mark.skipif(
@@ -49,14 +50,31 @@ def test_the_forms_compute_the_same(norm):
 
 
 @measured_there
-def test_neither_rows_nor_slots_change_a_bit_of_the_memory():
+@pytest.mark.parametrize('slots', [32, 64, pytest.param(100, marks=pytest.mark.slow)])
+def test_neither_rows_nor_slots_change_a_bit_of_the_memory(slots):
     model = Transformer(MODEL)
     weights = for_decoding(drawn(parameter_shapes(MODEL)), 'uint8')
-    source = np.zeros((24, 32), int)
+    source = np.zeros((24, slots), int)
     source[:, :12] = np.random.default_rng(0).integers(3, 40, (24, 12))
-    equal = {}
-    for is_wanted in (True, False):
-        with batch_invariance(is_wanted):
-            few, many = (memories(model, weights, source[:rows, :slots]) for rows, slots in ((1, 12), (24, 32)))
-        equal[is_wanted] = np.array_equal(few[0], many[0, :12])
-    assert equal == {True: True, False: False}
+    with batch_invariance(True):
+        few, many = (memories(model, weights, source[:rows, :width]) for rows, width in ((1, 12), (24, slots)))
+    np.testing.assert_array_equal(few[0], many[0, :12])
+
+
+@measured_there
+@pytest.mark.parametrize('beam', [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_nor_of_a_translation_that_auto_lets_be_in_int8(beam):
+    decoding = DecodingConfig(weights='auto', beam_width=beam, max_tokens=6)
+    search = partial(translate_ids, models=[Transformer(MODEL)], special_ids=SpecialIds(0, 1), decoding=decoding)
+    weights = for_decoding(drawn(parameter_shapes(MODEL)), 'uint8')
+    source = np.zeros((6, 40), int)
+    source[:, :12] = np.random.default_rng(0).integers(3, 40, (6, 12))
+    alone, among = (jax.jit(search)(weights, source[:rows, :width]) for rows, width in ((1, 12), (6, 40)))
+    for name in ('tokens', 'scores', 'token_log_probs'):
+        np.testing.assert_array_equal(getattr(alone, name)[0], getattr(among, name)[0])
+
+
+@pytest.mark.parametrize('fields', [{'norm': 'group'}, {'attention_score': 'additive'}, {'num_heads': 4}])
+def test_a_model_without_such_forms_says_so(fields):
+    assert Transformer(MODEL).supports_batch_invariance
+    assert not Transformer(replace(MODEL, **fields)).supports_batch_invariance

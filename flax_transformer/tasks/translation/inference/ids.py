@@ -37,15 +37,15 @@ class SpecialIds(NamedTuple):
 
 
 def _invariant(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose arguments begin with parameters and source, batch invariant if these have eight bits."""
+    """The function of parameters, a source and more, batch invariant where decoding.weights `auto` has chosen int8."""
 
     @wraps(function)
-    def traced(params: Any, source: jax.Array, *rest: Any, **named: Any) -> Any:
-        is_static = all(isinstance(size, int) for size in source.shape)  # else it is being exported
-        with batch_invariance(is_static and has_int8(params)):
-            return function(params, source, *rest, **named)
+    def invariant(params: Any, source: jax.Array, *rest: Any, decoding: DecodingConfig, **named: Any) -> Any:
+        is_wanted = decoding.weights == 'auto' and has_int8(params)
+        with batch_invariance(is_wanted):
+            return function(params, source, *rest, decoding=decoding, **named)
 
-    return traced
+    return invariant
 
 
 @_invariant
@@ -181,7 +181,6 @@ def score_ids(
     return scores, gains
 
 
-@_invariant
 def attend_ids(
     params: Any, source: jax.Array, target: jax.Array, *, models: Sequence[TranslationModel], special_ids: SpecialIds
 ) -> jax.Array:

@@ -157,11 +157,11 @@ class Programs:
 
     @cached_property
     def uses_int8(self) -> bool:
-        """Whether matrices have eight bits: as decoding.weights says, or with `auto` where that is fastest."""
+        """Whether matrices have eight bits: by decoding.weights; with `auto`, if that is faster and batch invariant."""
         if self.decoding.weights != 'auto':
             return self.decoding.weights == 'int8'
-        are_able = all(hasattr(model, 'supports_int8') and is_own(model) for model in self.models)
-        return are_able and fastest_int8() == 'uint8'
+        are_invariant = all(getattr(model, 'supports_batch_invariance', False) for model in self.models)
+        return are_invariant and fastest_int8() == 'uint8'
 
     def weights_of(self, params: Any, *, frees: bool = False) -> Any:
         """The parameters as products read them fastest, perhaps in int8.

@@ -16,6 +16,7 @@ from flax_transformer.ops.int8 import for_signed_inputs, has_int8, to_int8
 from flax_transformer.tasks.translation.evaluation import analyze
 from flax_transformer.tasks.translation.inference import programs
 from flax_transformer.tasks.translation.loading import LoadedRun, load_run
+from flax_transformer.transformer.model import Transformer
 
 
 @pytest.fixture(scope='module')
@@ -77,6 +78,7 @@ def test_auto_is_int8_where_the_cpu_has_units_for_it(
     run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fastest: str, dtype: str
 ) -> None:
     monkeypatch.setattr(programs, 'fastest_int8', lambda: fastest)
+    monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     decoding = replace(run.config.decoding, weights='auto')
     translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
     assert translator.programs.uses_int8 == has_int8(translator.weights) == (dtype == 'int8')
@@ -85,6 +87,7 @@ def test_auto_is_int8_where_the_cpu_has_units_for_it(
 
 def test_faults_are_looked_for_in_float32_where_auto_is_int8(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     decoding = replace(run.config.decoding, weights='auto', max_tokens=4, beam_width=1)
     translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
     seen = []
