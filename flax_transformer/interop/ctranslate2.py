@@ -193,7 +193,6 @@ class CTranslate2Translator(Translator):
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         if translator.decoding.weights == 'auto':  # what CTranslate2 cannot do is translated as exactly
             translator = translator.with_decoding(replace(translator.decoding, weights='float32'))
-            translator._params = None  # its weights hold them
         names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
         same = {name: getattr(translator, name) for name in names}
         made = cls(translator.models, translator._params, compute_type=compute_type, **same)

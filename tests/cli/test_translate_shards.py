@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,6 +136,16 @@ def test_all_shards_together_translate_each_line_once(
     before = outputs()
     assert '0 lines in 0 outputs; 14 were there already' in call('1/1')[1]
     assert outputs() == before
+
+
+def test_shards_by_machines_that_multiply_otherwise_are_not_mixed(
+    translator: UpperCase, call: Call, files: Path
+) -> None:
+    for uses_int8, expected in ((True, 0), (False, 2), (True, 0)):
+        translator.programs = SimpleNamespace(uses_int8=uses_int8)
+        code, said = call('1/2', '--decoding.weights', 'auto')
+        assert code == expected
+        assert ('matrices: int8 there, float32 here' in said) == (expected == 2)
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])

@@ -18,6 +18,8 @@ from flax_transformer.cli.translate import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.interop.ctranslate2 import WITHOUT_COUNTERPART, CTranslate2Translator, check, write
+from flax_transformer.ops.int8 import has_int8
+from flax_transformer.tasks.translation.inference import programs
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 RUN = TESTS / 'golden' / 'number_words'
@@ -81,6 +83,16 @@ def test_an_ensemble_is_refused_and_what_only_our_search_can_do_is_done_by_it(go
     fast = CTranslate2Translator.of(golden)
     for wish in ({'prefixes': ['eins']}, {'alignment': True}):
         assert fast(['one'], **wish) == golden(['one'], **wish)
+
+
+def test_what_auto_would_do_in_int8_is_done_in_float32(golden, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'ctranslate2', sys)
+    monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
+    translator = golden.with_decoding(replace(golden.decoding, weights='auto'))
+    made = CTranslate2Translator.of(translator)
+    assert [has_int8(one.weights) for one in (translator, made)] == [True, False]
+    jax.tree.map(np.testing.assert_array_equal, made.params, golden.params)
 
 
 def test_another_search_or_other_parameters_keep_its_engine(golden, monkeypatch):
