@@ -28,7 +28,7 @@ KINDS = ('untouched', 'memory', 'learned', 'both')
 def simulate(run: str, pairs: list[Pair], general: tuple[list[str], list[str]], picture: Path | None) -> None:
     languages = pairs[0][2:4]
     asked = dict(zip(('source_language', 'target_language'), languages, strict=True))
-    translator = Translator.from_run(run, **asked)
+    translator = Translator.from_run(run, weights='float32', **asked)  # as a server that learns has it
     learner = Learner(translator, read_sample(split_reference(run)[0]))
     learned = learner.start()
     texts: dict[str, list[str]] = {kind: [] for kind in KINDS}

@@ -45,14 +45,14 @@ def main(argv: list[str]) -> None:
     from flax_transformer.tasks.translation.learning.memory import Memory, memory_file
 
     if options.follow:
-        _follow(_lessons(argv[0], Translator.from_run(argv[0]), options.memory))
+        _follow(_lessons(argv[0], Translator.from_run(argv[0], weights='float32'), options.memory))
         return
 
     memory = Memory(memory_file(options.memory, options.project))
     if options.output and options.output.suffix == '.tmx':
         _write_tmx(memory, options.output)
         return
-    translator = Translator.from_run(argv[0])
+    translator = Translator.from_run(argv[0], weights='float32')
     with in_use(options.memory, say=note):
         _change(memory, options, translator)
         _learn(options, argv[0], translator)

@@ -101,6 +101,8 @@ def main(argv: list[str]) -> int:
         # Each model keeps its own settings, but for the batch and what is given here.
         changes = {name: given for name, (_, given) in changed_fields(_DECODING, options.decoding).items()}
         changes = {'batch_tokens': _DECODING.batch_tokens, 'buckets': _DECODING.buckets} | changes
+        if options.learn:  # eight bits would round away much of what is learned
+            changes = {'weights': 'float32'} | changes
 
         by = _by(options)
 
