@@ -218,17 +218,17 @@ class MultiHeadAttention(nn.Module):
         k, v = side_by_side(memory, self.key, self.value)
         return self._split(k), self._split(v)
 
-    def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def attend_cached(self, x: jax.Array, cache: KVCache, mask: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         """Attention [B, T, D] of x [B, T, D] over a cache, without dropout, and its weights [B, H, T, S]."""
-        width = mask.shape[-1]
-        if width < cache.num_slots:  # those of a widened memory hold nothing
-            mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (0, cache.num_slots - width)))
+        slots = cache.num_slots if mask is None else mask.shape[-1]
+        if slots < cache.num_slots:  # the others are those of a widened memory
+            mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (0, cache.num_slots - slots)))
         keys = cache if x.shape[1] == 1 and self.score != 'additive' else cache.keys(self.num_heads)
         weights = masked_softmax(self.score_function(self._split(self.query(x)), keys), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H
         heads = weighted_values(by_head, cache.v, 'NTS,NSK->NTK').reshape(*weights.shape[:3], -1)
-        return self._join(jnp.swapaxes(heads, 1, 2)), weights[..., :width]
+        return self._join(jnp.swapaxes(heads, 1, 2)), weights[..., :slots]
 
     def decode(
         self, x: jax.Array, cache: KVCache, position: jax.Array, visible: jax.Array
