@@ -88,6 +88,7 @@ def test_an_ensemble_is_refused_and_what_only_our_search_can_do_is_done_by_it(go
 def test_what_auto_would_do_in_int8_is_done_in_float32(golden, monkeypatch):
     monkeypatch.setitem(sys.modules, 'ctranslate2', sys)
     monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    monkeypatch.setattr(programs, 'is_measured', lambda: True)
     monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     translator = golden.with_decoding(replace(golden.decoding, weights='auto'))
     made = CTranslate2Translator.of(translator)

@@ -15,6 +15,7 @@ from flax_transformer.common.fields import check_numbers
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.decoding.problem import NEG_INF, Hypotheses
 from flax_transformer.engine.config import ParallelConfig
+from flax_transformer.ops.batch_invariance import is_measured
 from flax_transformer.ops.decoding_weights import for_decoding
 from flax_transformer.ops.fastest_dtype import fastest_int8
 from flax_transformer.ops.product import resolve_dtype
@@ -161,7 +162,7 @@ class Programs:
         if self.decoding.weights != 'auto':
             return self.decoding.weights == 'int8'
         are_invariant = all(getattr(model, 'supports_batch_invariance', False) for model in self.models)
-        return are_invariant and fastest_int8() == 'uint8'
+        return are_invariant and is_measured() and fastest_int8() == 'uint8'
 
     def weights_of(self, params: Any, *, frees: bool = False) -> Any:
         """The parameters as products read them fastest, perhaps in int8.

@@ -78,6 +78,7 @@ def test_auto_is_int8_where_the_cpu_has_units_for_it(
     run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fastest: str, dtype: str
 ) -> None:
     monkeypatch.setattr(programs, 'fastest_int8', lambda: fastest)
+    monkeypatch.setattr(programs, 'is_measured', lambda: True)
     monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     decoding = replace(run.config.decoding, weights='auto')
     translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
@@ -87,6 +88,7 @@ def test_auto_is_int8_where_the_cpu_has_units_for_it(
 
 def test_faults_are_looked_for_in_float32_where_auto_is_int8(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, 'fastest_int8', lambda: 'uint8')
+    monkeypatch.setattr(programs, 'is_measured', lambda: True)
     monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     decoding = replace(run.config.decoding, weights='auto', max_tokens=4, beam_width=1)
     translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
