@@ -73,12 +73,15 @@ def test_on_cpus_float32_is_kept_once_transposed_and_given_back_as_it_was(run: L
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
 
 
-@pytest.mark.parametrize(('fastest', 'dtype'), [('uint8', 'int8'), ('int8', 'float32')])
-def test_auto_is_int8_where_the_cpu_has_units_for_it(
-    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fastest: str, dtype: str
+@pytest.mark.parametrize(
+    ('fastest', 'is_measured', 'dtype'),
+    [('uint8', True, 'int8'), ('int8', True, 'float32'), ('uint8', False, 'float32')],
+)
+def test_auto_is_int8_where_that_is_faster_and_no_batch_matters(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, fastest: str, is_measured: bool, dtype: str
 ) -> None:
     monkeypatch.setattr(programs, 'fastest_int8', lambda: fastest)
-    monkeypatch.setattr(programs, 'is_measured', lambda: True)
+    monkeypatch.setattr(programs, 'is_measured', lambda: is_measured)
     monkeypatch.setattr(Transformer, 'supports_batch_invariance', True)
     decoding = replace(run.config.decoding, weights='auto')
     translator = Translator(run.config.model, run.params, run.tokenizer, decoding)
