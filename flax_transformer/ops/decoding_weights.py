@@ -8,9 +8,10 @@ import numpy as np
 
 from flax_transformer.common.trees import path_name
 
-from .int8 import quantize, raised, with_matrices
+from .int8 import Quantized, quantize, quantize_on_host, raised, with_matrices
 
 _CACHE_LINE = 16  # numbers in float32
+_MOST_ON_HOST = 1 << 23  # of a matrix that NumPy quantizes; XLA has all cores
 
 
 class Transposed(NamedTuple):
@@ -38,11 +39,15 @@ def for_decoding(params: Any, dtype: str, *, frees: bool = False) -> Any:
     if dtype == 'float32' and not is_transposed:
         return params
 
+    def quantized(matrix: Any, axis: int) -> Quantized:
+        is_small = matrix.size < _MOST_ON_HOST
+        return quantize_on_host(matrix, axis) if is_small and _is_in_one_place(matrix) else quantize(matrix, axis)
+
     def change(matrix: Any, axis: int) -> Any:
         if dtype == 'int8':
-            weight = quantize(matrix, axis)
+            weight = quantized(matrix, axis)
         elif dtype == 'uint8':
-            weight = raised(quantize(matrix, axis), axis)
+            weight = raised(quantized(matrix, axis), axis)
         elif not is_transposed:
             weight = jnp.asarray(matrix, dtype)
         elif axis == 0:
@@ -82,7 +87,7 @@ def replaced(weights: Any, changed: dict[str, jax.Array]) -> Any:
 def _transposed(matrix: jax.Array) -> jax.Array:
     """By NumPy: XLA would compile for each shape, which takes longer than to transpose a small model."""
     is_array = isinstance(matrix, jax.Array)
-    if isinstance(matrix, jax.core.Tracer) or (is_array and len(matrix.devices()) > 1):
+    if not _is_in_one_place(matrix):
         return jnp.transpose(matrix)
     read = np.asarray(matrix)
     written = np.empty(read.shape[::-1], read.dtype)
@@ -90,6 +95,13 @@ def _transposed(matrix: jax.Array) -> jax.Array:
         rows = slice(first, first + _CACHE_LINE)
         written[:, rows] = read[rows].T
     return jax.device_put(written, matrix.sharding if is_array and matrix.committed else None)
+
+
+def _is_in_one_place(matrix: Any) -> bool:
+    """Whether it is an array of NumPy or of one device."""
+    if isinstance(matrix, jax.core.Tracer):
+        return False
+    return not isinstance(matrix, jax.Array) or len(matrix.devices()) == 1
 
 
 def _is_transposed(x: Any) -> bool:

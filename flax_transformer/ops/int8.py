@@ -113,9 +113,19 @@ def rounded_where(is_rounded: jax.Array, params: Any) -> Any:
 @jax.jit(static_argnames='axis')
 def quantize(x: jax.Array, axis: int) -> Quantized:
     """Integers from -127 to 127 in the shape of x, and scales along the other axes, whose product is nearly x."""
-    largest = jnp.abs(x.astype(jnp.float32)).max(axis=axis, keepdims=True)
-    scale = jnp.where(largest == 0, 1.0, largest / 127)
-    return Quantized(jnp.round(x / scale).astype(jnp.int8), scale.squeeze(axis))
+    return _quantized(x, axis, jnp)
+
+
+def quantize_on_host(x: jax.Array | np.ndarray, axis: int) -> Quantized:
+    """The same by NumPy, where x is: XLA would compile for each shape, which takes longer for a small model."""
+    place = x.sharding if isinstance(x, jax.Array) and x.committed else None
+    return Quantized(*(jax.device_put(made, place) for made in _quantized(np.asarray(x), axis, np)))
+
+
+def _quantized(x: Any, axis: int, numpy: Any) -> Quantized:
+    largest = numpy.abs(x.astype(numpy.float32)).max(axis=axis, keepdims=True)
+    scale = numpy.where(largest == 0, numpy.float32(1), largest * numpy.float32(1 / 127))  # as XLA divides by 127
+    return Quantized(numpy.round(x / scale).astype(numpy.int8), scale.squeeze(axis))
 
 
 def raised(weight: Quantized, axis: int) -> Raised:
@@ -123,7 +133,8 @@ def raised(weight: Quantized, axis: int) -> Raised:
     values = weight.values
     if not isinstance(values, jax.core.Tracer):
         values = np.asarray(values)  # XLA would compile for each shape, which takes longer
-    return Raised(*weight, jnp.asarray(_RAISED_BY * values.sum(axis, dtype=np.int32)))
+    excess = _RAISED_BY * values.sum(axis, dtype=np.int32)
+    return Raised(*weight, jax.device_put(excess) if isinstance(excess, np.ndarray) else excess)
 
 
 def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
