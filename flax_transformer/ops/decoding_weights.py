@@ -11,7 +11,7 @@ from flax_transformer.common.trees import path_name
 from .int8 import Quantized, quantize, quantize_on_host, raised, with_matrices
 
 _CACHE_LINE = 16  # numbers in float32
-_MOST_ON_HOST = 1 << 23  # of a matrix that NumPy quantizes; XLA has all cores
+_MOST_ON_HOST = 1 << 23  # numbers of a matrix; XLA quantizes a larger one sooner, since it has all cores
 
 
 class Transposed(NamedTuple):

@@ -117,7 +117,7 @@ def quantize(x: jax.Array, axis: int) -> Quantized:
 
 
 def quantize_on_host(x: jax.Array | np.ndarray, axis: int) -> Quantized:
-    """The same by NumPy, where x is: XLA would compile for each shape, which takes longer for a small model."""
+    """What `quantize` gives, by NumPy, on the device of x: XLA would compile for each shape, which takes longer."""
     place = x.sharding if isinstance(x, jax.Array) and x.committed else None
     return Quantized(*(jax.device_put(made, place) for made in _quantized(np.asarray(x), axis, np)))
 

@@ -67,7 +67,8 @@ def masked_softmax(scores: jax.Array, mask: jax.Array | None = None, dtype: jnp.
 
 def weighted_values(weights: jax.Array, v: jax.Array, axes: str = 'BHTS,BSHK->BTHK') -> jax.Array:
     """Sums of values, in their dtype."""
-    if is_batch_invariant() and axes == 'BHTS,BSHK->BTHK':  # in the form of a cache
+    if is_batch_invariant() and axes == 'BHTS,BSHK->BTHK':
+        # Values are laid out as those of a cache are, since XLA for CPUs adds up others in an order of their own.
         by_head = mixed_einsum('NTS,NSK->NTK', weights.reshape(-1, *weights.shape[2:]), heads_first(v))
         return jnp.swapaxes(by_head.reshape(*weights.shape[:3], -1), 1, 2)
     return mixed_einsum(axes, weights, v)

@@ -56,8 +56,9 @@ class DecoderLayer(nn.Module):
     def project_memory(self, memory: jax.Array) -> KVCache:
         """Keys and values of memory [B, S, D]; needed once per sentence."""
         k, v = self.cross_attention.project_memory(memory)
-        if is_batch_invariant():
-            k, v = widened(k, 1), widened(v, 1)  # not anew for each token
+        if is_batch_invariant():  # here once, not anew for each token
+            k = widened(k, 1)
+            v = widened(v, 1)
         return KVCache.packed(k, v)
 
     def with_weights(

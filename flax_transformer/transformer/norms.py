@@ -17,7 +17,8 @@ class LayerNorm(nn.LayerNorm):
     def __call__(self, x: jax.Array) -> jax.Array:
         if not is_batch_invariant():
             return super().__call__(x)
-        scale, bias = (self.get_variable('params', name) for name in ('scale', 'bias'))
+        scale = self.get_variable('params', 'scale')
+        bias = self.get_variable('params', 'bias')
         return normalized(x, scale, bias, self.epsilon).astype(self.dtype)
 
 
