@@ -121,6 +121,7 @@ class Runner:
         progress: Callable[[int], None] | None = None,
         *,
         last: Sequence[np.ndarray] = (),
+        is_step: bool = False,
     ) -> list[Any]:
         """The result of `function(params, *arrays)` for each sentence, a tree of NumPy arrays, in order.
 
@@ -128,6 +129,7 @@ class Runner:
           columns: for each array, such as sources and targets, the ids of every sentence.
           progress: called with the number of sentences of each finished batch.
           last: more arrays [sentences, ...], which are rare; -1 in rows without a sentence.
+          is_step: the function has all tokens at once, in products that keep cores busy.
         """
         if os.getpid() != self._process:  # it would wait for ever for threads that were not copied
             remedy = "start it by multiprocessing.get_context('spawn')"
@@ -135,7 +137,7 @@ class Runner:
         lengths = [max(map(len, row)) for row in zip(*columns, strict=True)]
         done: list[Any] = [None] * len(lengths)
         run = partial(self.run, function, params, columns, last=last)
-        for results in self._run_each(run, list(self._plan(lengths, is_rare=bool(last)))):
+        for results in self._run_each(run, list(self._plan(lengths, is_rare=bool(last), is_step=is_step))):
             for i, result in results:
                 done[i] = result
             if progress:
@@ -197,21 +199,28 @@ class Runner:
             return sorted({min(size, full) for size in _CPU_SIZES})
         return sorted({*(-(-size // devices) * devices for size in _SIZES if size < full), full})
 
-    def rows_for(self, count: int, slots: int, *, is_rare: bool = False) -> int:
+    def rows_for(self, count: int, slots: int, *, is_rare: bool = False, is_step: bool = False) -> int:
         """The rows of the batches in which so many sentences are run."""
         sizes = self.sizes(slots)
         if is_rare:  # each size is one more program to compile
             sizes = [sizes[0], sizes[-1]]
+        if is_step:
+            return next((rows for rows in self.sizes_of_steps(slots) if count <= self._at_once * rows), sizes[-1])
         if self._at_once > 1:  # the largest size that makes more than one batch
             return max((rows for rows in sizes if rows < count), default=sizes[0])
         return next((rows for rows in sizes if count <= rows), sizes[-1])
+
+    def sizes_of_steps(self, slots: int) -> list[int]:
+        """The numbers of rows where a function has all tokens at once: a single row is as slow as several."""
+        sizes = self.sizes(slots)
+        return [rows for rows in sizes if rows > 1] or sizes
 
     def most(self, slots: int) -> int:
         """How many sentences are run at once."""
         full = self.sizes(slots)[-1]
         return full * self._number_at_once(full, slots)
 
-    def _plan(self, lengths: Sequence[int], *, is_rare: bool) -> Iterator[Planned]:
+    def _plan(self, lengths: Sequence[int], **kind: bool) -> Iterator[Planned]:
         """The batches of sentences with these lengths.
 
         Longest first: batches of similar lengths waste least, and the greatest need for memory shows at once. A bucket
@@ -222,7 +231,7 @@ class Runner:
         while order:
             slots = self.slots(lengths[order[0]])
             if slots not in used:
-                used[slots] = self.rows_for(len(order), slots, is_rare=is_rare)
+                used[slots] = self.rows_for(len(order), slots, **kind)
             rows = used[slots]
             yield order[:rows], rows, slots
             order = order[rows:]
