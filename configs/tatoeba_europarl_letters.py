@@ -86,6 +86,7 @@ def get_config() -> Config:
             alpha=1.0,
             max_source_tokens=128,
             weights='auto',
+            noisy_channel=('en',),
             split_sentences=True,
         ),
     )

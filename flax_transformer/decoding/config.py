@@ -46,6 +46,8 @@ class DecodingConfig:
     min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
     seed: int = 0  # sampling: the same line and seed give the same draws in any batch
     mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
+    # Target languages into which the hypothesis is taken that the model also translates back best, if it can
+    noisy_channel: tuple[str, ...] = ()
     # If the best translation repeats itself or copies its source, the next one that does not is taken.
     pass_over: Literal['nothing', 'loops', 'loops_and_copies'] = 'loops'
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions

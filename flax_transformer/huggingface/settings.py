@@ -187,7 +187,7 @@ def faults_of_model(model: TransformerConfig) -> list[str]:
 
 def faults_of_decoding(decoding: DecodingConfig) -> list[str]:
     plain = DecodingConfig()
-    alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'banned_texts', 'weights')
+    alike = ('word_reward', 'coverage_penalty', 'groups', 'search', 'mbr', 'noisy_channel', 'banned_texts', 'weights')
     expected = {name: [getattr(plain, name)] for name in alike} | {'length_penalty': ['power', 'none']}
     return unexpected(vars(decoding), expected, 'decoding.')
 

@@ -175,8 +175,8 @@ def batches_of(lengths: Sequence[int], workers: int, batch_tokens: int) -> dict[
 class CTranslate2Translator(Translator):
     """The Translator by CTranslate2's beam search, which has rules of its own.
 
-    Probabilities sum to 1 over what is not banned (as with decoding.renormalize), tokens have no log-probabilities, and
-    a translation with a loop is not passed over.
+    Probabilities sum to 1 over what is not banned (as with decoding.renormalize), tokens have no log-probabilities, a
+    translation with a loop is not passed over, and decoding.noisy_channel changes nothing.
     """
 
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:

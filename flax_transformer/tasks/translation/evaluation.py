@@ -148,7 +148,7 @@ def analyze(
     references = translator.score(pairs.sources, pairs.targets)
     reports = []
     for width in widths:
-        one = {'n_best': 1, 'groups': 1, 'mbr': 'none', 'search': 'beam', 'literals': 'translated'}
+        one = {'n_best': 1, 'groups': 1, 'mbr': 'none', 'search': 'beam', 'noisy_channel': (), 'literals': 'translated'}
         decoding = replace(translator.decoding, beam_width=width, **one)
         translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
         reports.append(_report(width, pairs, translations, references, bleu))

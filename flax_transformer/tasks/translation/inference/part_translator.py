@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from flax_transformer.text.tokenizer import Tokenizer
 
 from .asked import Asked
 from .batch_runner import Program, Runner
+from .noisy_channel import WayBack, reranked
 from .programs import Programs
 from .result import Translation, align_ids, best_of_each, has_loop
 
@@ -27,6 +29,7 @@ class PartTranslator:
     decoding: DecodingConfig
     target_language: str | None
     first_id: int | None  # begins every target
+    way_back: WayBack | None  # None: hypotheses are not reranked
 
     @property
     def runner(self) -> Runner:
@@ -52,8 +55,12 @@ class PartTranslator:
             lengths = [len(asked.sources[i]) for i in rows]  # so that no other program is needed
             padding = [self.tokenizer.pad_id]
             padded = [ids + padding * (length - len(ids)) for ids, length in zip(plain.sources, lengths, strict=True)]
-            for i, other in zip(rows, self._search(plain, padded), strict=True):
-                best[i] = min(best[i], other, key=_rank)
+            found = zip((best[i] for i in rows), self._search(plain, padded), strict=True)
+            rivals = [sorted(both, key=_rank) for both in found]
+            if self.way_back:
+                rivals = self._reranked(plain, rivals)
+            for i, (first, _) in zip(rows, rivals, strict=True):
+                best[i] = first
 
         chosen = []
         for i in itertools.compress(range(len(best)), asked.alignment):
@@ -79,10 +86,39 @@ class PartTranslator:
         hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
         self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
         lines = asked.texts, asked.sources
-        best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language)
+        rerank = partial(self._reranked, asked) if self.way_back else None
+        best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language, rerank)
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
         return best
+
+    def _reranked(self, asked: Asked, hypotheses: list[list[Translation]]) -> list[list[Translation]]:
+        if demands := asked.demands:
+            hypotheses = [
+                [replace(other, missing=demands.missing(i, other.token_ids)) for other in own]
+                for i, own in enumerate(hypotheses)
+            ]
+        return reranked(hypotheses, partial(self._score_back, asked))
+
+    def _score_back(self, asked: Asked, lines: Sequence[int], translations: Sequence[str]) -> list[float | None]:
+        """How the model scores parts, by number, as translations of translations; None: one is too long."""
+        read, written = self.way_back.ids(translations, [asked.texts[i] for i in lines])
+        most = [self._widths_back(len(asked.sources[i]))[-1] for i in lines]
+        fitting = [i for i, slots in enumerate(most) if max(len(read[i]), len(written[i])) <= slots]
+        scores: list[float | None] = [None] * len(lines)
+        columns = self._with_equal_slots([read[i] for i in fitting], [written[i] for i in fitting])
+        results = self.runner.map(self.programs.score_ids, self.weights, columns, is_step=True)
+        for i, (score, _) in zip(fitting, results, strict=True):
+            scores[i] = float(score)
+        return scores
+
+    def _widths_back(self, length: int) -> list[int]:
+        """The slots in which sources of so many tokens are scored: few, as each is compiled."""
+        slots = self.runner.slots(length)
+        return sorted({slots, max(self.runner.slots(min(slots + 1, self.runner.max_slots)), slots)})
+
+    def _shapes_back(self, slots: int) -> list[tuple[int, int]]:
+        return [(rows, slots) for rows in self.runner.sizes_of_steps(slots)]
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
         if self.first_id is not None:
@@ -94,11 +130,17 @@ class PartTranslator:
         return [align_ids(attended, source, target, self.tokenizer) for attended, source, target in triples]
 
     def attended(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """`attend_ids` of each pair, with equal slots for source and target: few shapes, each of which is compiled."""
+        """`attend_ids` of each pair."""
+        return self.runner.map(self.programs.attend_ids, self.weights, self._with_equal_slots(sources, targets))
+
+    def _with_equal_slots(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[Sequence[Sequence[int]]]:
+        """The columns of pairs, with equal slots for source and target: few shapes, each of which is compiled."""
         padded = []
         for source, target in zip(sources, targets, strict=True):
             padded.append([*target, *[self.tokenizer.pad_id] * (len(source) - len(target))])
-        return self.runner.map(self.programs.attend_ids, self.weights, [sources, padded])
+        return [sources, padded]
 
     def engine_of(self, asked: Asked) -> str:
         """Whose search translates parts."""
@@ -123,6 +165,9 @@ class PartTranslator:
             if not is_anywhere and self.programs.has_places:
                 shapes.append((rows, phrases[0], 2))
         programs = [Program(self.runner, function, self.weights, tuple(shapes))]
+        if self.way_back:
+            shapes_back = [shape for width in self._widths_back(slots) for shape in self._shapes_back(width)]
+            programs += [self._program_of_pairs(self.programs.score_ids, *shape) for shape in shapes_back]
         if alignment:
             longest = output_slots(self.decoding, slots, max_positions=self.programs.max_positions)
             for width in sorted({self.runner.slots(length) for length in range(slots, max(slots, longest) + 1)}):
@@ -134,8 +179,10 @@ class PartTranslator:
         return programs
 
     def program_of_links(self, rows: int, slots: int) -> Program:
-        shapes = (rows, slots), (rows, slots)
-        return Program(self.runner, self.programs.attend_ids, self.weights, shapes)
+        return self._program_of_pairs(self.programs.attend_ids, rows, slots)
+
+    def _program_of_pairs(self, function: Callable[..., Any], rows: int, slots: int) -> Program:
+        return Program(self.runner, function, self.weights, ((rows, slots), (rows, slots)))
 
     def warm_up(self) -> int:
         """Compiles, or loads, every shape in which lines are translated; returns their number."""
@@ -143,7 +190,12 @@ class PartTranslator:
         for rows, slots in shapes:
             columns = self._columns([[self.tokenizer.eos_id] * slots])
             self.runner.run(self.translate_ids, self.weights, columns, ([0], rows, slots))
-        return len(shapes)
+        widths = sorted({slots for _, slots in shapes}) if self.way_back else []
+        shapes_back = [shape for slots in widths for shape in self._shapes_back(slots)]
+        for rows, slots in shapes_back:
+            ids = [[self.tokenizer.eos_id] * slots]
+            self.runner.run(self.programs.score_ids, self.weights, [ids, ids], ([0], rows, slots))
+        return len(shapes) + len(shapes_back)
 
 
 def _rank(found: Translation) -> tuple[Any, ...]:

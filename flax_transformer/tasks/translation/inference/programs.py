@@ -27,6 +27,7 @@ from .ids import SpecialIds, attend_ids, score_ids, translate_ids
 
 # Fields of a search that its program does not read.
 UNREAD = ['batch_tokens', 'buckets', 'max_source_tokens', 'n_best', 'source_language', 'target_language', 'literals']
+UNREAD += ['noisy_channel']
 
 
 class Programs:

@@ -84,12 +84,14 @@ def best_of_each(
     tokenizer: Tokenizer,
     decoding: DecodingConfig,
     language: str | None = None,
+    rerank: Callable[[list[list[Translation]]], list[list[Translation]]] | None = None,
 ) -> list[Translation]:
     """The translation of each source that the search, or minimum Bayes risk, ranks first; n_best has the others.
 
     One with a fault that decoding.pass_over names comes after the best without. BLEU counts the tokens of `language`.
+    `rerank` orders the hypotheses of each source anew.
     """
-    is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1
+    is_one_wanted = decoding.mbr == 'none' and decoding.n_best == 1 and not rerank
 
     def candidate(ranked: Hypotheses, i: int) -> Translation:
         length = ranked.lengths[i]
@@ -103,10 +105,16 @@ def best_of_each(
             return True
         return decoding.pass_over == 'loops_and_copies' and is_untranslated(source, translation.text)
 
+    ranks_of_each = [[i for i in range(len(ranked.lengths)) if i == 0 or ranked.lengths[i]] for ranked in hypotheses]
+    every = [
+        [candidate(ranked, i) for i in (ranks[:1] if is_one_wanted else ranks)]
+        for ranked, ranks in zip(hypotheses, ranks_of_each, strict=True)
+    ]
+    if rerank:
+        every = rerank(every)
+
     best = []
-    for ranked, *line in zip(hypotheses, sources, source_ids, strict=True):
-        ranks = [i for i in range(len(ranked.lengths)) if i == 0 or ranked.lengths[i]]
-        candidates = [candidate(ranked, i) for i in (ranks[:1] if is_one_wanted else ranks)]
+    for ranked, ranks, candidates, *line in zip(hypotheses, ranks_of_each, every, sources, source_ids, strict=True):
         if decoding.mbr != 'none':
             candidates = _by_expected_utility(candidates, decoding, language)
         first, *others = candidates

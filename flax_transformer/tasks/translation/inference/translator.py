@@ -32,6 +32,7 @@ from .directions import Pairs, direction, pairs_of
 from .lines import Line, split_into_parts
 from .literals import Literals
 from .marked import Marked
+from .noisy_channel import WayBack
 from .part_translator import PartTranslator
 from .programs import Programs
 from .quality import Calibration
@@ -94,6 +95,9 @@ class Translator(PartTranslator, Streams):
         self.tokenizer = tokenizer.reading(self.source_language)
         self.tokenizer.tag_id(self.decoding.target_language)  # refuses an unknown language now
         self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
+        self.way_back = None
+        if self.target_language in decoding.noisy_channel and decoding.search == 'beam' and decoding.mbr == 'none':
+            self.way_back = WayBack(self.source_language, self.target_language, tokenizer, pairs)
         self.calibration = calibration
         self._params = params  # float32; None: freed
         if programs is None:
@@ -193,8 +197,8 @@ class Translator(PartTranslator, Streams):
     def with_decoding(self, decoding: DecodingConfig) -> Self:
         """The same models with another search, and the same compiled programs and weights where they serve it."""
         own = self.decoding
-        ignored = ('n_best', 'source_language', 'target_language', 'literals')  # by the programs
-        is_compiled = replace(decoding, **{name: getattr(own, name) for name in ignored}) == own
+        ignored = ('n_best', 'source_language', 'target_language', 'literals', 'noisy_channel')  # by the programs
+        is_compiled = all(getattr(decoding, name) == value for name, value in vars(own).items() if name not in ignored)
         params = self._params if decoding.weights == own.weights else self.params
         same = {'programs': self.programs} if is_compiled else {'parallel': self.programs.parallel}
         return self._like(params, decoding, **same)

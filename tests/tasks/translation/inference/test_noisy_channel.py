@@ -1,0 +1,111 @@
+"""The hypothesis that is most probable in both directions."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+from drawn_params import drawn
+
+from flax_transformer import Translator, UserError
+from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.tasks.translation.inference.noisy_channel import NEAR, WEIGHT, reranked
+from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.transformer.model import parameter_shapes
+
+BOTH = (('de', 'fr'), ('fr', 'de'))
+LINES = ['a b c', 'h g f e d', 'b', 'a a d e f g', 'c h', 'd d b a']
+
+
+def hypothesis(text: str, score: float, **fields: object) -> Translation:
+    """Of one token, so that its score is its mean log-probability."""
+    return Translation(text, score, score, 1, **fields)
+
+
+def test_only_hypotheses_about_as_probable_as_the_first_change_places() -> None:
+    far = hypothesis('far', -1.02 - NEAR)
+    own = [hypothesis('first', -1.0), hypothesis('second', -1.02), hypothesis('third', -1.04), far]
+    others = [hypothesis('sure', -1.0), hypothesis('sure', -1.01), hypothesis('cut', -1.01, truncated=True)]
+    unknown = [hypothesis('one', -1.0), hypothesis('two', -1.01)]
+    scores = {'first': -2.0, 'second': -2.0 + 0.019 / WEIGHT, 'third': -2.0 + 0.05 / WEIGHT, 'one': -9.0, 'two': None}
+    asked = []
+
+    def score_back(lines: list[int], texts: list[str]) -> list[float | None]:
+        asked.extend(zip(lines, texts, strict=True))
+        return [scores[text] for text in texts]
+
+    found = reranked([own, others, unknown], score_back)
+    assert [[other.text for other in line] for line in found] == [
+        ['third', 'first', 'second', 'far'],
+        ['sure', 'sure', 'cut'],
+        ['one', 'two'],
+    ]
+    assert asked == [(0, 'first'), (0, 'second'), (0, 'third'), (2, 'one'), (2, 'two')]
+
+
+def test_phrases_that_are_required_matter_more() -> None:
+    found = [hypothesis('with', -1.0), hypothesis('without', -0.9, missing=('a',))]
+    assert reranked([found], lambda lines, texts: pytest.fail('nothing to compare')) == [found]
+
+
+@pytest.fixture(scope='module')
+def plain() -> Translator:
+    """A model of two directions that has learned nothing."""
+    tokenizer = SentencePieceTokenizer.train(
+        ['a b c d e f g h'] * 50, vocab_size=22, byte_fallback=False, languages=['de', 'fr'], character_coverage=1.0
+    )
+    config = TransformerConfig(
+        vocab_size=22, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
+    )
+    params = jax.tree.map(jnp.asarray, drawn(parameter_shapes(config)))
+    decoding = DecodingConfig(target_language='fr', n_best=4, max_tokens=6, max_source_tokens=16, alpha=1.0)
+    return Translator(config, params, tokenizer, decoding, pairs=BOTH)
+
+
+def both_ways(plain: Translator, **fields: object) -> Translator:
+    return plain.with_decoding(replace(plain.decoding, noisy_channel=('fr',), **fields))
+
+
+def test_the_first_is_most_probable_in_both_directions_together(plain: Translator) -> None:
+    translator = both_ways(plain)
+    assert translator.programs is plain.programs
+    back = plain.with_decoding(replace(plain.decoding, source_language='fr', target_language='de'))
+    changed = 0
+    for line, before, after in zip(LINES, plain(LINES), translator(LINES), strict=True):
+        assert {other.text for other in after.n_best} == {other.text for other in before.n_best}
+        first = before.n_best[0]
+        near = [
+            other
+            for other in before.n_best
+            if other.truncated == first.truncated
+            and other.log_prob / other.num_tokens >= first.log_prob / first.num_tokens - NEAR
+        ]
+        worth = {other.text: other.score + WEIGHT * back.score(other.text, line).score for other in near}
+        assert worth[after.text] == pytest.approx(max(worth.values()), abs=1e-5)
+        changed += after.text != before.text
+    assert changed  # else this shows nothing
+
+
+def test_what_a_server_compiles_before_is_all_that_it_takes(plain: Translator) -> None:
+    translator = both_ways(plain, n_best=1, beam_width=2)
+    for program in translator.programs_for(16, 4):
+        program.compile()
+    compiled = set(translator.runner._compiled)
+    before = translator.runner.num_compilations
+    translator(LINES)
+    assert {key for key in translator.runner._shapes} <= compiled
+    assert translator.runner.num_compilations > before
+
+
+def test_other_searches_and_directions_do_without(plain: Translator) -> None:
+    for fields in ({'search': 'sample', 'samples': 4}, {'mbr': 'chrf'}, {'target_language': 'de'}):
+        assert both_ways(plain, **fields).way_back is None
+
+
+def test_a_model_of_one_direction_is_refused(plain: Translator) -> None:
+    decoding = replace(plain.decoding, noisy_channel=('fr',))
+    with pytest.raises(
+        UserError, match='expected a model that translates fr to de, too; this one has learned de to fr'
+    ):
+        Translator(plain.models, plain.params, plain.tokenizer, decoding, pairs=BOTH[:1])
