@@ -52,8 +52,8 @@ class DecodingConfig:
     pass_over: Literal['nothing', 'loops', 'loops_and_copies'] = 'loops'
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
-    # Numbers, addresses and what else is no language come out as they are; with the target's separators in numbers; or
-    # as the model translates them, and so do capitals.
+    # Numbers, addresses, unseen names and what else is no language come out as they are; with the target's separators
+    # in numbers; or as the model translates them, and so do capitals.
     literals: Literal['kept', 'localized', 'translated'] = 'kept'
 
     def __post_init__(self) -> None:

@@ -193,7 +193,16 @@ class CTranslate2Translator(Translator):
     def of(cls, translator: Translator, compute_type: ComputeType = 'float32') -> 'CTranslate2Translator':
         if translator.decoding.weights == 'auto':  # what CTranslate2 cannot do is translated as exactly
             translator = translator.with_decoding(replace(translator.decoding, weights='float32'))
-        names = ('tokenizer', 'decoding', 'source_language', 'target_language', 'programs', 'calibration', 'pairs')
+        names = (
+            'tokenizer',
+            'decoding',
+            'source_language',
+            'target_language',
+            'programs',
+            'calibration',
+            'pairs',
+            'words',
+        )
         same = {name: getattr(translator, name) for name in names}
         made = cls(translator.models, translator._params, compute_type=compute_type, **same)
         made._read = translator._read

@@ -15,6 +15,7 @@ from flax_transformer.tasks.vocabulary import TokenizerRun
 from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 from .config import Config
+from .words import FILE as WORDS
 
 CACHE = 'data_cache'
 SAMPLE = 'training_sample.jsonl'  # pairs that a model was trained on, for it to learn more
@@ -28,7 +29,7 @@ class LoadedRun(NamedTuple):
 
 class Run(TokenizerRun[Config]):
     config_class = Config
-    model_files = (*TokenizerRun.model_files, SAMPLE)
+    model_files = (*TokenizerRun.model_files, SAMPLE, WORDS)
     use = 'translate {} < lines > translations'
     evaluate_on = '--source test.{0.source_language} --reference test.{0.target_language}'
     leftovers = (*TokenizerRun.leftovers, CACHE)

@@ -1,4 +1,4 @@
-"""What is no language within a text: addresses, names of files, numbers, identifiers, signs, what a caller names."""
+"""What is no language within a text: addresses, numbers, identifiers, signs, strange names, what a caller names."""
 
 import re
 import unicodedata
@@ -9,11 +9,13 @@ from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.words import TrainingWords
 from flax_transformer.text.casing import sentence_of_capitals, sentence_of_title
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .marked import Marked, Span, outside_of_spans
+from .names import Names
 from .persons import persons
 from .placeholders import placeholders
 from .plain_tags import TAG, WHOLE, tag_span
@@ -80,7 +82,9 @@ _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl'
 class Literals:
     """Finds the literals of lines for one tokenizer and search."""
 
-    def __init__(self, tokenizer: Tokenizer, source: str, decoding: DecodingConfig) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, source: str, decoding: DecodingConfig, words: TrainingWords | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         target = decoding.target_language
         styles = {two_letters(language) in _POINT for language in (source, target or source)}
@@ -90,6 +94,8 @@ class Literals:
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
         self._has_headlines = two_letters(source) == 'en'  # in Title Case
+        has_words = words is not None and words.has_language(source)
+        self._names = Names(source, words) if has_words else None
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -141,6 +147,8 @@ class Literals:
         for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text)):
             yield [(*match.span(), _kind(match)) for match in matches]
         yield [(start, end, 'person') for start, end in persons(text)]
+        if self._names and not text.isupper():
+            yield list(self._names(text))
         strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
         yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
 

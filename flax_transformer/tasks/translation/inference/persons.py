@@ -25,7 +25,7 @@ _PERSON = re.compile(
     re.X,
 )
 # After these Frau and Herr are nouns, and what follows may be another: of my wife (the) flowers.
-_DETERMINER = re.compile(
+DETERMINER = re.compile(
     r'\b(?:(?:d(?:er|ie|as|es|e[mn])|[mdsk]?eine?[mnrs]?|ihre?[mnrs]?|unse?re?[mnrs]?|eue?re?[mnrs]?|dies\w+|jede\w?|'
     r'welche\w?|manche\w?|alle\w?|jene\w?|beide\w?)(?:[ ][a-zäöüß]+e[mnrs]?)?|als|zu[mr])[ ]$',
     re.I,
@@ -38,7 +38,7 @@ def persons(text: str) -> Iterator[tuple[int, int]]:
     """Yields the start and end of each name."""
     for match in _PERSON.finditer(text):
         before = max(match.start() - _NEAR, 0), match.start()
-        if match['german'] and _DETERMINER.search(text, *before):
+        if match['german'] and DETERMINER.search(text, *before):
             continue
         if match['doctor']:
             if not _STREET.search(text, *before):

@@ -23,6 +23,7 @@ from flax_transformer.tasks.translation.config import ModelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.loading import load_ensemble
 from flax_transformer.tasks.translation.model import TranslationModel, make_model
+from flax_transformer.tasks.translation.words import TrainingWords
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer, as_text
 
@@ -70,6 +71,7 @@ class Translator(PartTranslator, Streams):
         programs: Programs | None = None,
         calibration: Calibration | None = None,
         pairs: Pairs = (),
+        words: TrainingWords | None = None,
     ) -> None:
         """A translator of models that are in memory.
 
@@ -80,9 +82,11 @@ class Translator(PartTranslator, Streams):
           target_language: whose tokens BLEU counts.
           programs: compiled for the same models, tokenizer and search.
           pairs: the source and target languages that the model has learned; (): not known.
+          words: of its training, which tell names that it has never seen.
         """
         decoding = decoding or DecodingConfig()
         self.pairs = pairs
+        self.words = words
         source, target = direction(pairs, decoding.source_language, decoding.target_language)
         if pairs and target is not None:  # as a tag, if the model has tags
             own = target if decoding.target_language else tokenizer.default_language(target)
@@ -139,6 +143,7 @@ class Translator(PartTranslator, Streams):
             target_language=data.target_language,
             calibration=None if others else Calibration.read(split_reference(path)[0]),
             pairs=pairs,
+            words=TrainingWords.read(split_reference(path)[0]),
         )
         del runs, params  # else they stay until the end of this function
         return translator._loaded(partial(_params_of_runs, (path, *others), step))
@@ -204,7 +209,8 @@ class Translator(PartTranslator, Streams):
         return self._like(params, decoding, **same)
 
     def _like(self, params: Any, decoding: DecodingConfig, **options: Any) -> Self:
-        same = {name: getattr(self, name) for name in ('source_language', 'target_language', 'calibration', 'pairs')}
+        names = ('source_language', 'target_language', 'calibration', 'pairs', 'words')
+        same = {name: getattr(self, name) for name in names}
         other = type(self)(self.models, params, self.tokenizer, decoding, **same, **options)
         other._read = self._read
         other.version = self.version
@@ -349,7 +355,7 @@ class Translator(PartTranslator, Streams):
 
     @cached_property
     def _literals(self) -> Literals:
-        return Literals(self.tokenizer, self.source_language, self.decoding)
+        return Literals(self.tokenizer, self.source_language, self.decoding, self.words)
 
     def _split(self, line: str | bytes, demands: Sequence[Demand]) -> Line:
         language = two_letters(self.source_language) if self.decoding.split_sentences else None

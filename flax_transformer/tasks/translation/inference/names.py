@@ -1,0 +1,76 @@
+"""Names that a model has never seen, which it would misspell: capitalized words that its training text lacks."""
+
+import re
+from collections.abc import Iterator
+
+from flax_transformer.tasks.translation.words import TrainingWords, has_capital_nouns
+
+from .persons import DETERMINER
+
+_LETTER = r'[^\W\d_]'
+_WORD = re.compile(rf"(?<![\w'’-]){_LETTER}+(?:[-'’]{_LETTER}+)*(?![\w-])")
+_CLITIC = re.compile(r"['’](?:s|ll|ve|re)(?!\w)", re.I)  # Obama's
+_TITLE = re.compile(rf'(?<!\w)(?=[^\W\d_a-zäöüß]){_LETTER}{{4,}} $')  # Familie, President, a first name
+_BEGINNING = re.compile(r'(?:^|[.!?:]\s)\W*$')
+_NEAR = 60  # characters
+_SHORTEST = 3  # letters of a name; O'Brien has one of these
+# In German other nouns have capitals, too: those that end so, those composed of known words, those with an article.
+_NOUN = re.compile(
+    r'(?:ung|heit|keit|schaft|tät|ion|ismus|nis|ling|chen|lein|tum|enz|anz|ierer|ler|ner)(?:e?[ns]|en|er|innen|e)?$'
+)
+_LAST_OF_COMPOUND = 5  # letters
+_FIRST_OF_COMPOUND = 6
+
+
+class Names:
+    """Finds names in texts of one language."""
+
+    def __init__(self, language: str, words: TrainingWords) -> None:
+        self._language = language
+        self._words = words
+        self._is_german = has_capital_nouns(language)
+
+    def __call__(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yields the start, end and kind of each: `name`, or `person` where a first name cannot stand for it.
+
+        Words next to each other are one name.
+        """
+        spans: list[tuple[int, int]] = []
+        for match in _WORD.finditer(text):
+            start = match.start()
+            word = _CLITIC.sub('', match[0])
+            goes_on = bool(spans) and text[spans[-1][1] : start] == ' '
+            if not self._is_name(word, goes_on) or (self._is_german and self._is_other(word, text, start)):
+                continue
+            end = start + len(word)
+            if goes_on:
+                start, _ = spans.pop()
+            spans.append((start, end))
+        for start, end in spans:
+            is_surname = _CLITIC.match(text, end) or _TITLE.search(text, max(start - _NEAR, 0), start)
+            yield start, end, 'person' if is_surname else 'name'
+
+    def _is_name(self, word: str, goes_on: bool) -> bool:
+        """Whether a word is a name; one that goes on with a name may look like a form of another word."""
+        parts = [part for part in re.split("[-'’]", word.lower()) if len(part) >= _SHORTEST]
+        if not parts or not word[0].isupper() or word.isupper():
+            return False
+        if not all(self._words.has_letters(self._language, part) for part in parts):
+            return True
+        is_known = self._words.has_word if goes_on else self._words.has_form
+        if any(is_known(self._language, part) for part in parts):
+            return False
+        return not (self._is_german and any(_NOUN.search(part) or self._is_compound(part) for part in parts))
+
+    def _is_compound(self, word: str) -> bool:
+        beginnings = range(_FIRST_OF_COMPOUND, len(word))
+        endings = range(1, len(word) - _LAST_OF_COMPOUND + 1)
+        return any(self._words.has_word(self._language, word[:i]) for i in beginnings) or any(
+            self._words.has_word(self._language, word[i:]) for i in endings
+        )
+
+    @staticmethod
+    def _is_other(word: str, text: str, start: int) -> bool:
+        """Whether a German word is a noun, with an article, or a verb that begins a sentence."""
+        before = max(start - _NEAR, 0), start
+        return bool(DETERMINER.search(text, *before) or (word.endswith('en') and _BEGINNING.search(text, *before)))

@@ -1,0 +1,57 @@
+"""Names that the training text lacks are told from other words."""
+
+from pathlib import Path
+
+import pytest
+
+from flax_transformer import UserError
+from flax_transformer.tasks.translation.inference.names import Names
+from flax_transformer.tasks.translation.words import FILE, TrainingWords
+
+ENGLISH = "the brother of President Tom lives in London; he works and I know that we'll be there at night: creation"
+GERMAN = 'Sie wohnt in London und arbeitet bei einer Bank; das Haus der Familie; auch wir kennen das Wasser'
+WORDS = TrainingWords.of([('en', ENGLISH.split()), ('de', [GERMAN])])
+
+
+@pytest.mark.parametrize(
+    ('language', 'text', 'names'),
+    [
+        ('en', 'Okonkwo works at Siemens.', ['Okonkwo', 'Siemens']),
+        ('en', 'We know Ngozi Adichie, of Lagos.', ['Ngozi Adichie', 'Lagos']),
+        ('en', "Siobhan's brother; O'Rourke-Brennan; Łódź", ['Siobhan', "O'Rourke-Brennan", 'Łódź']),
+        ('en', 'Londons: Creations', []),  # forms of words that it has
+        ('en', "We'll know. NATO and we. I'll there", []),
+        ('en', 'Brothers, Siobhán Brothersen', ['Siobhán Brothersen']),  # the second goes on with the name
+        ('en', 'Nightễ', ['Nightễ']),  # no word has such a letter
+        ('de', 'Wir kennen Okonkwo, Nguyễn und Lindqvist.', ['Okonkwo', 'Nguyễn', 'Lindqvist']),
+        ('de', 'Der Torf und das Moratorium', []),  # nouns with an article
+        ('de', 'Verhaftungen, Hochwasser, Familienfeier', []),  # nouns by ending, and composed of known words
+        ('de', 'Verquirlen Sie Eier. Siemens arbeitet.', ['Eier', 'Siemens']),
+    ],
+)
+def test_names_are_found(language: str, text: str, names: list[str]) -> None:
+    assert [text[start:end] for start, end, _ in Names(language, WORDS)(text)] == names
+
+
+def test_where_a_first_name_cannot_stand_a_surname_does() -> None:
+    text = "Tom and Okonkwo know President Adichie and Siobhan's brother."
+    assert [kind for *_, kind in Names('en', WORDS)(text)] == ['name', 'person', 'person']
+
+
+def test_names_that_are_seldom_there_count_as_unseen_where_capitals_tell_names() -> None:
+    lines = ['We saw Kowalski. Suddenly Tom, then Tom and Tom.', 'we suddenly']
+    words = TrainingWords.of([('en', lines), ('de', lines)])
+    assert words._words['en'] == ['and', 'saw', 'suddenly', 'then', 'tom', 'we']
+    assert words.has_word('de', 'kowalski')
+
+
+def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert TrainingWords.read(tmp_path) is None
+    WORDS.write(tmp_path)
+    read = TrainingWords.read(tmp_path)
+    assert read._words == {language: list(words) for language, words in WORDS._words.items()}
+    assert read.has_language('de')
+    assert not read.has_language('fr')
+    (tmp_path / FILE).write_bytes(b'en a \xff')
+    with pytest.raises(UserError, match=f'{FILE} is damaged .*; remove it'):
+        TrainingWords.read(tmp_path)
