@@ -56,6 +56,19 @@ def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
     return ''.join(letters)
 
 
+def places_of_sharp_s(text: str, tokenizer: Tokenizer) -> list[int]:
+    """Where SS in a German text in capitals is ß, as far as the vocabulary tells: of each, the place of the first S."""
+    places = []
+    forms = []
+    for word in _WORD.finditer(text):
+        for found in re.finditer('SS', word[0]):
+            places.append(word.start() + found.start())
+            for spelled in (word[0][: found.start()] + 'ß' + word[0][found.end() :], word[0]):
+                forms += [_lower(spelled), _capitalized(spelled)]
+    encoded = [(len(ids), ids) for ids in tokenizer.encode(forms)]
+    return [place for i, place in enumerate(places) if min(encoded[4 * i :][:2]) < min(encoded[4 * i + 2 :][:2])]
+
+
 def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer) -> str:
     """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is.
 

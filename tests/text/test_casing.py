@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from flax_transformer.text.casing import sentence_of_capitals, sentence_of_title
+from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
 
 # The most frequent first, as in a vocabulary; any other word is spelled by its letters.
 WORDS = 'the and a Mary Tom is in London who House house new may May brown New use using contact street was choose car'
-PIECES = WORDS.split()
+GERMAN = 'weiß Fuß muss'
+PIECES = f'{WORDS} {GERMAN}'.split()
 
 
 class Words:
@@ -29,6 +30,11 @@ class Words:
 )
 def test_capitals_become_a_sentence(text: str, sentence: str) -> None:
     assert sentence_of_capitals(text, Words()) == sentence
+
+
+def test_the_vocabulary_tells_where_capitals_stand_for_sharp_s() -> None:
+    assert places_of_sharp_s('TOM WEISS, FUSS UND MUSS', Words()) == [7, 13]
+    assert places_of_sharp_s('TOM', Words()) == []
 
 
 @pytest.mark.parametrize(

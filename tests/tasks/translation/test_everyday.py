@@ -68,6 +68,10 @@ def test_what_is_no_language_comes_out_once_and_in_place() -> None:
         assert translation.text.count(literal) == 1, translation.text
     assert translations[6].text.isupper()
     assert 'schließ' in translations[7].text
+    english = translator('ICH WEISS, DIE STRASSE IST 12.5 KM LANG.', source_language='de').text
+    assert 'KNOW' in english
+    assert 'ROAD' in english
+    assert english.count('12.5 KM') == 1
     alone = translator.with_decoding(replace(translator.decoding, literals='translated'))
     assert translations[-1].tokens == alone('Tom is my brother.').tokens
     assert 'Привет' not in alone('Привет means hello.').text

@@ -10,11 +10,11 @@ from typing import Any
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.words import TrainingWords
-from flax_transformer.text.casing import sentence_of_capitals, sentence_of_title
+from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
-from .marked import Marked, Span, outside_of_spans
+from .marked import Marked, Span, edited, outside_of_spans
 from .names import Names
 from .persons import persons
 from .placeholders import placeholders
@@ -94,6 +94,7 @@ class Literals:
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
         self._has_headlines = two_letters(source) == 'en'  # in Title Case
+        self._is_german = two_letters(source) == 'de'
         has_words = words is not None and words.has_language(source)
         self._names = Names(source, words) if has_words else None
         self._known: dict[str, bool] = {}  # whether a character is left to the model
@@ -126,6 +127,8 @@ class Literals:
         """
         escape = line.escape
         if _in_capitals(line):
+            if self._is_german:
+                line, kept = _with_sharp_s(line, kept, self._tokenizer)
             sentence = sentence_of_capitals(line.text, self._tokenizer)
             found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
             for start, end in kept:
@@ -226,6 +229,22 @@ def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[
 
 def _with(line: Marked, literals: Sequence[Span]) -> Marked:
     return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
+
+
+def _with_sharp_s(
+    line: Marked, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer
+) -> tuple[Marked, list[tuple[int, int]]]:
+    """A line in capitals with ß where it has SS for that, outside of spans and of what is kept; and where that is."""
+    taken = sorted([*((span.start, span.end) for span in line.spans), *kept])
+    pairs = [(place, place + 2) for place in places_of_sharp_s(line.text, tokenizer)]
+    places = [start for start, _ in _apart(taken, pairs)]
+
+    def moved(at: int) -> int:
+        return at - bisect_right(places, at - 1)
+
+    text = edited(line.text, [(place, place + 2, 'ß') for place in places])
+    spans = tuple(span._replace(start=moved(span.start), end=moved(span.end)) for span in line.spans)
+    return line._replace(text=text, spans=spans), [(moved(start), moved(end)) for start, end in kept]
 
 
 def _kind(match: re.Match[str]) -> str:
