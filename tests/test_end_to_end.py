@@ -43,7 +43,6 @@ def test_a_run_directory_holds_what_it_should(copy_run: Path) -> None:
         'metrics.jsonl',
         'tensorboard',
         'training_sample.jsonl',
-        'training_words.txt',
         'environment.json',
         'lock',
     }

@@ -61,12 +61,14 @@ def main(argv: list[str]) -> None:
     from flax_transformer.engine.runs.run_directory import split_reference
     from flax_transformer.tasks.translation.run import LoadedRun, Run
     from flax_transformer.tasks.translation.training import training
+    from flax_transformer.tasks.translation.words import TrainingWords
 
     run = Run(options.workdir)
     run.check(options.config)
     start = None
     if options.init_from is not None:
-        start = LoadedRun(options.config, None, Run(split_reference(options.init_from)[0]).read_tokenizer())
+        path = split_reference(options.init_from)[0]
+        start = LoadedRun(options.config, None, Run(path).read_tokenizer(), TrainingWords.read(path))
     with in_use(run.path, say=note):
         prepare(training(), options.config, run, options.config, start=start, processes=os.cpu_count() or 1)
     config, folder = map(shlex.quote, (argv[0], str(run.path)))

@@ -98,7 +98,7 @@ def export_huggingface(
 
     `run` and `step` name a checkpoint as in `load_run`.
     """
-    config, params, tokenizer = load_run(run, step=step)
+    config, params, tokenizer, *_ = load_run(run, step=step)
     refuse_non_finite(params)
     is_marian = family_of_model(config.model) is MARIAN
     if not is_marian and not isinstance(tokenizer, FairseqTokenizer):

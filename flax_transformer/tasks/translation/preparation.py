@@ -1,6 +1,6 @@
 """Preparation of a training run: the tokenizer, the corpora as ids, the validation sets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,9 @@ from .config import Config
 from .corpus_checks import check_corpora, files_of, refuse_changed_files
 from .metrics import SPACED, ScoreTokens, score_tokens
 from .run import LoadedRun, Run, check_tokenizer
+from .words import TrainingWords
+
+_MOST_PAIRS = 2_000_000  # of a corpus, whose words are kept
 
 
 class ValidationSet(NamedTuple):
@@ -77,6 +80,7 @@ class Prepared(NamedTuple):
     validation: list[ValidationSet]
     files: dict[str, list[Listed]]  # those of `files_of`
     pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
+    words: TrainingWords | None = None  # of a new run's sources
 
 
 def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:
@@ -91,6 +95,8 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
         if prepared.validation:
             corpora = of_each_corpus(config.data, prepared.validation)
             loss_batches(corpora, config.model, config.data, num_rows=1)  # raises if a pair is too long
+        if is_new:
+            prepared = prepared._replace(words=_words_of(config.data, start))
         if config.model.embedding_from and start is None and not steps_of(run.checkpoints):
             prepared = prepared._replace(pretrained=_pretrained(config, prepared.tokenizer))
     return prepared
@@ -99,7 +105,28 @@ def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, pro
 def keep(run: Run, config: Config, prepared: Prepared) -> None:
     run.write_data_files(prepared.files)
     if not run.is_prepared():
+        if prepared.words:
+            prepared.words.write(run.path)
         run.write_tokenizer(prepared.tokenizer)
+
+
+def _words_of(data: DataConfig, start: LoadedRun | None) -> TrainingWords | None:
+    """The words of the sources, with those of the run from which it starts; None if that has not kept its own."""
+    if start is None:
+        return TrainingWords.of(_sources(data))
+    return start.words and start.words.joined(TrainingWords.of(_sources(data)))
+
+
+def _sources(data: DataConfig) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yields the language and the sources of each chunk of the corpora, up to _MOST_PAIRS of each."""
+    for corpus in data.corpora:
+        source, _ = corpus.languages
+        count = 0
+        for pairs in open_training(corpus, data)[0].pairs():
+            yield source or data.source_language, pairs.sources
+            count += len(pairs)
+            if count >= _MOST_PAIRS:
+                break
 
 
 def _pretrained(config: Config, tokenizer: Tokenizer) -> PretrainedRows:

@@ -16,6 +16,7 @@ from flax_transformer.text.tokenizer import Tokenizer, kind_of
 
 from .config import Config
 from .words import FILE as WORDS
+from .words import TrainingWords
 
 CACHE = 'data_cache'
 SAMPLE = 'training_sample.jsonl'  # pairs that a model was trained on, for it to learn more
@@ -25,6 +26,7 @@ class LoadedRun(NamedTuple):
     config: Config
     params: Any
     tokenizer: Tokenizer
+    words: TrainingWords | None = None  # of its training
 
 
 class Run(TokenizerRun[Config]):
@@ -76,7 +78,8 @@ class Run(TokenizerRun[Config]):
 
     def loaded(self, config: Config, params: Any, scores: Any) -> LoadedRun:
         tokenizer = self.read_matching_tokenizer(config)
-        return LoadedRun(config, params, tokenizer.reading(config.data.source_language))
+        reading = tokenizer.reading(config.data.source_language)
+        return LoadedRun(config, params, reading, TrainingWords.read(self.path))
 
     @staticmethod
     def load_tokenizer(folder: Path) -> Tokenizer:

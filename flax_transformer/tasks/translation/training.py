@@ -40,9 +40,6 @@ from .model import family_of, source_table
 from .preparation import Prepared, ValidationSet, interleaved, keep, of_each_corpus, prepare_run
 from .run import Run
 from .task import TranslationTask, with_dtype
-from .words import TrainingWords
-
-_MOST_PAIRS = 2_000_000  # of a corpus, whose words are kept
 
 
 class TrainingData(PackedBatches):
@@ -257,9 +254,8 @@ def _finish(run: Run, config: Config, prepared: Prepared) -> None:
     if is_first():
         try:
             write_sample(run.path, _trained_pairs(config.data))
-            TrainingWords.of(_trained_sources(config.data)).write(run.path)
         except UserError as error:  # the corpora have gone meanwhile; the run is good all the same
-            say(f'not kept of the training: pairs, which learning needs, and words, which tell names: {error}')
+            say(f'no pairs of the training are kept, which learning from corrections needs: {error}')
 
 
 def _trained_pairs(data: DataConfig) -> Iterator[Pair]:
@@ -273,18 +269,6 @@ def _trained_pairs(data: DataConfig) -> Iterator[Pair]:
         columns.append([Pair(*line, source or data.source_language, target or data.target_language) for line in lines])
     for row in itertools.zip_longest(*columns):
         yield from (pair for pair in row if pair and all(map(str.strip, pair[:2])))
-
-
-def _trained_sources(data: DataConfig) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yields the language and the sources of each chunk of the corpora, up to _MOST_PAIRS of each."""
-    for corpus in data.corpora:
-        source, _ = corpus.languages
-        count = 0
-        for pairs in open_training(corpus, data)[0].pairs():
-            yield source or data.source_language, pairs.sources
-            count += len(pairs)
-            if count >= _MOST_PAIRS:
-                break
 
 
 def _fingerprint_of(config: Config, prepared: Prepared) -> str:

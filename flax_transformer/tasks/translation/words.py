@@ -16,11 +16,14 @@ _WITHIN = re.compile(r'(?<=[\w,] )[^\W\d_]+')  # words within a sentence
 _ENDING = 3  # letters in which forms of a word may differ
 _STEM = 5  # letters of the shortest stem
 _OFTEN = 3  # occurrences of a name that a model can spell, or translate
+# Words of a language from which those that are not among them are rare, and most that are kept, the most frequent.
+_FEWEST = 10_000
+_MOST = 500_000
 
 
 def has_capital_nouns(language: str) -> bool:
     """Whether a capital within a sentence is no sign of a name."""
-    return two_letters(language) == 'de'
+    return two_letters(language) in ('de', 'lb', 'nds')
 
 
 class _Found:
@@ -33,14 +36,14 @@ class _Found:
 
     def add(self, lines: Iterable[str]) -> None:
         for line in lines:
-            words = _WORD.findall(line)
+            words = [word for word in _WORD.findall(line) if word[0].islower() or word[0].isupper()]
             self.counts.update(map(str.lower, words))
             self._small.update(word for word in words if word[0].islower())
             self._names.update(word.lower() for word in _WITHIN.findall(line) if word[0].isupper())
 
     def known(self, *, but_for_names: bool) -> list[str]:
         seldom = {word for word in self._names - self._small if self.counts[word] < _OFTEN} if but_for_names else ()
-        return sorted(self.counts.keys() - seldom)
+        return sorted(word for word, _ in self.counts.most_common(_MOST) if word not in seldom)
 
 
 class TrainingWords:
@@ -52,13 +55,20 @@ class TrainingWords:
 
     @classmethod
     def of(cls, texts: Iterable[tuple[str, Iterable[str]]]) -> Self:
-        """The words of texts, the language of each and its lines, but for names that are seldom there."""
+        """The words of texts, the language of each and its lines, but for names that are seldom there.
+
+        Of languages with few words it has none: of these many more are missing than names.
+        """
         found: dict[str, _Found] = {}
         for language, lines in texts:
             found.setdefault(language, _Found()).add(lines)
 
         known = {name: own.known(but_for_names=not has_capital_nouns(name)) for name, own in found.items()}
-        return cls({language: words for language, words in known.items() if words})
+        return cls({language: words for language, words in known.items() if len(words) >= _FEWEST})
+
+    def joined(self, other: Self) -> Self:
+        """Both words of the languages that this has."""
+        return type(self)({name: sorted({*own, *other._words.get(name, ())}) for name, own in self._words.items()})
 
     def has_language(self, language: str) -> bool:
         return language in self._words
@@ -84,7 +94,10 @@ class TrainingWords:
         return words[place] if place < len(words) else ''
 
     def write(self, run: Path) -> None:
-        write_whole(run / FILE, ''.join(' '.join([name, *words]) + '\n' for name, words in self._words.items()))
+        """Writes them, unless they are none or too many to be read."""
+        content = ''.join(' '.join([name, *words]) + '\n' for name, words in self._words.items()).encode()
+        if 0 < len(content) <= MOST_WORDS:
+            write_whole(run / FILE, content)
 
     @classmethod
     def read(cls, run: Path) -> Self | None:

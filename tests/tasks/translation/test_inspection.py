@@ -41,7 +41,7 @@ def test_an_evaluation_draws_the_attention_of_its_first_sample(copy_run: Path, m
     from flax_transformer.tasks.translation.preparation import Prepared, ValidationSet
     from flax_transformer.tasks.translation.training import TranslationValidation
 
-    config, params, tokenizer = load_run(copy_run)
+    config, params, tokenizer, *_ = load_run(copy_run)
 
     lines, pictures = [], []
     told = SimpleNamespace(

@@ -11,7 +11,7 @@ from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.words import TrainingWords
 from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
-from flax_transformer.text.languages import two_letters
+from flax_transformer.text.languages import is_named, two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .marked import Marked, Span, edited, outside_of_spans
@@ -95,7 +95,7 @@ class Literals:
         self._and = f'{own} {other}' if own and other else 'sign'
         self._has_headlines = two_letters(source) == 'en'  # in Title Case
         self._is_german = two_letters(source) == 'de'
-        has_words = words is not None and words.has_language(source)
+        has_words = words is not None and is_named(source) and words.has_language(source)
         self._names = Names(source, words) if has_words else None
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 

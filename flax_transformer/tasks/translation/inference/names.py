@@ -4,14 +4,23 @@ import re
 from collections.abc import Iterator
 
 from flax_transformer.tasks.translation.words import TrainingWords, has_capital_nouns
+from flax_transformer.text.languages import two_letters
 
 from .persons import DETERMINER
 
 _LETTER = r'[^\W\d_]'
-_WORD = re.compile(rf"(?<![\w'’-]){_LETTER}+(?:[-'’]{_LETTER}+)*(?![\w-])")
+_JOINED = r'\w\-\xad\u200b-\u200d\u0300-\u036f'
+_WORD = re.compile(rf"(?<![{_JOINED}'’]){_LETTER}+(?:[-'’]{_LETTER}+)*(?![{_JOINED}])")
 _CLITIC = re.compile(r"['’](?:s|ll|ve|re)(?!\w)", re.I)  # Obama's
+_LAST_CLITIC = re.compile(rf'{_CLITIC.pattern}$', re.I)
 _TITLE = re.compile(rf'(?<!\w)(?=[^\W\d_a-zäöüß]){_LETTER}{{4,}} $')  # Familie, President, a first name
 _BEGINNING = re.compile(r'(?:^|[.!?:]\s)\W*$')
+# A word that begins an English sentence is a verb before these, and other words than names end so.
+_AFTER_VERB = re.compile(
+    r'[ ](?:the|an?|th(?:is|at|ese|ose)|your|my|his|her|its|our|their|all|any|every|each|some|it|them|me|us|him|with|'
+    r'from|for|to|by|on|in|at|into|up|out|off|over|down|if|when)\b'
+)
+_NO_NAME = re.compile('(?:able|ible|i[sz]e[sd]?|ing|[st]ions?|ments?|ness|ly|ism|less|ful|ous|ed|ology|ships?)$')
 _NEAR = 60  # characters
 _SHORTEST = 3  # letters of a name; O'Brien has one of these
 # In German other nouns have capitals, too: those that end so, those composed of known words, those with an article.
@@ -29,6 +38,7 @@ class Names:
         self._language = language
         self._words = words
         self._is_german = has_capital_nouns(language)
+        self._is_english = two_letters(language) == 'en'
 
     def __call__(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yields the start, end and kind of each: `name`, or `person` where a first name cannot stand for it.
@@ -38,11 +48,11 @@ class Names:
         spans: list[tuple[int, int]] = []
         for match in _WORD.finditer(text):
             start = match.start()
-            word = _CLITIC.sub('', match[0])
+            word = _LAST_CLITIC.sub('', match[0])
             goes_on = bool(spans) and text[spans[-1][1] : start] == ' '
-            if not self._is_name(word, goes_on) or (self._is_german and self._is_other(word, text, start)):
-                continue
             end = start + len(word)
+            if not self._is_name(word, goes_on) or self._is_other(word, text, start, end):
+                continue
             if goes_on:
                 start, _ = spans.pop()
             spans.append((start, end))
@@ -69,8 +79,13 @@ class Names:
             self._words.has_word(self._language, word[i:]) for i in endings
         )
 
-    @staticmethod
-    def _is_other(word: str, text: str, start: int) -> bool:
-        """Whether a German word is a noun, with an article, or a verb that begins a sentence."""
+    def _is_other(self, word: str, text: str, start: int, end: int) -> bool:
+        """Whether what stands around a word tells that it is none: an article before a noun, a verb that begins."""
         before = max(start - _NEAR, 0), start
-        return bool(DETERMINER.search(text, *before) or (word.endswith('en') and _BEGINNING.search(text, *before)))
+        if self._is_german and DETERMINER.search(text, *before):
+            return True
+        if not _BEGINNING.search(text, *before) or _CLITIC.match(text, end):
+            return False
+        if self._is_german:
+            return word.endswith('en')
+        return not self._is_english or bool(_AFTER_VERB.match(text, end) or _NO_NAME.search(word))

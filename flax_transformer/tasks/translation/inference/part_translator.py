@@ -58,7 +58,7 @@ class PartTranslator:
             found = zip((best[i] for i in rows), self._search(plain, padded), strict=True)
             rivals = [sorted(both, key=_rank) for both in found]
             if self.way_back:
-                rivals = self._reranked(plain, rivals)
+                rivals = self._reranked(plain, padded, rivals)
             for i, (first, _) in zip(rows, rivals, strict=True):
                 best[i] = first
 
@@ -86,24 +86,35 @@ class PartTranslator:
         hypotheses = self.runner.map(function, self.weights, columns, asked.progress, last=last)
         self.programs.check_numbers(self.weights, (ranked.scores[0] for ranked in hypotheses))
         lines = asked.texts, asked.sources
-        rerank = partial(self._reranked, asked) if self.way_back else None
+        rerank = partial(self._reranked, asked, sources) if self.way_back else None
         best = best_of_each(hypotheses, *lines, self.tokenizer, self.decoding, self.target_language, rerank)
         if demands:
             best = [replace(first, missing=demands.missing(i, first.token_ids)) for i, first in enumerate(best)]
         return best
 
-    def _reranked(self, asked: Asked, hypotheses: list[list[Translation]]) -> list[list[Translation]]:
+    def _reranked(
+        self, asked: Asked, sources: Sequence[Sequence[int]], hypotheses: list[list[Translation]]
+    ) -> list[list[Translation]]:
         if demands := asked.demands:
             hypotheses = [
                 [replace(other, missing=demands.missing(i, other.token_ids)) for other in own]
                 for i, own in enumerate(hypotheses)
             ]
-        return reranked(hypotheses, partial(self._score_back, asked))
+        return reranked(hypotheses, partial(self._score_back, asked.texts, list(map(len, sources))))
 
-    def _score_back(self, asked: Asked, lines: Sequence[int], translations: Sequence[str]) -> list[float | None]:
-        """How the model scores parts, by number, as translations of translations; None: one is too long."""
-        read, written = self.way_back.ids(translations, [asked.texts[i] for i in lines])
-        most = [self._widths_back(len(asked.sources[i]))[-1] for i in lines]
+    def _score_back(
+        self, texts: Sequence[str], lengths: Sequence[int], lines: Sequence[int], translations: Sequence[str]
+    ) -> list[float | None]:
+        """How the model scores texts, by number, as translations of translations; None: one is too long.
+
+        `lengths` are those of the texts as sources.
+        """
+        read, written = self.way_back.ids(translations, [texts[i] for i in lines])
+        padding = [self.tokenizer.pad_id]
+        read = [
+            ids + padding * (lengths[i] - len(ids)) for i, ids in zip(lines, read, strict=True)
+        ]  # in no fewer slots
+        most = [self._widths_back(lengths[i])[-1] for i in lines]
         fitting = [i for i, slots in enumerate(most) if max(len(read[i]), len(written[i])) <= slots]
         scores: list[float | None] = [None] * len(lines)
         columns = self._with_equal_slots([read[i] for i in fitting], [written[i] for i in fitting])

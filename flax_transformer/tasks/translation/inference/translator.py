@@ -101,7 +101,7 @@ class Translator(PartTranslator, Streams):
         self.first_id = self.tokenizer.first_id(self.decoding.target_language)  # begins every target
         self.way_back = None
         if self.target_language in decoding.noisy_channel and decoding.search == 'beam' and decoding.mbr == 'none':
-            self.way_back = WayBack(self.source_language, self.target_language, tokenizer, pairs)
+            self.way_back = WayBack.between(self.source_language, self.target_language, tokenizer, pairs)
         self.calibration = calibration
         self._params = params  # float32; None: freed
         if programs is None:
@@ -127,7 +127,7 @@ class Translator(PartTranslator, Streams):
         """
         use_compilation_cache()
         runs = load_ensemble((path, *others), step=step, **decoding)
-        config, params, tokenizer = runs[0]
+        config, params, tokenizer, words = runs[0]
         data = config.data
         settings = config.decoding
         pairs = pairs_of(data, tokenizer)
@@ -143,7 +143,7 @@ class Translator(PartTranslator, Streams):
             target_language=data.target_language,
             calibration=None if others else Calibration.read(split_reference(path)[0]),
             pairs=pairs,
-            words=TrainingWords.read(split_reference(path)[0]),
+            words=words,
         )
         del runs, params  # else they stay until the end of this function
         return translator._loaded(partial(_params_of_runs, (path, *others), step))

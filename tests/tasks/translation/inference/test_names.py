@@ -1,16 +1,28 @@
 """Names that the training text lacks are told from other words."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from flax_transformer import UserError
+from flax_transformer.tasks.translation import preparation
+from flax_transformer.tasks.translation import words as known_words
 from flax_transformer.tasks.translation.inference.names import Names
+from flax_transformer.tasks.translation.run import LoadedRun
 from flax_transformer.tasks.translation.words import FILE, TrainingWords
 
 ENGLISH = "the brother of President Tom lives in London; he works and I know that we'll be there at night: creation"
 GERMAN = 'Sie wohnt in London und arbeitet bei einer Bank; das Haus der Familie; auch wir kennen das Wasser'
-WORDS = TrainingWords.of([('en', ENGLISH.split()), ('de', [GERMAN])])
+WORDS = TrainingWords(
+    {language: sorted({*re.findall(r'\w+', text.lower())}) for language, text in (('en', ENGLISH), ('de', GERMAN))}
+)
+
+STARTS = {
+    'no run': None,
+    'one without': LoadedRun(None, None, None),
+    'one with': LoadedRun(None, None, None, WORDS),
+}
 
 
 @pytest.mark.parametrize(
@@ -22,6 +34,9 @@ WORDS = TrainingWords.of([('en', ENGLISH.split()), ('de', [GERMAN])])
         ('en', 'Londons: Creations', []),  # forms of words that it has
         ('en', "We'll know. NATO and we. I'll there", []),
         ('en', 'Brothers, Siobhán Brothersen', ['Siobhán Brothersen']),  # the second goes on with the name
+        ('en', 'Recalibrate the night; Configurable night', ['Configurable']),
+        ('en', 'Recalibrate the night. Siemens works.', ['Siemens']),  # a verb begins
+        ('en', 'We know Krypto\xadgraph', []),  # half of a word is none
         ('en', 'Nightễ', ['Nightễ']),  # no word has such a letter
         ('de', 'Wir kennen Okonkwo, Nguyễn und Lindqvist.', ['Okonkwo', 'Nguyễn', 'Lindqvist']),
         ('de', 'Der Torf und das Moratorium', []),  # nouns with an article
@@ -38,11 +53,26 @@ def test_where_a_first_name_cannot_stand_a_surname_does() -> None:
     assert [kind for *_, kind in Names('en', WORDS)(text)] == ['name', 'person', 'person']
 
 
-def test_names_that_are_seldom_there_count_as_unseen_where_capitals_tell_names() -> None:
+def test_names_that_are_seldom_there_count_as_unseen_where_capitals_tell_names(monkeypatch) -> None:
+    monkeypatch.setattr(known_words, '_FEWEST', 1)
     lines = ['We saw Kowalski. Suddenly Tom, then Tom and Tom.', 'we suddenly']
     words = TrainingWords.of([('en', lines), ('de', lines)])
     assert words._words['en'] == ['and', 'saw', 'suddenly', 'then', 'tom', 'we']
     assert words.has_word('de', 'kowalski')
+
+
+def test_of_a_small_corpus_no_words_are_kept(tmp_path: Path) -> None:
+    words = TrainingWords.of([('en', ['Tom is here.'])])
+    assert not words.has_language('en')
+    words.write(tmp_path)
+    assert TrainingWords.read(tmp_path) is None
+
+
+def test_a_run_that_starts_from_another_knows_the_words_of_both() -> None:
+    joined = WORDS.joined(TrainingWords({'en': ['zebra'], 'fr': ['zèbre']}))
+    assert joined.has_word('en', 'zebra')
+    assert joined.has_word('en', 'brother')
+    assert not joined.has_language('fr')  # of which the other's words are not known
 
 
 def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -55,3 +85,13 @@ def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'en a \xff')
     with pytest.raises(UserError, match=f'{FILE} is damaged .*; remove it'):
         TrainingWords.read(tmp_path)
+
+
+def test_a_run_that_starts_from_one_without_words_keeps_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own corpus has few of the words that the model knows."""
+    monkeypatch.setattr(preparation, '_sources', lambda data: [('en', ['Tom is here'])])
+    monkeypatch.setattr(known_words, '_FEWEST', 1)
+    started = {name: preparation._words_of(None, start) for name, start in STARTS.items()}
+    assert started['no run'].has_word('en', 'here')
+    assert started['one without'] is None
+    assert all(started['one with'].has_word('en', word) for word in ('here', 'brother'))
