@@ -110,10 +110,9 @@ class PartTranslator:
         `lengths` are those of the texts as sources.
         """
         read, written = self.way_back.ids(translations, [texts[i] for i in lines])
+        # Padded to the sources' lengths, they need no fewer slots, for which nothing may be compiled.
         padding = [self.tokenizer.pad_id]
-        read = [
-            ids + padding * (lengths[i] - len(ids)) for i, ids in zip(lines, read, strict=True)
-        ]  # in no fewer slots
+        read = [ids + padding * (lengths[i] - len(ids)) for i, ids in zip(lines, read, strict=True)]
         most = [self._widths_back(lengths[i])[-1] for i in lines]
         fitting = [i for i, slots in enumerate(most) if max(len(read[i]), len(written[i])) <= slots]
         scores: list[float | None] = [None] * len(lines)
