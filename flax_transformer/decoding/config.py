@@ -46,14 +46,14 @@ class DecodingConfig:
     min_p: float = 0.0  # sample among pieces at least this much as probable as the most probable one; 0: among all
     seed: int = 0  # sampling: the same line and seed give the same draws in any batch
     mbr: Literal['none', 'bleu', 'chrf'] = 'none'  # choose the hypothesis most like the others (Kumar and Byrne 2004)
-    # Target languages into which the hypothesis is taken that the model also translates back best, if it can
+    # Target languages; the hypothesis that the model also translates back best is taken, if it can translate back.
     noisy_channel: tuple[str, ...] = ()
     # If the best translation repeats itself or copies its source, the next one that does not is taken.
     pass_over: Literal['nothing', 'loops', 'loops_and_copies'] = 'loops'
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
-    # Numbers, addresses, unseen names and what else is no language come out as they are; with the target's separators
-    # in numbers; or as the model translates them, and so do capitals.
+    # Numbers, addresses, unseen names and what else is no language come out as they are; or so, but numbers with the
+    # target's separators; or as the model translates them, and so do capitals.
     literals: Literal['kept', 'localized', 'translated'] = 'kept'
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from .metrics import SPACED, ScoreTokens, score_tokens
 from .run import LoadedRun, Run, check_tokenizer
 from .words import TrainingWords
 
-_MOST_PAIRS = 2_000_000  # of a corpus, whose words are kept
+_MOST_PAIRS = 2_000_000  # pairs whose words are kept, of each corpus
 
 
 class ValidationSet(NamedTuple):
@@ -80,7 +80,7 @@ class Prepared(NamedTuple):
     validation: list[ValidationSet]
     files: dict[str, list[Listed]]  # those of `files_of`
     pretrained: PretrainedRows | None = None  # initial embeddings of the source in a new run
-    words: TrainingWords | None = None  # of a new run's sources
+    words: TrainingWords | None = None  # the words of a new run's sources
 
 
 def prepare_run(config: Config, run: Run, start: LoadedRun | None = None, *, processes: int = 1) -> Prepared:

@@ -26,7 +26,7 @@ class LoadedRun(NamedTuple):
     config: Config
     params: Any
     tokenizer: Tokenizer
-    words: TrainingWords | None = None  # of its training
+    words: TrainingWords | None = None  # those of its training text
 
 
 class Run(TokenizerRun[Config]):

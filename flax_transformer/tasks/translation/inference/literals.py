@@ -150,7 +150,7 @@ class Literals:
         for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text)):
             yield [(*match.span(), _kind(match)) for match in matches]
         yield [(start, end, 'person') for start, end in persons(text)]
-        if self._names and not text.isupper():
+        if self._names:
             yield list(self._names(text))
         strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
         yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]

@@ -37,7 +37,7 @@ class Names:
     def __init__(self, language: str, words: TrainingWords) -> None:
         self._language = language
         self._words = words
-        self._is_german = has_capital_nouns(language)
+        self._has_capital_nouns = has_capital_nouns(language)
         self._is_english = two_letters(language) == 'en'
 
     def __call__(self, text: str) -> Iterator[tuple[int, int, str]]:
@@ -70,7 +70,7 @@ class Names:
         is_known = self._words.has_word if goes_on else self._words.has_form
         if any(is_known(self._language, part) for part in parts):
             return False
-        return not (self._is_german and any(_NOUN.search(part) or self._is_compound(part) for part in parts))
+        return not (self._has_capital_nouns and any(_NOUN.search(part) or self._is_compound(part) for part in parts))
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))
@@ -82,10 +82,10 @@ class Names:
     def _is_other(self, word: str, text: str, start: int, end: int) -> bool:
         """Whether what stands around a word tells that it is none: an article before a noun, a verb that begins."""
         before = max(start - _NEAR, 0), start
-        if self._is_german and DETERMINER.search(text, *before):
+        if self._has_capital_nouns and DETERMINER.search(text, *before):
             return True
         if not _BEGINNING.search(text, *before) or _CLITIC.match(text, end):
             return False
-        if self._is_german:
+        if self._has_capital_nouns:
             return word.endswith('en')
         return not self._is_english or bool(_AFTER_VERB.match(text, end) or _NO_NAME.search(word))

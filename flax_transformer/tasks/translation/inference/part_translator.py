@@ -1,7 +1,7 @@
 """Parts of lines, as token ids, through the compiled programs of a model."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -127,8 +127,8 @@ class PartTranslator:
         slots = self.runner.slots(length)
         return sorted({slots, max(self.runner.slots(min(slots + 1, self.runner.max_slots)), slots)})
 
-    def _shapes_back(self, slots: int) -> list[tuple[int, int]]:
-        return [(rows, slots) for rows in self.runner.sizes_of_steps(slots)]
+    def _shapes_back(self, widths: Iterable[int]) -> list[tuple[int, int]]:
+        return [(rows, slots) for slots in widths for rows in self.runner.sizes_of_steps(slots)]
 
     def _columns(self, sources: list[list[int]], prefixes: list[list[int]] | None = None) -> list[list[list[int]]]:
         if self.first_id is not None:
@@ -176,8 +176,8 @@ class PartTranslator:
                 shapes.append((rows, phrases[0], 2))
         programs = [Program(self.runner, function, self.weights, tuple(shapes))]
         if self.way_back:
-            shapes_back = [shape for width in self._widths_back(slots) for shape in self._shapes_back(width)]
-            programs += [self._program_of_pairs(self.programs.score_ids, *shape) for shape in shapes_back]
+            for shape in self._shapes_back(self._widths_back(slots)):
+                programs.append(self._program_of_pairs(self.programs.score_ids, *shape))
         if alignment:
             longest = output_slots(self.decoding, slots, max_positions=self.programs.max_positions)
             for width in sorted({self.runner.slots(length) for length in range(slots, max(slots, longest) + 1)}):
@@ -201,7 +201,7 @@ class PartTranslator:
             columns = self._columns([[self.tokenizer.eos_id] * slots])
             self.runner.run(self.translate_ids, self.weights, columns, ([0], rows, slots))
         widths = sorted({slots for _, slots in shapes}) if self.way_back else []
-        shapes_back = [shape for slots in widths for shape in self._shapes_back(slots)]
+        shapes_back = self._shapes_back(widths)
         for rows, slots in shapes_back:
             ids = [[self.tokenizer.eos_id] * slots]
             self.runner.run(self.programs.score_ids, self.weights, [ids, ids], ([0], rows, slots))

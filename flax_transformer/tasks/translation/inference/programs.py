@@ -25,9 +25,9 @@ from flax_transformer.text.tokenizer import UNSPACED, Tokenizer
 from .batch_runner import Runner
 from .ids import SpecialIds, attend_ids, score_ids, translate_ids
 
-# Fields of a search that its program does not read.
-UNREAD = ['batch_tokens', 'buckets', 'max_source_tokens', 'n_best', 'source_language', 'target_language', 'literals']
-UNREAD += ['noisy_channel']
+# Fields of a search that neither its programs nor their runner read, and those that the programs alone do not.
+UNUSED = ('n_best', 'source_language', 'target_language', 'literals', 'noisy_channel')
+UNREAD = (*UNUSED, 'batch_tokens', 'buckets', 'max_source_tokens')
 
 
 class Programs:

@@ -35,7 +35,7 @@ from .literals import Literals
 from .marked import Marked
 from .noisy_channel import WayBack
 from .part_translator import PartTranslator
-from .programs import Programs
+from .programs import UNUSED, Programs
 from .quality import Calibration
 from .result import (
     Translation,
@@ -202,8 +202,7 @@ class Translator(PartTranslator, Streams):
     def with_decoding(self, decoding: DecodingConfig) -> Self:
         """The same models with another search, and the same compiled programs and weights where they serve it."""
         own = self.decoding
-        ignored = ('n_best', 'source_language', 'target_language', 'literals', 'noisy_channel')  # by the programs
-        is_compiled = all(getattr(decoding, name) == value for name, value in vars(own).items() if name not in ignored)
+        is_compiled = all(getattr(decoding, name) == value for name, value in vars(own).items() if name not in UNUSED)
         params = self._params if decoding.weights == own.weights else self.params
         same = {'programs': self.programs} if is_compiled else {'parallel': self.programs.parallel}
         return self._like(params, decoding, **same)

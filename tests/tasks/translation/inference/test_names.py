@@ -72,7 +72,7 @@ def test_a_run_that_starts_from_another_knows_the_words_of_both() -> None:
     joined = WORDS.joined(TrainingWords({'en': ['zebra'], 'fr': ['zèbre']}))
     assert joined.has_word('en', 'zebra')
     assert joined.has_word('en', 'brother')
-    assert not joined.has_language('fr')  # of which the other's words are not known
+    assert not joined.has_language('fr')  # the start's French words are not among these
 
 
 def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -2,17 +2,13 @@
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import pytest
-from drawn_params import drawn
+from tagged_translator import tagged_translator
 
 from flax_transformer import Translator
-from flax_transformer.config import DecodingConfig, TransformerConfig
+from flax_transformer.config import DecodingConfig
 from flax_transformer.tasks.translation.inference.noisy_channel import NEAR, WEIGHT, reranked
 from flax_transformer.tasks.translation.inference.result import Translation
-from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.transformer.model import parameter_shapes
 
 BOTH = (('de', 'fr'), ('fr', 'de'))
 LINES = ['a b c', 'h g f e d', 'b', 'a a d e f g', 'c h', 'd d b a']
@@ -52,15 +48,8 @@ def test_phrases_that_are_required_matter_more() -> None:
 @pytest.fixture(scope='module')
 def plain() -> Translator:
     """A model of two directions that has learned nothing."""
-    tokenizer = SentencePieceTokenizer.train(
-        ['a b c d e f g h'] * 50, vocab_size=22, byte_fallback=False, languages=['de', 'fr'], character_coverage=1.0
-    )
-    config = TransformerConfig(
-        vocab_size=22, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
-    )
-    params = jax.tree.map(jnp.asarray, drawn(parameter_shapes(config)))
     decoding = DecodingConfig(target_language='fr', n_best=4, max_tokens=6, max_source_tokens=16, alpha=1.0)
-    return Translator(config, params, tokenizer, decoding, pairs=BOTH)
+    return tagged_translator(decoding, pairs=BOTH)
 
 
 def both_ways(plain: Translator, **fields: object) -> Translator:
@@ -87,16 +76,16 @@ def test_the_first_is_most_probable_in_both_directions_together(plain: Translato
     assert changed  # else this shows nothing
 
 
-def test_what_a_server_compiles_before_is_all_that_it_takes(plain: Translator) -> None:
-    translator = both_ways(plain, n_best=1, beam_width=2, buckets=(8, 16))
-    for slots in (8, 16):
-        for program in translator.programs_for(slots, 1 if slots == 16 else 4):
-            program.compile()
-    compiled = set(translator.runner._compiled)
-    before = translator.runner.num_compilations
-    translator(LINES)
-    assert {key for key in translator.runner._shapes} <= compiled
-    assert translator.runner.num_compilations > before
+@pytest.mark.parametrize('line', ['a b c', 'a b c d e f g'])  # with its tag, the second needs more slots than without
+def test_what_a_server_compiles_before_is_all_that_it_takes(plain: Translator, line: str) -> None:
+    translator = both_ways(plain, n_best=1, buckets=(8, 16))
+    length = len(translator.tokenizer.encode([line], target_language='fr')[0])
+    assert length == (5 if line == 'a b c' else 9)
+    for program in translator.programs_for(translator.runner.slots(length), 1):
+        program.compile()
+    translator(line)
+    assert len(translator.runner._shapes) == 2  # the search, and the way back
+    assert translator.runner._shapes <= set(translator.runner._compiled)
 
 
 def test_other_searches_and_directions_do_without(plain: Translator) -> None:

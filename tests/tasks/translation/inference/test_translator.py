@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sacrebleu
-from drawn_params import drawn
+from tagged_translator import tagged_translator
 from traced import equations
 
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import DecodingConfig, ParallelConfig, TransformerConfig
+from flax_transformer.config import DecodingConfig, ParallelConfig
 from flax_transformer.decoding.problem import Hypotheses
 from flax_transformer.engine.runs.checkpoints import Checkpoints
 from flax_transformer.tasks.api import make_trainer
@@ -28,7 +28,6 @@ from flax_transformer.tasks.translation.inference.ids import translate_ids
 from flax_transformer.tasks.translation.inference.result import expected_utilities
 from flax_transformer.tasks.translation.run import Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from flax_transformer.transformer.model import parameter_shapes
 
 
 @pytest.fixture(scope='module')
@@ -335,14 +334,7 @@ def test_minimum_bayes_risk_chooses_by_expected_utility(translator: Translator) 
 @pytest.fixture(scope='module')
 def multilingual() -> Translator:
     """A model with tags that has learned nothing."""
-    tokenizer = SentencePieceTokenizer.train(
-        ['a b c d e f g h'] * 50, vocab_size=22, byte_fallback=False, languages=['de', 'fr'], character_coverage=1.0
-    )
-    config = TransformerConfig(
-        vocab_size=22, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=1
-    )
-    params = jax.tree.map(jnp.asarray, drawn(parameter_shapes(config)))
-    return Translator(config, params, tokenizer, DecodingConfig(beam_width=2, target_language='de'))
+    return tagged_translator(DecodingConfig(beam_width=2, target_language='de'))
 
 
 def test_the_tag_of_the_target_language_begins_each_source_and_each_part_of_a_long_one(
