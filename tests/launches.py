@@ -22,6 +22,8 @@ from toy_runs import CircleRun, train_circle
 from toy_task import CircleConfig
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
+from flax_transformer.common.files import holder
+from flax_transformer.engine import launch as engine_launch
 from flax_transformer.engine.config import LoopConfig, ParallelConfig
 from flax_transformer.engine.devices import multihost, process_group
 from flax_transformer.engine.devices.devices import Devices
@@ -47,14 +49,14 @@ class Process(NamedTuple):
 EVERY_WAY = tuple(way + order for way in WAYS for order in ('', INTERLEAVED))
 SOME_WAYS = f'pmap{INTERLEAVED}', f'tensor 2{INTERLEAVED}'
 LAUNCHES = {
-    'two train': [Process(0, 2, folder='together'), Process(1, 2, folder='together')],
+    'two train': [Process(0, 2, folder='together'), Process(1, 2, 'sees files late', folder='together')],
     'one never comes': [Process(0, 3, timeout=10), Process(2, 3, timeout=10)],
     'process 0 never comes': [Process(1, 2, timeout=10)],
     'one dies while it waits': [Process(0, 3, timeout=10), Process(1, 3, 'dies while it waits')],
     'one comes twice': [Process(0, 3), Process(1, 3), Process(1, 3)],
     'process 0 comes twice': [Process(0, 2, timeout=10), Process(0, 2, timeout=10)],
     'one has another config': [Process(0, 2), Process(1, 2, 'has another config')],
-    'one has another folder': [Process(0, 2, folder='a'), Process(1, 2, folder='b')],
+    'one has another folder': [Process(0, 2, folder='a'), Process(1, 2, 'has another folder', folder='b')],
     'one expects more': [Process(0, 2), Process(1, 3)],
     'one dies in a step': [Process(0, 3), Process(1, 3), Process(2, 3, 'dies')],
     'one fails in a step': [Process(0, 2), Process(1, 2, 'fails')],
@@ -85,6 +87,11 @@ def take_part(process: Process, port: int, folder: Path) -> int:
         return 0
     if process.fault == 'dies while it waits':
         signal.alarm(1)
+    if process.fault == 'has another folder':
+        engine_launch.SEEN_WITHIN = 1.0
+    if process.fault == 'sees files late':
+        before = ['', '']
+        engine_launch.holder = lambda path: before.pop() if before else holder(path)
     try:
         process_group.start(config, lambda: {'seed': 7 if process.fault == 'has another config' else 0})
         with process_group.together():

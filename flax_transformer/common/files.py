@@ -150,6 +150,7 @@ def in_use(folder: Path, *, say: Callable[[str], None]) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a full disk: the name is only a courtesy
             since = time.strftime('%Y-%m-%d %H:%M:%S')
             os.write(opened, f'process {os.getpid()} on {socket.gethostname()} since {since}\n'.encode())
+            os.fsync(opened)  # the file stays open, and other machines see what was written when it is closed
         yield
     finally:
         if all(other.name == LOCK_FILE for other in folder.iterdir()):

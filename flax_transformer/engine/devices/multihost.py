@@ -59,10 +59,11 @@ def agree(name: str, value: str) -> None:
         return
     store().key_value_set(f'agreed/{name}/{number()}', value)
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
-    others = [str(i) for i, theirs in enumerate(values) if theirs != values[0]]
+    others = [f'{i} ({theirs.strip()})' for i, theirs in enumerate(values) if theirs != values[0]]
     if others:
         raise UserError(
-            f"{name} of process {', '.join(others)} differs from process 0's; give all the same command and files"
+            f"{name} of process {', '.join(others)} differs from process 0's ({values[0].strip()}); "
+            'give all the same command and files'
         )
 
 

@@ -58,7 +58,7 @@ def agreed(end: End) -> str:
 def test_two_train_as_one_does(ends: dict[str, End], tmp_path: Path) -> None:
     """The same batches; files and messages are of process 0 alone."""
     end = ends['two train']
-    assert end.codes == (0, 0)
+    assert end.codes == (0, 0), end.said
     losses = [record['loss'] for record in read_metrics(train_circle(tmp_path / 'run', TOY).path)]
     assert len(losses) == 4
     assert json.loads(end.said[0].splitlines()[-1]) == pytest.approx(losses, rel=1e-5)
@@ -113,7 +113,7 @@ def test_one_that_does_not_share_the_run_directory_is_named(ends: dict[str, End]
     """They would wait for each other for ever when they save."""
     end = ends['one has another folder']
     assert end.codes == (2, 2)
-    assert "the run directory of process 1 differs from process 0's; give all the same" in end.said[0]
+    assert "the run directory of process 1 (in use by none) differs from process 0's (in use by process " in end.said[0]
 
 
 def test_one_that_dies_in_a_step_is_named_by_the_others(ends: dict[str, End]) -> None:
