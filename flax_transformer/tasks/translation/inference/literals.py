@@ -4,22 +4,20 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.words import TrainingWords
-from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
 from flax_transformer.text.languages import is_named, two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
-from .marked import Marked, Span, edited, outside_of_spans
+from .marked import Marked, Span, apart, with_spans
 from .names import Names
 from .persons import persons
 from .placeholders import placeholders
 from .plain_tags import TAG, WHOLE, tag_span
 from .result import LINE_BREAKS
+from .sentence_case import SentenceCase
 
 _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
@@ -93,8 +91,7 @@ class Literals:
         self._keeps_uhr = target is None or two_letters(target) == 'de'
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
-        self._has_headlines = two_letters(source) == 'en'  # in Title Case
-        self._is_german = two_letters(source) == 'de'
+        self._in_sentence_case = SentenceCase(tokenizer, source)
         has_words = words is not None and is_named(source) and words.has_language(source)
         self._names = Names(source, words) if has_words else None
         self._known: dict[str, bool] = {}  # whether a character is left to the model
@@ -112,33 +109,13 @@ class Literals:
         taken = sorted([*((span.start, span.end) for span in marked.spans), *terms, *tags])
         literals = []
         for ranges in self._ranges(text):
-            for start, end, kind in _apart(taken, ranges):
+            for start, end, kind in apart(taken, ranges):
                 raw = marked.escape(self._localized(text[start:end], kind))
                 own = tag_span(text, start, end) if is_plain else None
                 literals.append(own or Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
-        marked = self._calm(_with(marked, literals), [*terms, *tags], glossary)
+        marked = self._in_sentence_case(with_spans(marked, literals), [*terms, *tags], glossary)
         return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
-
-    def _calm(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
-        """A line in capitals, or an English headline, as the sentence that it is; capitals stay capitals.
-
-        The terms of the glossary that are kept stay what they are, in capitals unless they are found in small letters.
-        """
-        escape = line.escape
-        if _in_capitals(line):
-            if self._is_german:
-                line, kept = _with_sharp_s(line, kept, self._tokenizer)
-            sentence = sentence_of_capitals(line.text, self._tokenizer)
-            found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
-            for start, end in kept:
-                if (start, end) not in found:
-                    sentence = sentence[:start] + line.text[start:end] + sentence[end:]
-            return line._replace(text=sentence, escape=lambda text: escape(text.upper()))
-        if not self._has_headlines:
-            return line
-        kept = [*kept, *((span.start, span.end) for span in line.spans)]
-        return line._replace(text=sentence_of_title(line.text, kept, self._tokenizer))
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""
@@ -195,9 +172,9 @@ def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
         pattern = re.compile('|'.join(map(re.escape, longest_first)) or '(?!)')
     new = []
     taken = [(span.start, span.end) for span in line.spans]  # a match with a tag inside is not kept whole
-    for start, end, match in _apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)]):
+    for start, end, match in apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)]):
         new.append(Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', '')))
-    return _with(line, new)
+    return with_spans(line, new)
 
 
 def _outside_of_addresses(terms: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
@@ -218,35 +195,6 @@ def _is_address(match: re.Match[str]) -> bool:
     return match[0].startswith('<') or (not match['number'] and re.fullmatch(r'\S*[/@\\.#]\S*', match[0]) is not None)
 
 
-def _apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:
-    """Yields the ranges (start, end, ...) that overlap none of those that are taken, which are in order."""
-    ends = [end for _, end in taken]
-    for found in ranges:
-        after = bisect_right(ends, found[0])
-        if after == len(taken) or found[1] <= taken[after][0]:
-            yield found
-
-
-def _with(line: Marked, literals: Sequence[Span]) -> Marked:
-    return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
-
-
-def _with_sharp_s(
-    line: Marked, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer
-) -> tuple[Marked, list[tuple[int, int]]]:
-    """A line in capitals with ß where it has SS for that, outside of spans and of what is kept; and where that is."""
-    taken = sorted([*((span.start, span.end) for span in line.spans), *kept])
-    pairs = [(place, place + 2) for place in places_of_sharp_s(line.text, tokenizer)]
-    places = [start for start, _ in _apart(taken, pairs)]
-
-    def moved(at: int) -> int:
-        return at - bisect_right(places, at - 1)
-
-    text = edited(line.text, [(place, place + 2, 'ß') for place in places])
-    spans = tuple(span._replace(start=moved(span.start), end=moved(span.end)) for span in line.spans)
-    return line._replace(text=text, spans=spans), [(moved(start), moved(end)) for start, end in kept]
-
-
 def _kind(match: re.Match[str]) -> str:
     """What stands in for a literal: a number, a name, or nothing for a sign."""
     text = match[0]
@@ -255,9 +203,3 @@ def _kind(match: re.Match[str]) -> str:
     if ('number' in match.re.groupindex and match['number']) or _COUNT.fullmatch(text):
         return 'number'
     return 'number' if sum(map(str.isdigit, text)) >= sum(map(str.isalpha, text)) else 'name'
-
-
-def _in_capitals(line: Marked) -> bool:
-    outside = outside_of_spans(line)
-    words = re.findall(r'[^\W\d_]{2,}', outside)
-    return outside.replace('ß', '').isupper() and (len(words) > 1 or max(map(len, words), default=0) > 6)

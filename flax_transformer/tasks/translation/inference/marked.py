@@ -1,7 +1,8 @@
 """Texts with spans: tags, and literals (addresses, placeholders of programs, numbers, what a caller names)."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -58,3 +59,16 @@ def ends_of(tags: Sequence[Any]) -> dict[int, int]:
                 is_own = tags[opening].name == tag.name
             ends[opening] = number + 1
     return ends
+
+
+def apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[Any]:
+    """Yields the ranges (start, end, ...) that overlap none of those that are taken, which are in order."""
+    ends = [end for _, end in taken]
+    for found in ranges:
+        after = bisect_right(ends, found[0])
+        if after == len(taken) or found[1] <= taken[after][0]:
+            yield found
+
+
+def with_spans(line: Marked, literals: Sequence[Span]) -> Marked:
+    return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))
