@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -46,12 +47,40 @@ class _Found:
         return sorted(word for word, _ in self.counts.most_common(_MOST) if word not in seldom)
 
 
-class TrainingWords:
-    """Words in small letters, sorted, by language."""
+class Lexicon:
+    """The words of one language, in small letters."""
 
-    def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
-        self._words = words
-        self._letters: dict[str, set[str]] = {}
+    def __init__(self, words: Sequence[str]) -> None:
+        """Takes them sorted."""
+        self.words = words
+
+    def has_word(self, word: str) -> bool:
+        return self._first_from(word) == word
+
+    def has_form(self, word: str) -> bool:
+        """Whether some word begins alike: it may be another form of the same."""
+        stem = word[: max(len(word) - _ENDING, _STEM)]
+        return self._first_from(stem).startswith(stem)
+
+    def has_letters(self, word: str) -> bool:
+        """Whether each letter occurs in some word."""
+        return self._letters.issuperset(word)
+
+    def _first_from(self, word: str) -> str:
+        """The first that does not come before a word; '' behind the last."""
+        place = bisect_left(self.words, word)
+        return self.words[place] if place < len(self.words) else ''
+
+    @cached_property
+    def _letters(self) -> set[str]:
+        return set().union(*self.words)
+
+
+class TrainingWords:
+    """The lexicons of a model, by language."""
+
+    def __init__(self, lexicons: Mapping[str, Lexicon]) -> None:
+        self._lexicons = lexicons
 
     @classmethod
     def of(cls, texts: Iterable[tuple[str, Iterable[str]]]) -> Self:
@@ -64,38 +93,23 @@ class TrainingWords:
             found.setdefault(language, _Found()).add(lines)
 
         known = {name: own.known(but_for_names=not has_capital_nouns(name)) for name, own in found.items()}
-        return cls({language: words for language, words in known.items() if len(words) >= _FEWEST})
+        return cls({language: Lexicon(words) for language, words in known.items() if len(words) >= _FEWEST})
+
+    def get(self, language: str) -> Lexicon | None:
+        return self._lexicons.get(language)
 
     def joined(self, other: Self) -> Self:
         """Both words of the languages that this has."""
-        return type(self)({name: sorted({*own, *other._words.get(name, ())}) for name, own in self._words.items()})
-
-    def has_language(self, language: str) -> bool:
-        return language in self._words
-
-    def has_word(self, language: str, word: str) -> bool:
-        return self._first_from(language, word) == word
-
-    def has_form(self, language: str, word: str) -> bool:
-        """Whether some word begins alike: it may be another form of the same."""
-        stem = word[: max(len(word) - _ENDING, _STEM)]
-        return self._first_from(language, stem).startswith(stem)
-
-    def has_letters(self, language: str, word: str) -> bool:
-        """Whether each letter occurs in some word."""
-        if language not in self._letters:
-            self._letters[language] = set().union(*self._words[language])
-        return self._letters[language].issuperset(word)
-
-    def _first_from(self, language: str, word: str) -> str:
-        """The first that does not come before a word; '' behind the last."""
-        words = self._words[language]
-        place = bisect_left(words, word)
-        return words[place] if place < len(words) else ''
+        lexicons = {}
+        for language, own in self._lexicons.items():
+            theirs = other.get(language)
+            lexicons[language] = Lexicon(sorted({*own.words, *theirs.words})) if theirs else own
+        return type(self)(lexicons)
 
     def write(self, run: Path) -> None:
         """Writes them, unless they are none or too many to be read."""
-        content = ''.join(' '.join([name, *words]) + '\n' for name, words in self._words.items()).encode()
+        rows = [' '.join([language, *own.words]) + '\n' for language, own in self._lexicons.items()]
+        content = ''.join(rows).encode()
         if 0 < len(content) <= MOST_WORDS:
             write_whole(run / FILE, content)
 
@@ -107,4 +121,4 @@ class TrainingWords:
             return None
         with naming_damage(file, 'remove it; then names are translated as other words are'):
             rows = [line.split(' ') for line in read_limited(file, MOST_WORDS).decode().splitlines()]
-        return cls({language: words for language, *words in rows if words})
+        return cls({language: Lexicon(words) for language, *words in rows if words})

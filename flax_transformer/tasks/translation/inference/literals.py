@@ -92,8 +92,8 @@ class Literals:
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
         self._in_sentence_case = SentenceCase(tokenizer, source)
-        has_words = words is not None and is_named(source) and words.has_language(source)
-        self._names = Names(source, words) if has_words else None
+        lexicon = words.get(source) if words and is_named(source) else None
+        self._names = Names(source, lexicon) if lexicon else None
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:

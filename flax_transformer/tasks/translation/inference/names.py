@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from flax_transformer.tasks.translation.words import TrainingWords, has_capital_nouns
+from flax_transformer.tasks.translation.words import Lexicon, has_capital_nouns
 from flax_transformer.text.languages import two_letters
 
 from .persons import DETERMINER
@@ -34,9 +34,8 @@ _FIRST_OF_COMPOUND = 6
 class Names:
     """Finds names in texts of one language."""
 
-    def __init__(self, language: str, words: TrainingWords) -> None:
-        self._language = language
-        self._words = words
+    def __init__(self, language: str, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
         self._has_capital_nouns = has_capital_nouns(language)
         self._is_english = two_letters(language) == 'en'
 
@@ -65,18 +64,18 @@ class Names:
         parts = [part for part in re.split("[-'’]", word.lower()) if len(part) >= _SHORTEST]
         if not parts or not word[0].isupper() or word.isupper():
             return False
-        if not all(self._words.has_letters(self._language, part) for part in parts):
+        if not all(self._lexicon.has_letters(part) for part in parts):
             return True
-        is_known = self._words.has_word if goes_on else self._words.has_form
-        if any(is_known(self._language, part) for part in parts):
+        is_known = self._lexicon.has_word if goes_on else self._lexicon.has_form
+        if any(is_known(part) for part in parts):
             return False
         return not (self._has_capital_nouns and any(_NOUN.search(part) or self._is_compound(part) for part in parts))
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))
         endings = range(1, len(word) - _LAST_OF_COMPOUND + 1)
-        return any(self._words.has_word(self._language, word[:i]) for i in beginnings) or any(
-            self._words.has_word(self._language, word[i:]) for i in endings
+        return any(self._lexicon.has_word(word[:i]) for i in beginnings) or any(
+            self._lexicon.has_word(word[i:]) for i in endings
         )
 
     def _is_other(self, word: str, text: str, start: int, end: int) -> bool:

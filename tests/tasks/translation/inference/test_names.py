@@ -10,13 +10,12 @@ from flax_transformer.tasks.translation import preparation
 from flax_transformer.tasks.translation import words as known_words
 from flax_transformer.tasks.translation.inference.names import Names
 from flax_transformer.tasks.translation.run import LoadedRun
-from flax_transformer.tasks.translation.words import FILE, TrainingWords
+from flax_transformer.tasks.translation.words import FILE, Lexicon, TrainingWords
 
 ENGLISH = "the brother of President Tom lives in London; he works and I know that we'll be there at night: creation"
 GERMAN = 'Sie wohnt in London und arbeitet bei einer Bank; das Haus der Familie; auch wir kennen das Wasser'
-WORDS = TrainingWords(
-    {language: sorted({*re.findall(r'\w+', text.lower())}) for language, text in (('en', ENGLISH), ('de', GERMAN))}
-)
+TEXTS = ('en', ENGLISH), ('de', GERMAN)
+WORDS = TrainingWords({language: Lexicon(sorted({*re.findall(r'\w+', text.lower())})) for language, text in TEXTS})
 
 STARTS = {
     'no run': None,
@@ -45,43 +44,43 @@ STARTS = {
     ],
 )
 def test_names_are_found(language: str, text: str, names: list[str]) -> None:
-    assert [text[start:end] for start, end, _ in Names(language, WORDS)(text)] == names
+    assert [text[start:end] for start, end, _ in Names(language, WORDS.get(language))(text)] == names
 
 
 def test_where_a_first_name_cannot_stand_a_surname_does() -> None:
     text = "Tom and Okonkwo know President Adichie and Siobhan's brother."
-    assert [kind for *_, kind in Names('en', WORDS)(text)] == ['name', 'person', 'person']
+    assert [kind for *_, kind in Names('en', WORDS.get('en'))(text)] == ['name', 'person', 'person']
 
 
 def test_names_that_are_seldom_there_count_as_unseen_where_capitals_tell_names(monkeypatch) -> None:
     monkeypatch.setattr(known_words, '_FEWEST', 1)
     lines = ['We saw Kowalski. Suddenly Tom, then Tom and Tom.', 'we suddenly']
     words = TrainingWords.of([('en', lines), ('de', lines)])
-    assert words._words['en'] == ['and', 'saw', 'suddenly', 'then', 'tom', 'we']
-    assert words.has_word('de', 'kowalski')
+    assert words.get('en').words == ['and', 'saw', 'suddenly', 'then', 'tom', 'we']
+    assert words.get('de').has_word('kowalski')
 
 
 def test_of_a_small_corpus_no_words_are_kept(tmp_path: Path) -> None:
     words = TrainingWords.of([('en', ['Tom is here.'])])
-    assert not words.has_language('en')
+    assert words.get('en') is None
     words.write(tmp_path)
     assert TrainingWords.read(tmp_path) is None
 
 
 def test_a_run_that_starts_from_another_knows_the_words_of_both() -> None:
-    joined = WORDS.joined(TrainingWords({'en': ['zebra'], 'fr': ['zèbre']}))
-    assert joined.has_word('en', 'zebra')
-    assert joined.has_word('en', 'brother')
-    assert not joined.has_language('fr')  # the start's French words are not among these
+    joined = WORDS.joined(TrainingWords({'en': Lexicon(['zebra']), 'fr': Lexicon(['zèbre'])}))
+    assert joined.get('en').has_word('zebra')
+    assert joined.get('en').has_word('brother')
+    assert joined.get('fr') is None  # the start's French words are not among these
 
 
 def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert TrainingWords.read(tmp_path) is None
     WORDS.write(tmp_path)
     read = TrainingWords.read(tmp_path)
-    assert read._words == {language: list(words) for language, words in WORDS._words.items()}
-    assert read.has_language('de')
-    assert not read.has_language('fr')
+    for language, _ in TEXTS:
+        assert read.get(language).words == WORDS.get(language).words
+    assert read.get('fr') is None
     (tmp_path / FILE).write_bytes(b'en a \xff')
     with pytest.raises(UserError, match=f'{FILE} is damaged .*; remove it'):
         TrainingWords.read(tmp_path)
@@ -92,6 +91,6 @@ def test_a_run_that_starts_from_one_without_words_keeps_none(monkeypatch: pytest
     monkeypatch.setattr(preparation, '_sources', lambda data: [('en', ['Tom is here'])])
     monkeypatch.setattr(known_words, '_FEWEST', 1)
     started = {name: preparation._words_of(None, start) for name, start in STARTS.items()}
-    assert started['no run'].has_word('en', 'here')
+    assert started['no run'].get('en').has_word('here')
     assert started['one without'] is None
-    assert all(started['one with'].has_word('en', word) for word in ('here', 'brother'))
+    assert all(started['one with'].get('en').has_word(word) for word in ('here', 'brother'))
