@@ -1,15 +1,22 @@
-"""Lines in capitals, and English ones in Title Case, written as the sentences from which a model has learned.
+"""Lines in capitals or small letters, and English ones in Title Case, as the sentences from which a model has learned.
 
-Which words keep a capital, the vocabulary tells: a word that it spells with fewer pieces so, or with a more frequent
-one, is a name, or a German noun (truecasing, after Koehn et al. 2008, W08-0318, with pieces in place of counts).
+Which words keep a capital, the training text tells (truecasing, after Koehn et al. 2008, W08-0318), or, where that is
+not known, the vocabulary: a word that it spells with fewer pieces so, or with a more frequent one, is a name, or a
+German noun.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .tokenizer import Tokenizer
 
+Usual = Callable[[str], str]  # how a word in small letters is mostly written within sentences
+Knows = Callable[[str], bool]  # whether a training text has a word in small letters
+
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+# German pronouns that mean something else with a capital, which a writer of small letters may know.
+_ALSO_POLITE = re.compile('sie|ihnen|ihr(?:e[mnrs]?)?')
+_CLITIC = re.compile("['’](?:s|d|m|t|ll|ve|re)$")
 # What headlines leave small.
 _SMALL = re.compile(
     'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
@@ -21,6 +28,16 @@ _TELLING = re.compile(
     'should|some|that|their|them|then|there|these|they|this|through|too|under|until|us|very|was|we|were|what|when|where|'
     'which|who|why|without|would|you|your|'
     f'{_SMALL.pattern}',
+    re.I,
+)
+# With one of these before it, any other capitalized word is of a headline, too.
+_SUBJECT = re.compile("(?:I|he|she|we|you|they)(?:['’](?:d|m|ll|re|s|ve))?", re.I)
+# Capitalized within a line of capitalized words, these are of a German one.
+_GERMAN_TELLING = re.compile(
+    'ich|du|er|es|wir|mich|mir|dich|dir|ihn|uns|euch|wer|was|wo|wie|wann|warum|d(?:er|ie|as|en|em|es)|'
+    '(?:[mdsk])?ein(?:e[mnrs]?)?|und|oder|aber|denn|dass|wenn|ob|als|nicht|nur|auch|noch|schon|sehr|so|'
+    'bin|bist|ist|sind|seid|war(?:en)?|hab(?:e|en|t)|hat(?:te)?|wird|werden|kann|muss|will|'
+    'in|im|an|am|auf|aus|bei|beim|bis|durch|für|gegen|mit|nach|ohne|um|unter|über|von|vom|vor|zu|zum|zur',
     re.I,
 )
 # Words that are names, too: months and products; surnames after another name; what begins or ends a name of a place.
@@ -43,21 +60,49 @@ _LETTERED = re.compile(
 _NO_NOUN = re.compile('[A-Z]|and|or|to|vs|[Ii]s', re.I)
 
 
-def sentence_of_capitals(text: str, tokenizer: Tokenizer) -> str:
-    """A text in capitals with those of a sentence; as long as it was."""
+def in_sentence_case(text: str, tokenizer: Tokenizer, usual: Usual | None = None, *, begins: bool = True) -> str:
+    """A text in capitals, or in small letters, with the capitals of a sentence; as long as it was.
+
+    With `begins`, it is the beginning of one.
+    """
     words = list(_WORD.finditer(text))
-    forms = [(_capitalized(word[0]), _lower(word[0])) for word in words]
+    small = [_lower(word[0]) for word in words]
+    if usual is None:
+        preferences = _preferences([(_capitalized(word), word) for word in small], tokenizer)
+        names = [len(word) > 1 and preference < 0 for word, preference in zip(small, preferences, strict=True)]
+        forms = [_capitalized(word) if is_name else word for word, is_name in zip(small, names, strict=True)]
+    else:
+        forms = [_written(word, usual) for word in small]
     letters = [*_lower(text)]
-    preferences = _preferences(forms, tokenizer)
     for i, word in enumerate(words):
-        is_name = len(word[0]) > 1 and preferences[i] < 0
-        if is_name or word[0] == 'I' or _begins_sentence(words, i):
-            letters[word.start() : word.end()] = forms[i][0]
+        form = 'I' if word[0] == 'I' else forms[i]
+        if _ALSO_POLITE.fullmatch(word[0]):
+            form = word[0]
+        if _begins_sentence(words, i) and (i > 0 or begins):
+            form = _with_capital(form)
+        if len(form) == len(word[0]):
+            letters[word.start() : word.end()] = form
     return ''.join(letters)
 
 
-def places_of_sharp_s(text: str, tokenizer: Tokenizer) -> list[int]:
-    """Where SS in a German text in capitals is ß, as far as the vocabulary tells: of each, the place of the first S."""
+def _written(word: str, usual: Usual) -> str:
+    """How a word in small letters, which may have an apostrophe, is mostly written."""
+    clitic = _CLITIC.search(word)
+    end = clitic.start() if clitic else len(word)
+    if word[:end] == 'i':
+        return 'I' + word[end:]
+    first, *others = re.split("(?<=['’])", word[:end])
+    if not others:
+        return usual(first) + word[end:]
+    form = first + ''.join(map(usual, others))
+    return (form if form.islower() else _with_capital(form)) + word[end:]  # o'clock and O'Brien
+
+
+def places_of_sharp_s(text: str, tokenizer: Tokenizer, knows: Knows = lambda word: False) -> list[int]:
+    """Where SS in a German text in capitals is ß: of each, the place of the first S.
+
+    It is where the training text has the word so alone, or else as far as the vocabulary tells.
+    """
     places = []
     forms = []
     for word in _WORD.finditer(text):
@@ -66,33 +111,66 @@ def places_of_sharp_s(text: str, tokenizer: Tokenizer) -> list[int]:
             for spelled in (word[0][: found.start()] + 'ß' + word[0][found.end() :], word[0]):
                 forms += [_lower(spelled), _capitalized(spelled)]
     encoded = [(len(ids), ids) for ids in tokenizer.encode(forms)]
-    return [place for i, place in enumerate(places) if min(encoded[4 * i :][:2]) < min(encoded[4 * i + 2 :][:2])]
+    known = list(map(knows, forms))
+
+    def is_sharp(i: int) -> bool:
+        own, other = 4 * i, 4 * i + 2
+        if known[own] != known[other]:
+            return known[own]
+        return min(encoded[own:][:2]) < min(encoded[other:][:2])
+
+    return [place for i, place in enumerate(places) if is_sharp(i)]
 
 
-def sentence_of_title(text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer) -> str:
+def sentence_of_title(
+    text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer, usual: Usual | None = None
+) -> str:
     """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is.
 
-    A word that may be a name, as far as the vocabulary tells, keeps its capital: a model copies it.
+    A word that may be a name keeps its capital: a model copies it.
     """
-    taken = {place for start, end in kept for place in range(start, end)}
-    seen = ''.join(' ' if place in taken else character for place, character in enumerate(text))
+    seen = _without(text, kept)
     words = list(_WORD.finditer(seen))
     if len(words) < 2 or any(word[0].islower() and not _SMALL.fullmatch(word[0]) for word in words):
         return text
     if _COMPANY.search(seen):
         return text
 
-    preferences = _preferences([(word[0], _lower(word[0])) for word in words], tokenizer)
+    if usual is None:
+        preferences = _preferences([(word[0], _lower(word[0])) for word in words], tokenizer)
+    else:
+        preferences = [1 if _written(_lower(word[0]), usual).islower() else -1 for word in words]
     lowered = []
     for i, word in enumerate(words):
         is_titled = word[0] == _capitalized(word[0]) and seen[word.start() - 1] != '-'
         if is_titled and not _begins_sentence(words, i) and not _keeps_capital(words, i, preferences):
             lowered.append(word)
-    if not any(word[0][1:] and _TELLING.fullmatch(word[0]) for word in lowered):
+    has_subject = _SUBJECT.fullmatch(words[0][0]) is not None
+    if not has_subject and not any(word[0][1:] and _TELLING.fullmatch(word[0]) for word in lowered):
         return text
+    return _with_small(text, lowered)
 
+
+def sentence_of_german_title(text: str, kept: Sequence[tuple[int, int]], usual: Usual) -> str:
+    """A German text all of whose words have capitals with those of a sentence, but for what is kept."""
+    words = list(_WORD.finditer(_without(text, kept)))
+    within = [word for i, word in enumerate(words) if not _begins_sentence(words, i)]
+    if any(word[0].islower() for word in words) or not any(_GERMAN_TELLING.fullmatch(word[0]) for word in within):
+        return text
+    small = (word for word in within if not _ALSO_POLITE.fullmatch(_lower(word[0])))
+    return _with_small(text, [word for word in small if usual(_lower(word[0])).islower()])
+
+
+def _without(text: str, kept: Sequence[tuple[int, int]]) -> str:
+    """The text with blanks where something is kept."""
+    taken = {place for start, end in kept for place in range(start, end)}
+    return ''.join(' ' if place in taken else character for place, character in enumerate(text))
+
+
+def _with_small(text: str, words: Iterable[re.Match[str]]) -> str:
+    """The text, these of its words without their capital."""
     letters = [*text]
-    for word in lowered:
+    for word in words:
         letters[word.start()] = _lower(word[0][0])
     return ''.join(letters)
 
@@ -123,7 +201,8 @@ def _begins_sentence(words: Sequence[re.Match[str]], number: int) -> bool:
     if number == 0:
         return True
     word = words[number]
-    return re.search('[.!?:…|>_]', word.string[words[number - 1].end() : word.start()]) is not None
+    between = word.string[words[number - 1].end() : word.start()]
+    return re.search(r'[.!?:]\W*\s|[…|>_]', between) is not None  # no capital after the first point of a.m.
 
 
 def _preferences(forms: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> list[int]:
@@ -148,5 +227,9 @@ def _lower(text: str) -> str:
 
 
 def _capitalized(word: str) -> str:
+    return _with_capital(_lower(word))
+
+
+def _with_capital(word: str) -> str:
     first = word[0].upper()
-    return (first if len(first) == 1 else word[0]) + _lower(word[1:])
+    return (first if len(first) == 1 else word[0]) + word[1:]

@@ -4,12 +4,27 @@ from collections.abc import Sequence
 
 import pytest
 
-from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
+from flax_transformer.text.casing import (
+    in_sentence_case,
+    places_of_sharp_s,
+    sentence_of_german_title,
+    sentence_of_title,
+)
 
 # The most frequent first, as in a vocabulary; any other word is spelled by its letters.
 WORDS = 'the and a Mary Tom is in London who House house new may May brown New use using contact street was choose car'
 GERMAN = 'weiß Fuß muss'
 PIECES = f'{WORDS} {GERMAN}'.split()
+
+
+# How words are mostly written; any other as in small letters.
+WRITTEN = {
+    form.lower(): form for form in ['Mary', 'Tom', 'London', 'NATO', 'Clock-Tower', 'Brien', 'Haus', 'Kino', 'Sie']
+}
+
+
+def usual(word: str) -> str:
+    return WRITTEN.get(word, word)
 
 
 class Words:
@@ -29,7 +44,43 @@ class Words:
     ],
 )
 def test_capitals_become_a_sentence(text: str, sentence: str) -> None:
-    assert sentence_of_capitals(text, Words()) == sentence
+    assert in_sentence_case(text, Words()) == sentence
+
+
+@pytest.mark.parametrize(
+    ('text', 'sentence'),
+    [
+        ('TOM AND NATO. THE HOUSE', 'Tom and NATO. The house'),
+        ("MARY’S CAR; I'M; IT'S 5 O'CLOCK, O'BRIEN", "Mary’s car; I'm; it's 5 o'clock, O'Brien"),
+        ('AT 5 P.M. IN MAY', 'At 5 p.m. In may'),
+        ('DAS HAUS: WIE SIE SAGT', 'Das Haus: Wie Sie sagt'),
+        ('im kino ist tom. sie sagt', 'im Kino ist Tom. Sie sagt'),
+        ('das haus ist, wie sie sagt', 'das Haus ist, wie sie sagt'),  # not you
+    ],
+)
+def test_the_training_text_tells_how_words_are_written(text: str, sentence: str) -> None:
+    assert in_sentence_case(text, Words(), usual, begins=text.isupper()) == sentence
+
+
+def test_the_training_text_tells_where_capitals_stand_for_sharp_s() -> None:
+    assert places_of_sharp_s('WEISS, MUSS', Words(), lambda word: word in ('weiss', 'muß')) == [9]
+
+
+@pytest.mark.parametrize(
+    ('text', 'sentence'),
+    [
+        ('Tom Ist In Das Kino Gegangen. Wie Sie', 'Tom ist in das Kino gegangen. Wie Sie'),
+        ('Deutsche Bank', None),  # no word that names hardly have
+        ('Das ist Tom In London', None),
+        ('', None),
+    ],
+)
+def test_german_titles_become_sentences(text: str, sentence: str | None) -> None:
+    assert sentence_of_german_title(text, [], usual) == (sentence or text)
+
+
+def test_what_is_kept_in_a_german_title_keeps_its_capital() -> None:
+    assert sentence_of_german_title('Tom Ist In Rom Und', [(4, 10)], usual) == 'Tom Ist In rom und'
 
 
 def test_the_vocabulary_tells_where_capitals_stand_for_sharp_s() -> None:
@@ -66,6 +117,19 @@ def test_the_vocabulary_tells_where_capitals_stand_for_sharp_s() -> None:
 )
 def test_titles_become_sentences(text: str, sentence: str | None) -> None:
     assert sentence_of_title(text, [], Words()) == (sentence or text)
+
+
+@pytest.mark.parametrize(
+    ('text', 'sentence'),
+    [
+        ('Contact New Houses With Tom', 'Contact new houses with Tom'),
+        ('I Confronted Tom', 'I confronted Tom'),
+        ("They're Open Now, Mary", "They're open now, Mary"),
+        ('Open Houses', None),
+    ],
+)
+def test_the_training_text_tells_names_in_titles(text: str, sentence: str | None) -> None:
+    assert sentence_of_title(text, [], Words(), usual) == (sentence or text)
 
 
 def test_a_name_in_a_title_keeps_what_is_kept() -> None:

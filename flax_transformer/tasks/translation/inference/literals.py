@@ -11,7 +11,7 @@ from flax_transformer.tasks.translation.words import TrainingWords
 from flax_transformer.text.languages import is_named, two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
-from .marked import Marked, Span, apart, with_spans
+from .marked import Marked, Span, apart, literal, with_spans
 from .names import Names
 from .persons import persons
 from .placeholders import placeholders
@@ -91,9 +91,9 @@ class Literals:
         self._keeps_uhr = target is None or two_letters(target) == 'de'
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
-        self._in_sentence_case = SentenceCase(tokenizer, source)
         lexicon = words.get(source) if words and is_named(source) else None
         self._names = Names(source, lexicon) if lexicon else None
+        self._in_sentence_case = SentenceCase(tokenizer, source, lexicon, self._names)
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -173,7 +173,7 @@ def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:
     new = []
     taken = [(span.start, span.end) for span in line.spans]  # a match with a tag inside is not kept whole
     for start, end, match in apart(taken, [(*match.span(), match) for match in pattern.finditer(line.text)]):
-        new.append(Span(start, end, 'literal', line.escape(match[0]), _kind(match).replace('sign', '')))
+        new.append(literal(line, start, end, _kind(match).replace('sign', '')))
     return with_spans(line, new)
 
 

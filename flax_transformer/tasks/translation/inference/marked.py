@@ -70,5 +70,10 @@ def apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[A
             yield found
 
 
+def literal(line: Marked, start: int, end: int, kind: str) -> Span:
+    """What stands at a place of the line, as a literal that is written as it is."""
+    return Span(start, end, 'literal', line.escape(line.text[start:end]), kind)
+
+
 def with_spans(line: Marked, literals: Sequence[Span]) -> Marked:
     return line._replace(spans=tuple(sorted([*line.spans, *literals], key=itemgetter(0, 1))))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from flax_transformer.tasks.translation.words import Lexicon, has_capital_nouns
+from flax_transformer.tasks.translation.words import Lexicon, ends_as_noun, has_capital_nouns
 from flax_transformer.text.languages import two_letters
 
 from .persons import DETERMINER
@@ -24,9 +24,6 @@ _NO_NAME = re.compile('(?:able|ible|i[sz]e[sd]?|ing|[st]ions?|ments?|ness|ly|ism
 _NEAR = 60  # characters
 _SHORTEST = 3  # letters of a name; O'Brien has one of these
 # In German other nouns have capitals, too: those that end so, those composed of known words, those with an article.
-_NOUN = re.compile(
-    r'(?:ung|heit|keit|schaft|tät|ion|ismus|nis|ling|chen|lein|tum|enz|anz|ierer|ler|ner)(?:e?[ns]|en|er|innen|e)?$'
-)
 _LAST_OF_COMPOUND = 5  # letters
 _FIRST_OF_COMPOUND = 6
 
@@ -69,7 +66,7 @@ class Names:
         is_known = self._lexicon.has_word if goes_on else self._lexicon.has_form
         if any(is_known(part) for part in parts):
             return False
-        return not (self._has_capital_nouns and any(_NOUN.search(part) or self._is_compound(part) for part in parts))
+        return not (self._has_capital_nouns and any(ends_as_noun(part) or self._is_compound(part) for part in parts))
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))

@@ -1,63 +1,107 @@
-"""Lines in capitals, and English headlines, as the sentences that they are; capitals come back as capitals."""
+"""Lines in capitals, English headlines and German in small letters as sentences; capitals come back as capitals."""
 
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.text.casing import places_of_sharp_s, sentence_of_capitals, sentence_of_title
+from flax_transformer.tasks.translation.words import Lexicon, has_capital_nouns
+from flax_transformer.text.casing import (
+    in_sentence_case,
+    places_of_sharp_s,
+    sentence_of_german_title,
+    sentence_of_title,
+)
 from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer
 
-from .marked import Marked, apart, edited, outside_of_spans
+from .marked import Marked, apart, edited, literal, outside_of_spans, with_spans
+from .names import Names
+
+_WORD = re.compile(r'[^\W\d_]{2,}')
+_ENDS = ('.', '!', '?', '…')
+_MOSTLY = 0.7
 
 
 class SentenceCase:
     """Writes lines of one language so, for one tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer, language: str) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, language: str, lexicon: Lexicon | None = None, names: Names | None = None
+    ) -> None:
+        """Takes the words and names of the training text, if that is known."""
         self._tokenizer = tokenizer
-        self._has_headlines = two_letters(language) == 'en'  # in Title Case
+        self._usual = lexicon.usual if lexicon else None
+        self._knows = lexicon.has_word if lexicon else lambda word: False
+        self._names = names
+        self._is_english = two_letters(language) == 'en'
+        self._has_capital_nouns = has_capital_nouns(language)
         self._is_german = two_letters(language) == 'de'
 
     def __call__(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
-        """A line in capitals, or an English headline, as the sentence that it is; capitals stay capitals.
+        """A line that is written otherwise as a sentence; capitals stay capitals.
 
-        The terms of the glossary that are kept stay what they are, in capitals unless they are found in small letters.
+        The terms of the glossary that are kept stay what they are, unless they are found in the sentence, too.
         """
-        escape = line.escape
         if _in_capitals(line):
-            if self._is_german:
-                line, kept = _with_sharp_s(line, kept, self._tokenizer)
-            sentence = sentence_of_capitals(line.text, self._tokenizer)
-            found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
-            for start, end in kept:
-                if (start, end) not in found:
-                    sentence = sentence[:start] + line.text[start:end] + sentence[end:]
-            return line._replace(text=sentence, escape=lambda text: escape(text.upper()))
-        if not self._has_headlines:
-            return line
-        kept = [*kept, *((span.start, span.end) for span in line.spans)]
-        return line._replace(text=sentence_of_title(line.text, kept, self._tokenizer))
+            return self._of_capitals(line, kept, glossary)
+        if self._has_capital_nouns and self._in_small_letters(line):
+            # What has no end may go on elsewhere, and begin anywhere.
+            begins = line.text.rstrip().endswith(_ENDS)
+            return line._replace(text=self._sentence(line.text, kept, glossary, begins=begins))
+        return line._replace(text=self._without_title(line.text, _taken(line, kept)))
+
+    def _without_title(self, text: str, kept: Sequence[tuple[int, int]]) -> str:
+        if self._is_english:
+            return sentence_of_title(text, kept, self._tokenizer, self._usual)
+        if self._is_german and self._usual:
+            return sentence_of_german_title(text, kept, self._usual)
+        return text
+
+    def _of_capitals(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
+        if self._is_german:
+            line, kept = self._with_sharp_s(line, kept)
+        sentence = self._sentence(line.text, kept, glossary)
+        escape = line.escape
+        line = line._replace(text=sentence, escape=lambda text: escape(text.upper()))
+        names = apart(_taken(line, kept), self._names(sentence)) if self._names else ()  # capitals have hidden them
+        return with_spans(line, [literal(line, *name) for name in names])
+
+    def _sentence(
+        self, text: str, kept: Sequence[tuple[int, int]], glossary: Glossary | None, *, begins: bool = True
+    ) -> str:
+        sentence = in_sentence_case(text, self._tokenizer, self._usual, begins=begins)
+        found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
+        for start, end in kept:
+            if (start, end) not in found:
+                sentence = sentence[:start] + text[start:end] + sentence[end:]
+        return sentence
+
+    def _in_small_letters(self, line: Marked) -> bool:
+        """Whether the line has no capital, and mostly words of the training text."""
+        outside = outside_of_spans(line)
+        words = _WORD.findall(outside)
+        return outside.islower() and len(words) > 1 and sum(map(self._knows, words)) >= _MOSTLY * len(words)
+
+    def _with_sharp_s(self, line: Marked, kept: Sequence[tuple[int, int]]) -> tuple[Marked, list[tuple[int, int]]]:
+        """A line in capitals with ß where it has SS for that, outside of spans and of what is kept; where that is."""
+        pairs = [(place, place + 2) for place in places_of_sharp_s(line.text, self._tokenizer, self._knows)]
+        places = [start for start, _ in apart(_taken(line, kept), pairs)]
+
+        def moved(at: int) -> int:
+            return at - bisect_right(places, at - 1)
+
+        text = edited(line.text, [(place, place + 2, 'ß') for place in places])
+        spans = tuple(span._replace(start=moved(span.start), end=moved(span.end)) for span in line.spans)
+        return line._replace(text=text, spans=spans), [(moved(start), moved(end)) for start, end in kept]
 
 
-def _with_sharp_s(
-    line: Marked, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer
-) -> tuple[Marked, list[tuple[int, int]]]:
-    """A line in capitals with ß where it has SS for that, outside of spans and of what is kept; and where that is."""
-    taken = sorted([*((span.start, span.end) for span in line.spans), *kept])
-    pairs = [(place, place + 2) for place in places_of_sharp_s(line.text, tokenizer)]
-    places = [start for start, _ in apart(taken, pairs)]
-
-    def moved(at: int) -> int:
-        return at - bisect_right(places, at - 1)
-
-    text = edited(line.text, [(place, place + 2, 'ß') for place in places])
-    spans = tuple(span._replace(start=moved(span.start), end=moved(span.end)) for span in line.spans)
-    return line._replace(text=text, spans=spans), [(moved(start), moved(end)) for start, end in kept]
+def _taken(line: Marked, kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the spans are and what is kept, in order."""
+    return sorted([*kept, *((span.start, span.end) for span in line.spans)])
 
 
 def _in_capitals(line: Marked) -> bool:
     outside = outside_of_spans(line)
-    words = re.findall(r'[^\W\d_]{2,}', outside)
+    words = _WORD.findall(outside)
     return outside.replace('ß', '').isupper() and (len(words) > 1 or max(map(len, words), default=0) > 6)

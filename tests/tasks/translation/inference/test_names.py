@@ -15,7 +15,9 @@ from flax_transformer.tasks.translation.words import FILE, Lexicon, TrainingWord
 ENGLISH = "the brother of President Tom lives in London; he works and I know that we'll be there at night: creation"
 GERMAN = 'Sie wohnt in London und arbeitet bei einer Bank; das Haus der Familie; auch wir kennen das Wasser'
 TEXTS = ('en', ENGLISH), ('de', GERMAN)
-WORDS = TrainingWords({language: Lexicon(sorted({*re.findall(r'\w+', text.lower())})) for language, text in TEXTS})
+WORDS = TrainingWords(
+    {language: Lexicon(language, sorted({*re.findall(r'\w+', text.lower())})) for language, text in TEXTS}
+)
 
 STARTS = {
     'no run': None,
@@ -56,7 +58,7 @@ def test_names_that_are_seldom_there_count_as_unseen_where_capitals_tell_names(m
     monkeypatch.setattr(known_words, '_FEWEST', 1)
     lines = ['We saw Kowalski. Suddenly Tom, then Tom and Tom.', 'we suddenly']
     words = TrainingWords.of([('en', lines), ('de', lines)])
-    assert words.get('en').words == ['and', 'saw', 'suddenly', 'then', 'tom', 'we']
+    assert words.get('en').written == ['and', 'saw', 'suddenly', 'then', 'Tom', 'we']
     assert words.get('de').has_word('kowalski')
 
 
@@ -68,10 +70,38 @@ def test_of_a_small_corpus_no_words_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_that_starts_from_another_knows_the_words_of_both() -> None:
-    joined = WORDS.joined(TrainingWords({'en': Lexicon(['zebra']), 'fr': Lexicon(['zèbre'])}))
+    joined = WORDS.joined(TrainingWords({'en': Lexicon('en', ['zebra']), 'fr': Lexicon('fr', ['zèbre'])}))
     assert joined.get('en').has_word('zebra')
     assert joined.get('en').has_word('brother')
     assert joined.get('fr') is None  # the start's French words are not among these
+
+
+def test_words_are_kept_as_they_are_mostly_written_within_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_words, '_FEWEST', 1)
+    lines = [
+        'Open the Door. Open the NATO door, the door, or DOOR',
+        'OPEN THE DOOR OF THE HOUSE',
+        'Wir essen das Essen.',
+    ]
+    lexicon = TrainingWords.of([('de', lines)]).get('de')
+    written = ['das', 'door', 'essen', 'house', 'NATO', 'of', 'open', 'or', 'the', 'wir']
+    assert [lexicon.usual(form.lower()) for form in written] == written
+
+
+@pytest.mark.parametrize(
+    ('word', 'german', 'english'),
+    [
+        ('fenster', 'Fenster', 'fenster'),
+        ('fenstern', 'Fenstern', 'fenstern'),
+        ('dachfenster', 'Dachfenster', 'Dachfenster'),
+        ('gesehenen', 'gesehenen', 'gesehenen'),
+        ('sehung', 'Sehung', 'Sehung'),  # ends as a noun
+        ('zyx', 'Zyx', 'Zyx'),
+    ],
+)
+def test_an_unknown_word_is_written_as_one_like_it(word: str, german: str, english: str) -> None:
+    assert Lexicon('de', ['Fenster', 'gesehen']).usual(word) == german
+    assert Lexicon('en', ['fenster', 'gesehen']).usual(word) == english
 
 
 def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -79,7 +109,7 @@ def test_words_are_read_as_they_were_written(tmp_path: Path) -> None:
     WORDS.write(tmp_path)
     read = TrainingWords.read(tmp_path)
     for language, _ in TEXTS:
-        assert read.get(language).words == WORDS.get(language).words
+        assert read.get(language).written == WORDS.get(language).written
     assert read.get('fr') is None
     (tmp_path / FILE).write_bytes(b'en a \xff')
     with pytest.raises(UserError, match=f'{FILE} is damaged .*; remove it'):

@@ -1,0 +1,59 @@
+"""Lines that are written in capitals, in small letters or as headlines reach the model as sentences."""
+
+import pytest
+from translators import Ascii
+
+from flax_transformer.decoding.config import DecodingConfig
+from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.literals import Literals
+from flax_transformer.tasks.translation.inference.marked import Marked
+from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
+
+ENGLISH = ['at', 'door', 'in', 'is', 'London', 'NATO', 'open', 'the', 'Tom', 'we', 'with', 'works']
+GERMAN = ['am', 'auf', 'der', 'Fuß', 'geht', 'Haus', 'ist', 'London', 'Mann', 'muss', 'Straße', 'und', 'wir']
+WORDS = TrainingWords(
+    {language: Lexicon(language, sorted(words, key=str.lower)) for language, words in (('en', ENGLISH), ('de', GERMAN))}
+)
+
+
+def marked(language: str, text: str, glossary: Glossary | None = None) -> tuple[str, list[str], str]:
+    """What the model gets before stand-ins come in, the literals, and how a translation is written out."""
+    line = Literals(Ascii(), language, DecodingConfig(), WORDS).mark(text, glossary)
+    if not isinstance(line, Marked):
+        return line, [], 'Abc'
+    return line.text, [span.raw for span in line.spans], line.escape('Abc')
+
+
+@pytest.mark.parametrize(
+    ('language', 'text', 'sentence', 'literals'),
+    [
+        ('en', 'TOM WORKS AT NATO. WE OPEN THE DOOR!', 'Tom works at NATO. We open the door!', []),
+        ('en', 'WE OPEN OKONKWO & THE ZEBRA-20 DOOR', 'We open Okonkwo & the Zebra-20 door', ['OKONKWO', 'ZEBRA-20']),
+        ('de', 'DER MANN MUSS AUF DER STRASSE', 'Der Mann muss auf der Straße', []),
+        ('de', 'DER FUSS IST IN SEATTLE', 'Der Fuß ist In Seattle', ['SEATTLE']),
+    ],
+)
+def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str, literals: list[str]) -> None:
+    assert marked(language, text) == (sentence, literals, 'ABC')
+
+
+@pytest.mark.parametrize(
+    ('language', 'text', 'sentence'),
+    [
+        ('de', 'der mann ist am haus. wir und london', 'der Mann ist am Haus. Wir und London'),
+        ('de', 'der mann ist am haus.', 'Der Mann ist am Haus.'),
+        ('de', 'der zyx ist am haus', 'der Zyx ist am Haus'),
+        ('de', 'npm zyx haus', None),  # mostly other words
+        ('de', 'haus', None),
+        ('en', 'tom is in london', None),
+        ('de', 'Der Mann Ist Am Haus', 'Der Mann ist am Haus'),
+        ('en', 'Tom Works In London With The Zyx', 'Tom works in London with the Zyx'),
+    ],
+)
+def test_other_lines_become_sentences(language: str, text: str, sentence: str | None) -> None:
+    assert marked(language, text)[::2] == (sentence or text, 'Abc')
+
+
+def test_terms_stay_as_the_glossary_has_them() -> None:
+    glossary = Glossary({'NATO': ['Nato'], 'DOOR': ['Tor'], 'london': ['London']})
+    assert marked('en', 'OPEN THE DOOR IN LONDON WITH NATO', glossary)[0] == 'Open the DOOR in London with NATO'
