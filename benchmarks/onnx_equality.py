@@ -63,7 +63,7 @@ def main() -> None:
     for weights in ('float32', 'int8'):
         for width in (1, 4):
             # One line at a time is one sentence at a time here.
-            plain = {'literals': 'translated', 'split_sentences': False}
+            plain = {'literals': 'ignored', 'split_sentences': False}
             translator = load(options.run, weights=weights, beam_width=width, **plain)
             limit = translator.programs.max_source_tokens
             lines = [line for line in options.lines.read_text('utf-8').splitlines() if line.strip()]

@@ -162,7 +162,7 @@ def main() -> None:
         '--folder', type=Path, default=Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data'), 'tatoeba_en_de')
     )
     parser.add_argument('--to', choices=('de', 'en'), default='de')
-    parser.add_argument('--literals', choices=('kept', 'localized', 'translated'), default='kept')
+    parser.add_argument('--literals', choices=('kept', 'localized', 'translated', 'ignored'), default='kept')
     parser.add_argument('--lines', type=int, default=LINES)
     parser.add_argument('--list', type=Path, help='writes every line here')
     options = parser.parse_args()

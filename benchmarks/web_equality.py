@@ -2,7 +2,7 @@
 
     python benchmarks/web_equality.py everyday lines.en [--runtime node_modules/onnxruntime-web]
 
-Compared with `translate --decoding.literals translated` of the weights in eight bits, as the site has them. Times are
+Compared with `translate --decoding.literals ignored` of the weights in eight bits, as the site has them. Times are
 medians: of a line in the browser's worker, and of a line translated alone in Python, one after the other on the same
 machine; `ten_words_ms` is of lines of ten words.
 """
@@ -120,7 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = options.lines.read_text('utf-8').splitlines()[: options.most]
     rounded = Translator.from_run(options.run, weights='int8')
-    exact = Translator.from_run(options.run, literals='translated', weights='float32')
+    exact = Translator.from_run(options.run, literals='ignored', weights='float32')
     translator = exact.with_params(from_int8(rounded.weights))
     source, target = translator.source_language, translator.target_language
     with tempfile.TemporaryDirectory() as folder:

@@ -293,5 +293,5 @@ def _output(name: str, sources: list[str] | None, parallel: ParallelConfig) -> l
     from flax_transformer.tasks.translation.inference.translator import Translator
 
     with progress_bar(len(sources), 'sentences') as bar:
-        translator = Translator.from_run(name, parallel=parallel, literals='translated')
+        translator = Translator.from_run(name, parallel=parallel, literals='ignored')
         return [translation.text for translation in translator(sources, progress=bar.update)]

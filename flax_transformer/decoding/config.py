@@ -52,9 +52,9 @@ class DecodingConfig:
     pass_over: Literal['nothing', 'loops', 'loops_and_copies'] = 'loops'
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
-    # Numbers, addresses, unseen names and what else is no language come out as they are; or so, but numbers with the
-    # target's separators; or as the model translates them, and so do capitals.
-    literals: Literal['kept', 'localized', 'translated'] = 'kept'
+    # Numbers, addresses and what else is no language come out as they are; or so, but numbers with the target's
+    # separators; or as the model translates them. With `ignored`, so do capitals and names that it has never seen.
+    literals: Literal['kept', 'localized', 'translated', 'ignored'] = 'kept'
 
     def __post_init__(self) -> None:
         check_types(self)

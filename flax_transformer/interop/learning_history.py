@@ -21,7 +21,7 @@ def learning_history(run: Path, line: str) -> bytes:
     if len(steps) < 2:
         raise UserError(f'{run} keeps {len(steps)} checkpoints, expected several; train with --training.keep-last 12')
     steps = steps[:: -len(steps) // 12][::-1]
-    last = Translator.from_run(run, step=steps[-1], literals='translated')
+    last = Translator.from_run(run, step=steps[-1], literals='ignored')
     translation = last(line)
     if translation.split:
         raise UserError('--history: got a text that is translated in parts, expected one sentence')

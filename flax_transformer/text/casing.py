@@ -153,9 +153,12 @@ def sentence_of_title(
 
 def sentence_of_german_title(text: str, kept: Sequence[tuple[int, int]], usual: Usual) -> str:
     """A German text all of whose words have capitals with those of a sentence, but for what is kept."""
-    words = list(_WORD.finditer(_without(text, kept)))
+    seen = _without(text, kept)
+    if any(word[0].islower() for word in _WORD.finditer(seen)):
+        return text
+    words = list(_WORD.finditer(seen))
     within = [word for i, word in enumerate(words) if not _begins_sentence(words, i)]
-    if any(word[0].islower() for word in words) or not any(_GERMAN_TELLING.fullmatch(word[0]) for word in within):
+    if not any(_GERMAN_TELLING.fullmatch(word[0]) for word in within):
         return text
     small = (word for word in within if not _ALSO_POLITE.fullmatch(_lower(word[0])))
     return _with_small(text, [word for word in small if usual(_lower(word[0])).islower()])
@@ -163,6 +166,8 @@ def sentence_of_german_title(text: str, kept: Sequence[tuple[int, int]], usual: 
 
 def _without(text: str, kept: Sequence[tuple[int, int]]) -> str:
     """The text with blanks where something is kept."""
+    if not kept:
+        return text
     taken = {place for start, end in kept for place in range(start, end)}
     return ''.join(' ' if place in taken else character for place, character in enumerate(text))
 

@@ -61,7 +61,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exported_marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export of a model from Marian, weights inside, that takes phrases."""
     folder = tmp_path_factory.mktemp('exports') / 'marian'
-    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
+    marian = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='ignored')
     export_run(marian, folder, weights='inside', platforms=['cpu'], phrases=True)
     return folder
 
@@ -104,7 +104,7 @@ def test_the_loader_gives_the_translators_tokens(exported: Path) -> None:
 @pytest.mark.slow
 def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(exported_marian: Path) -> None:
     found, _ = load_elsewhere(exported_marian, TEXTS)
-    translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated')
+    translator = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='ignored')
     # Hugging Face strips what it decodes; the tokens are the same.
     found = [[(text.strip(), ids, score) for text, ids, score in batch] for batch in found]
     assert_same(found, translator, TEXTS)
@@ -113,7 +113,7 @@ def test_the_loader_gives_the_tokens_of_a_marian_model_within_its_limit(exported
 
 @pytest.mark.slow
 def test_an_export_with_phrases_requires_what_the_translator_does(exported: Path, exported_marian: Path) -> None:
-    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='translated'), TEXTS[0]
+    translator, lines = Translator.from_marian(MARIAN, beam_width=2, max_tokens=12, literals='ignored'), TEXTS[0]
     required = [['no', ['x', 'house']], [], None, None]
     plain, expected = translator(lines), translator(lines, required=required)
     found = export_loader.load(exported_marian)(lines, required)

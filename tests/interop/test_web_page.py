@@ -131,14 +131,14 @@ def test_the_browser_gives_the_translators_lines(tmp_path: Path, monkeypatch: py
     assert continued.startswith(five.text)
 
     rounded = Translator.from_run(RUN, weights='int8').weights
-    translator = Translator.from_run(RUN, literals='translated').with_params(from_int8(rounded))
+    translator = Translator.from_run(RUN, literals='ignored').with_params(from_int8(rounded))
     expected = ['\n'.join(line.text for line in translator(text.split('\n'))) for text in LINES]
     assert found.get('texts') == expected, found
 
-    marian = Translator.from_marian(MARIAN, weights='int8', literals='translated')
+    marian = Translator.from_marian(MARIAN, weights='int8', literals='ignored')
     export_onnx(marian, tmp_path / 'marian', runtime=MODULES / 'onnxruntime-web')
     found = translate_in_chromium(tmp_path / 'marian', TEXTS, 'en', '', seconds=100)
-    rounded = Translator.from_marian(MARIAN, literals='translated').with_params(from_int8(marian.weights))
+    rounded = Translator.from_marian(MARIAN, literals='ignored').with_params(from_int8(marian.weights))
     assert found.get('texts') == [line.text for line in rounded(TEXTS)], found
 
     weights = site / 'weights.bin.gz'

@@ -19,7 +19,7 @@ def calibrate(
     references = []
     for languages, sources, targets in sets:
         named = {name: language for name, language in languages.items() if language}
-        into = translator.with_decoding(replace(translator.decoding, **named, literals='translated'))
+        into = translator.with_decoding(replace(translator.decoding, **named, literals='ignored'))
         translations += into(sources, progress=progress)
         lengths += map(len, into.tokenizer.encode([*sources], target_language=into.decoding.target_language))
         references += targets

@@ -51,7 +51,7 @@ def evaluate(runs: list[str], options: Options, *, note: Say, progress_bar: Call
     from .inference.translator import Translator
     from .run import Run
 
-    settings = asdict(options.decoding) | {'literals': 'translated'}  # what is scored is the model's own text
+    settings = asdict(options.decoding) | {'literals': 'ignored'}  # what is scored is the model's own text
     if options.data.language_tags:  # the set is in the language translated into
         data = options.data
         source, target = settings['source_language'], settings['target_language']

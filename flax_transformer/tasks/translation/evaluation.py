@@ -59,7 +59,7 @@ def compare_translators(translators: Mapping[str, Translator], pairs: Pairs) -> 
     rows = [['', 'BLEU', 'chrF', 'MB of weights', 'lines/s']]
     every = []
     for name, translator in translators.items():
-        translator = translator.with_decoding(replace(translator.decoding, literals='translated'))
+        translator = translator.with_decoding(replace(translator.decoding, literals='ignored'))
         scores, _ = evaluate_translation(translator, pairs)
         every.append(scores)
         start = time.perf_counter()
@@ -148,7 +148,7 @@ def analyze(
     references = translator.score(pairs.sources, pairs.targets)
     reports = []
     for width in widths:
-        one = {'n_best': 1, 'groups': 1, 'mbr': 'none', 'search': 'beam', 'noisy_channel': (), 'literals': 'translated'}
+        one = {'n_best': 1, 'groups': 1, 'mbr': 'none', 'search': 'beam', 'noisy_channel': (), 'literals': 'ignored'}
         decoding = replace(translator.decoding, beam_width=width, **one)
         translations = translator.with_decoding(decoding)(pairs.sources, progress=progress)
         reports.append(_report(width, pairs, translations, references, bleu))

@@ -147,7 +147,7 @@ class TranslationValidation(Validation):
             config.model,
             params,
             self._tokenizer,
-            replace(config.decoding, target_language=own.tag, literals='translated'),
+            replace(config.decoding, target_language=own.tag, literals='ignored'),
             parallel=config.parallel,
             source_language=own.source_language,
             target_language=own.target_language,

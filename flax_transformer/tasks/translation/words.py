@@ -75,7 +75,6 @@ class Lexicon:
     def __init__(self, language: str, written: Sequence[str]) -> None:
         """Takes words as they are mostly written within sentences, sorted in small letters."""
         self.written = written
-        self._words = [word.lower() for word in written]
         self._has_capital_nouns = has_capital_nouns(language)
 
     def has_word(self, word: str) -> bool:
@@ -111,6 +110,10 @@ class Lexicon:
         """The first that does not come before a word; '' behind the last."""
         place = bisect_left(self._words, word)
         return self.written[place] if place < len(self.written) else ''
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return list(map(str.lower, self.written))
 
     @cached_property
     def _letters(self) -> set[str]:

@@ -78,7 +78,7 @@ _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl'
 
 
 class Literals:
-    """Finds the literals of lines for one tokenizer and search."""
+    """Finds the literals of lines, and their names alone if others are translated, for one tokenizer and search."""
 
     def __init__(
         self, tokenizer: Tokenizer, source: str, decoding: DecodingConfig, words: TrainingWords | None = None
@@ -86,6 +86,7 @@ class Literals:
         self._tokenizer = tokenizer
         target = decoding.target_language
         styles = {two_letters(language) in _POINT for language in (source, target or source)}
+        self._are_kept = decoding.literals != 'translated'
         self._swaps = decoding.literals == 'localized' and len(styles) == 2
         self._thousands, self._decimal = ',.' if two_letters(source) in _POINT else '.,'
         self._keeps_uhr = target is None or two_letters(target) == 'de'
@@ -119,6 +120,9 @@ class Literals:
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""
+        if not self._are_kept:
+            yield from self._ranges_of_names(text)
+            return
         if not any(map(str.isalpha, text)):
             yield [(len(text) - len(text.lstrip()), len(text.rstrip()), 'sign')] if text.strip() else []
             return
@@ -126,11 +130,14 @@ class Literals:
             yield [(0, len(marker[0].rstrip()), 'sign')]
         for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text)):
             yield [(*match.span(), _kind(match)) for match in matches]
+        yield from self._ranges_of_names(text)
+        strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
+        yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
+
+    def _ranges_of_names(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         yield [(start, end, 'person') for start, end in persons(text)]
         if self._names:
             yield list(self._names(text))
-        strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
-        yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
 
     def _strange(self, text: str) -> Iterable[re.Match[str]]:
         """Signs, and words in other scripts, that the vocabulary lacks."""

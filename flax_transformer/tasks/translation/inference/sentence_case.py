@@ -43,9 +43,10 @@ class SentenceCase:
 
         The terms of the glossary that are kept stay what they are, unless they are found in the sentence, too.
         """
-        if _in_capitals(line):
+        outside = outside_of_spans(line)
+        if _in_capitals(outside):
             return self._of_capitals(line, kept, glossary)
-        if self._has_capital_nouns and self._in_small_letters(line):
+        if self._has_capital_nouns and self._in_small_letters(outside):
             # What has no end may go on elsewhere, and begin anywhere.
             begins = line.text.rstrip().endswith(_ENDS)
             return line._replace(text=self._sentence(line.text, kept, glossary, begins=begins))
@@ -77,11 +78,10 @@ class SentenceCase:
                 sentence = sentence[:start] + text[start:end] + sentence[end:]
         return sentence
 
-    def _in_small_letters(self, line: Marked) -> bool:
-        """Whether the line has no capital, and mostly words of the training text."""
-        outside = outside_of_spans(line)
-        words = _WORD.findall(outside)
-        return outside.islower() and len(words) > 1 and sum(map(self._knows, words)) >= _MOSTLY * len(words)
+    def _in_small_letters(self, text: str) -> bool:
+        """Whether a text has no capital, and mostly words of the training text."""
+        words = _WORD.findall(text) if text.islower() else ()
+        return len(words) > 1 and sum(map(self._knows, words)) >= _MOSTLY * len(words)
 
     def _with_sharp_s(self, line: Marked, kept: Sequence[tuple[int, int]]) -> tuple[Marked, list[tuple[int, int]]]:
         """A line in capitals with ß where it has SS for that, outside of spans and of what is kept; where that is."""
@@ -101,7 +101,6 @@ def _taken(line: Marked, kept: Sequence[tuple[int, int]]) -> list[tuple[int, int
     return sorted([*kept, *((span.start, span.end) for span in line.spans)])
 
 
-def _in_capitals(line: Marked) -> bool:
-    outside = outside_of_spans(line)
-    words = _WORD.findall(outside)
-    return outside.replace('ß', '').isupper() and (len(words) > 1 or max(map(len, words), default=0) > 6)
+def _in_capitals(text: str) -> bool:
+    words = _WORD.findall(text)
+    return text.replace('ß', '').isupper() and (len(words) > 1 or max(map(len, words), default=0) > 6)

@@ -294,7 +294,7 @@ class Translator(PartTranslator, Streams):
         result = translate_aside(
             self._translated,
             lines,
-            mark=partial(self._literals.mark, glossary=glossary) if self._keeps_literals else None,
+            mark=partial(self._literals.mark, glossary=glossary) if self._marks_lines else None,
             prefixes=prefixes,
             required=required,
             glossary=glossary,
@@ -349,8 +349,8 @@ class Translator(PartTranslator, Streams):
         return all(hasattr(model, 'cross_attention') for model in self.models)
 
     @property
-    def _keeps_literals(self) -> bool:
-        return self.decoding.literals != 'translated' and not self.gives_back
+    def _marks_lines(self) -> bool:
+        return self.decoding.literals != 'ignored' and not self.gives_back
 
     @cached_property
     def _literals(self) -> Literals:
@@ -360,7 +360,7 @@ class Translator(PartTranslator, Streams):
         language = two_letters(self.source_language) if self.decoding.split_sentences else None
         spans = [demand.span for demand in demands if demand.span]
         limit = self.programs.max_source_tokens
-        return split_into_parts(line, self._count_tokens, limit, language, spans, in_cells=self._keeps_literals)
+        return split_into_parts(line, self._count_tokens, limit, language, spans, in_cells=self._marks_lines)
 
     def _count_tokens(self, text: str) -> int:
         return len(self._encode([text])[0])

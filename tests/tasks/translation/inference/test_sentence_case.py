@@ -9,16 +9,18 @@ from flax_transformer.tasks.translation.inference.literals import Literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
 
-ENGLISH = ['at', 'door', 'in', 'is', 'London', 'NATO', 'open', 'the', 'Tom', 'we', 'with', 'works']
+ENGLISH = ['at', 'door', 'in', 'is', 'London', 'Mrs', 'NATO', 'open', 'the', 'Tom', 'we', 'with', 'works']
 GERMAN = ['am', 'auf', 'der', 'Fuß', 'geht', 'Haus', 'ist', 'London', 'Mann', 'muss', 'Straße', 'und', 'wir']
 WORDS = TrainingWords(
     {language: Lexicon(language, sorted(words, key=str.lower)) for language, words in (('en', ENGLISH), ('de', GERMAN))}
 )
 
 
-def marked(language: str, text: str, glossary: Glossary | None = None) -> tuple[str, list[str], str]:
+def marked(
+    language: str, text: str, glossary: Glossary | None = None, literals: str = 'kept'
+) -> tuple[str, list[str], str]:
     """What the model gets before stand-ins come in, the literals, and how a translation is written out."""
-    line = Literals(Ascii(), language, DecodingConfig(), WORDS).mark(text, glossary)
+    line = Literals(Ascii(), language, DecodingConfig(literals=literals), WORDS).mark(text, glossary)
     if not isinstance(line, Marked):
         return line, [], 'Abc'
     return line.text, [span.raw for span in line.spans], line.escape('Abc')
@@ -52,6 +54,20 @@ def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str,
 )
 def test_other_lines_become_sentences(language: str, text: str, sentence: str | None) -> None:
     assert marked(language, text)[::2] == (sentence or text, 'Abc')
+
+
+@pytest.mark.parametrize(
+    ('text', 'sentence', 'literals'),
+    [
+        ('WE OPEN 12345 & OKONKWO', 'We open 12345 & Okonkwo', ['OKONKWO']),
+        ('Zyx is with Mrs. Open in 12 🎄', 'Zyx is with Mrs. Open in 12 🎄', ['Zyx', 'Open']),
+        ('12:30', '12:30', []),
+    ],
+)
+def test_names_and_capitals_are_cared_for_where_other_literals_are_translated(
+    text: str, sentence: str, literals: list[str]
+) -> None:
+    assert marked('en', text, literals='translated')[:2] == (sentence, literals)
 
 
 def test_terms_stay_as_the_glossary_has_them() -> None:
