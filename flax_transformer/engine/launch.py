@@ -163,7 +163,7 @@ def _agree_on_directory(path: Path) -> None:
     while seen != expected and time.monotonic() < deadline:
         time.sleep(0.1)
         seen = holder(path)
-    multihost.agree('the run directory', f'in use by {seen or "none"}')
+    multihost.agree('the run directory', f'in use by {seen or "none"}', is_shown=True)
 
 
 def run_session(

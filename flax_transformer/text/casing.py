@@ -1,4 +1,4 @@
-"""Lines in capitals or small letters, and English ones in Title Case, as the sentences from which a model has learned.
+"""Lines in capitals, small letters or Title Case as the sentences from which a model has learned.
 
 Which words keep a capital, the training text tells (truecasing, after Koehn et al. 2008, W08-0318), or, where that is
 not known, the vocabulary: a word that it spells with fewer pieces so, or with a more frequent one, is a name, or a
@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .tokenizer import Tokenizer
 
-Usual = Callable[[str], str]  # how a word in small letters is mostly written within sentences
+# How a word in small letters is often written within sentences, the most frequent first.
+Forms = Callable[[str], Sequence[str]]
 Knows = Callable[[str], bool]  # whether a training text has a word in small letters
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# German pronouns that mean something else with a capital, which a writer of small letters may know.
-_ALSO_POLITE = re.compile('sie|ihnen|ihr(?:e[mnrs]?)?')
 _CLITIC = re.compile("['’](?:s|d|m|t|ll|ve|re)$")
+_ABBREVIATION = re.compile(
+    'abs|art|bzw|ca|dr|etc|evtl|ggf|inkl|max|min|mio|mrd?|mrs|ms|nr|prof|st|str|tel|usw|vgl|vs|zzgl', re.I
+)
+# What ends a sentence right after a word, white space behind it.
+_STOP = re.compile(r"""\s?[)\]"'»”’]{,3}([.!?]+|:)[)\]"'»”’]{,3}\s""")
+_LONGEST = 60  # letters of a word
 # What headlines leave small.
 _SMALL = re.compile(
     'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
@@ -60,42 +65,51 @@ _LETTERED = re.compile(
 _NO_NOUN = re.compile('[A-Z]|and|or|to|vs|[Ii]s', re.I)
 
 
-def in_sentence_case(text: str, tokenizer: Tokenizer, usual: Usual | None = None, *, begins: bool = True) -> str:
+def in_sentence_case(text: str, tokenizer: Tokenizer, forms: Forms | None = None, *, begins: bool = True) -> str:
     """A text in capitals, or in small letters, with the capitals of a sentence; as long as it was.
 
-    With `begins`, it is the beginning of one.
+    With `begins`, it is the beginning of one. In small letters, a word that is often written so stays as it is.
     """
     words = list(_WORD.finditer(text))
     small = [_lower(word[0]) for word in words]
-    if usual is None:
+    if forms is None:
         preferences = _preferences([(_capitalized(word), word) for word in small], tokenizer)
         names = [len(word) > 1 and preference < 0 for word, preference in zip(small, preferences, strict=True)]
-        forms = [_capitalized(word) if is_name else word for word, is_name in zip(small, names, strict=True)]
+        written = [_capitalized(word) if is_name else word for word, is_name in zip(small, names, strict=True)]
     else:
-        forms = [_written(word, usual) for word in small]
+        written = [_written(word, forms, stays_small=text.islower()) for word in small]
+
     letters = [*_lower(text)]
     for i, word in enumerate(words):
-        form = 'I' if word[0] == 'I' else forms[i]
-        if _ALSO_POLITE.fullmatch(word[0]):
-            form = word[0]
-        if _begins_sentence(words, i) and (i > 0 or begins):
+        form = 'I' if word[0] == 'I' else written[i]
+        if i > 0 and len(form) == 1 and text[words[i - 1].end() : word.start()] == '.':
+            form = form.upper() if written[i - 1].isupper() else small[i]  # U.S. and a.m.
+        if begins if i == 0 else _ends_before(words, i, is_small=text.islower()):
             form = _with_capital(form)
         if len(form) == len(word[0]):
             letters[word.start() : word.end()] = form
     return ''.join(letters)
 
 
-def _written(word: str, usual: Usual) -> str:
-    """How a word in small letters, which may have an apostrophe, is mostly written."""
+def _written(word: str, forms: Forms, *, stays_small: bool = False) -> str:
+    """How a word in small letters, which may have an apostrophe, is mostly written; or small, if it often is."""
+
+    def written(part: str) -> str:
+        own = forms(part)
+        return part if stays_small and part in own else own[0]
+
     clitic = _CLITIC.search(word)
     end = clitic.start() if clitic else len(word)
     if word[:end] == 'i':
         return 'I' + word[end:]
+    if stays_small and _ABBREVIATION.fullmatch(word):
+        return word
     first, *others = re.split("(?<=['’])", word[:end])
     if not others:
-        return usual(first) + word[end:]
-    form = first + ''.join(map(usual, others))
-    return (form if form.islower() else _with_capital(form)) + word[end:]  # o'clock and O'Brien
+        return written(first) + word[end:]
+    form = ''.join(map(written, others))
+    is_irish = first[0] == 'o' and form[:1].isupper()  # O'Brien, but o'clock and l'Europe
+    return (first.upper() if is_irish else first) + form + word[end:]
 
 
 def places_of_sharp_s(text: str, tokenizer: Tokenizer, knows: Knows = lambda word: False) -> list[int]:
@@ -106,7 +120,7 @@ def places_of_sharp_s(text: str, tokenizer: Tokenizer, knows: Knows = lambda wor
     places = []
     forms = []
     for word in _WORD.finditer(text):
-        for found in re.finditer('SS', word[0]):
+        for found in re.finditer('SS', word[0] if len(word[0]) <= _LONGEST else ''):
             places.append(word.start() + found.start())
             for spelled in (word[0][: found.start()] + 'ß' + word[0][found.end() :], word[0]):
                 forms += [_lower(spelled), _capitalized(spelled)]
@@ -123,7 +137,7 @@ def places_of_sharp_s(text: str, tokenizer: Tokenizer, knows: Knows = lambda wor
 
 
 def sentence_of_title(
-    text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer, usual: Usual | None = None
+    text: str, kept: Sequence[tuple[int, int]], tokenizer: Tokenizer, forms: Forms | None = None
 ) -> str:
     """An English text in Title Case with the capitals of a sentence, but for what is kept; any other as it is.
 
@@ -136,14 +150,13 @@ def sentence_of_title(
     if _COMPANY.search(seen):
         return text
 
-    if usual is None:
+    if forms is None:
         preferences = _preferences([(word[0], _lower(word[0])) for word in words], tokenizer)
     else:
-        preferences = [1 if _written(_lower(word[0]), usual).islower() else -1 for word in words]
+        preferences = [1 if _is_always_small(_lower(word[0]), forms) else -1 for word in words]
     lowered = []
     for i, word in enumerate(words):
-        is_titled = word[0] == _capitalized(word[0]) and seen[word.start() - 1] != '-'
-        if is_titled and not _begins_sentence(words, i) and not _keeps_capital(words, i, preferences):
+        if _is_titled(word) and not _begins_sentence(words, i) and not _keeps_capital(words, i, preferences):
             lowered.append(word)
     has_subject = _SUBJECT.fullmatch(words[0][0]) is not None
     if not has_subject and not any(word[0][1:] and _TELLING.fullmatch(word[0]) for word in lowered):
@@ -151,17 +164,26 @@ def sentence_of_title(
     return _with_small(text, lowered)
 
 
-def sentence_of_german_title(text: str, kept: Sequence[tuple[int, int]], usual: Usual) -> str:
+def sentence_of_german_title(text: str, kept: Sequence[tuple[int, int]], forms: Forms) -> str:
     """A German text all of whose words have capitals with those of a sentence, but for what is kept."""
     seen = _without(text, kept)
     if any(word[0].islower() for word in _WORD.finditer(seen)):
         return text
     words = list(_WORD.finditer(seen))
-    within = [word for i, word in enumerate(words) if not _begins_sentence(words, i)]
-    if not any(_GERMAN_TELLING.fullmatch(word[0]) for word in within):
+    titled = [word for i, word in enumerate(words) if _is_titled(word) and not _begins_sentence(words, i)]
+    if not any(_GERMAN_TELLING.fullmatch(word[0]) for word in titled):
         return text
-    small = (word for word in within if not _ALSO_POLITE.fullmatch(_lower(word[0])))
-    return _with_small(text, [word for word in small if usual(_lower(word[0])).islower()])
+    return _with_small(text, [word for word in titled if _is_always_small(_lower(word[0]), forms)])
+
+
+def _is_titled(word: re.Match[str]) -> bool:
+    return word[0] == _capitalized(word[0]) and word.string[word.start() - 1] != '-'
+
+
+def _is_always_small(word: str, forms: Forms) -> bool:
+    """Whether a word is hardly ever written with a capital within a sentence."""
+    stem = word[: clitic.start()] if (clitic := _CLITIC.search(word)) else word
+    return stem != 'i' and all(form.islower() for form in forms(stem))
 
 
 def _without(text: str, kept: Sequence[tuple[int, int]]) -> str:
@@ -203,11 +225,21 @@ def _keeps_capital(words: Sequence[re.Match[str]], number: int, preferences: Seq
 
 
 def _begins_sentence(words: Sequence[re.Match[str]], number: int) -> bool:
-    if number == 0:
+    return number == 0 or _ends_before(words, number)
+
+
+def _ends_before(words: Sequence[re.Match[str]], number: int, *, is_small: bool = False) -> bool:
+    """Whether a sentence ends before a word; in small letters, not with a colon or another sign."""
+    before, word = words[number - 1], words[number]
+    between = word.string[before.end() : word.start()]
+    if not is_small and re.search('[…|>_]', between):
         return True
-    word = words[number]
-    between = word.string[words[number - 1].end() : word.start()]
-    return re.search(r'[.!?:]\W*\s|[…|>_]', between) is not None  # no capital after the first point of a.m.
+    stop = _STOP.match(between)
+    if not stop or (is_small and stop[1] == ':'):
+        return False
+    if stop[1].strip('.'):
+        return True
+    return stop[1] == '.' and len(before[0]) > 1 and not _ABBREVIATION.fullmatch(before[0])
 
 
 def _preferences(forms: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> list[int]:

@@ -53,16 +53,17 @@ def broadcast(name: str, value: str | None = None) -> str:
     return value
 
 
-def agree(name: str, value: str) -> None:
-    """Raises UserError in every process, naming those whose value differs from process 0's."""
+def agree(name: str, value: str, *, is_shown: bool = False) -> None:
+    """Raises UserError in every process, naming those whose value differs from process 0's; with it if `is_shown`."""
     if count() == 1:
         return
     store().key_value_set(f'agreed/{name}/{number()}', value)
     values = [_wait_for(f'agreed/{name}/{i}') for i in range(count())]
-    others = [f'{i} ({theirs.strip()})' for i, theirs in enumerate(values) if theirs != values[0]]
+    shown = [f' ({value.strip()})' if is_shown else '' for value in values]
+    others = [f'{i}{shown[i]}' for i, theirs in enumerate(values) if theirs != values[0]]
     if others:
         raise UserError(
-            f"{name} of process {', '.join(others)} differs from process 0's ({values[0].strip()}); "
+            f"{name} of process {', '.join(others)} differs from process 0's{shown[0]}; "
             'give all the same command and files'
         )
 

@@ -5,7 +5,7 @@ Koehn et al. 2008, W08-0318).
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +21,7 @@ _WITHIN = re.compile(r'(?<=[\w,] )[^\W\d_]+')  # words within a sentence
 _ENDING = 3  # letters in which forms of a word may differ
 _STEM = 5  # letters of the shortest stem
 _LAST_OF_COMPOUND = 4  # letters
+_SHARE = 0.1  # of a word's occurrences within sentences, from which on a form of it counts
 # Only German nouns end so.
 _NOUN = re.compile(
     r'(?:ung|heit|keit|schaft|tät|ion|ismus|nis|ling|chen|lein|tum|enz|anz|ierer|ler|ner)(?:e?[ns]|en|er|innen|e)?$'
@@ -41,39 +42,54 @@ def ends_as_noun(word: str) -> bool:
 
 
 class _Found:
-    """Words of one language while they are gathered."""
+    """Words of one language while they are gathered, as they are written."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()  # by the word in small letters
-        self._small: set[str] = set()  # in small letters somewhere
-        self._within: Counter[str] = Counter()  # as written within sentences, where capitals mean something
+        self._all: Counter[str] = Counter()
+        self._within: Counter[str] = Counter()  # those within sentences, where capitals mean something
 
     def add(self, lines: Iterable[str]) -> None:
         for line in lines:
             words = [word for word in _WORD.findall(line) if word[0].islower() or word[0].isupper()]
-            self._counts.update(map(str.lower, words))
-            self._small.update(word for word in words if word[0].islower())
-            if not line.isupper():
+            if line.isupper():
+                self._all.update(map(str.lower, words))
+            else:
+                self._all.update(words)
                 self._within.update(_WITHIN.findall(line))
 
     def known(self, *, but_for_names: bool) -> list[str]:
-        """The most frequent words, each as it is mostly written within sentences, sorted in small letters."""
-        usual: dict[str, str] = {}
-        for form, count in self._within.items():
-            word = form.lower()
-            if word not in usual or (count, form) > (self._within[usual[word]], usual[word]):
-                usual[word] = form
-        names = {word for word, form in usual.items() if form[0].isupper()} - self._small
-        seldom = {word for word in names if self._counts[word] < _OFTEN} if but_for_names else ()
-        words = sorted(word for word, _ in self._counts.most_common(_MOST) if word not in seldom)
-        return [usual.get(word, word) for word in words]
+        """The most frequent words, sorted in small letters, each in its forms, of which the most frequent is first."""
+        forms = _by_word(self._all)
+        counts = Counter({word: sum(map(self._all.__getitem__, own)) for word, own in forms.items()})
+        within = _by_word(self._within)
+        names = {word for word in within if all(form[0].isupper() for form in forms.get(word, ()))}
+        seldom = {word for word in names if counts[word] < _OFTEN} if but_for_names else ()
+        words = sorted(word for word, _ in counts.most_common(_MOST) if word not in seldom)
+
+        written = []
+        for word in words:
+            found, own = self._within, within.get(word)
+            if not own:  # it only begins sentences
+                found, own = self._all, [form for form in forms[word] if form.islower()] or forms[word]
+            own.sort(key=lambda form: (found[form], form), reverse=True)
+            least = _SHARE * sum(map(found.__getitem__, own))
+            written += [form for form in own if found[form] >= least]
+        return written
+
+
+def _by_word(forms: Iterable[str]) -> dict[str, list[str]]:
+    """Forms by the word in small letters."""
+    found: dict[str, list[str]] = {}
+    for form in forms:
+        found.setdefault(form.lower(), []).append(form)
+    return found
 
 
 class Lexicon:
     """The words of one language. Those that it is asked for are in small letters."""
 
     def __init__(self, language: str, written: Sequence[str]) -> None:
-        """Takes words as they are mostly written within sentences, sorted in small letters."""
+        """Takes words as they are often written within sentences; sorted in small letters, the most frequent first."""
         self.written = written
         self._has_capital_nouns = has_capital_nouns(language)
 
@@ -88,18 +104,30 @@ class Lexicon:
         """Whether each letter occurs in some word."""
         return self._letters.issuperset(word)
 
-    def usual(self, word: str) -> str:
-        """How a word, or one like it, is mostly written within sentences; one unlike all others is a name or a noun."""
-        if self.has_word(word):
-            return self._first_from(word)
-        alike = self._alike(word)
-        is_small = alike is not None
+    @cached_property
+    def has_capitals(self) -> bool:
+        """Whether it tells how words are written; those of runs of earlier versions are in small letters."""
+        return any(not form.islower() for form in self.written)
+
+    def forms(self, word: str) -> Sequence[str]:
+        """How a word is often written within sentences, the most frequent first.
+
+        An unknown word may be written as one like it, or it is a name; where nouns have capitals, also a noun.
+        """
+        first = bisect_left(self._words, word)
+        last = bisect_right(self._words, word, first)
+        if first < last:
+            return self.written[first:last]
+        alike = self._alike(word) if len(word) >= _STEM else None
         if self._has_capital_nouns:
             endings = (word[i:] for i in range(1, len(word) - _LAST_OF_COMPOUND + 1))
-            last = next(filter(self.has_word, endings), None)
-            alike = self._first_from(last) if last else alike
-            is_small = alike is not None and alike[0].islower() and not ends_as_noun(word)
-        return word if is_small else word[0].upper() + word[1:]
+            known = next(filter(self.has_word, endings), None)
+            alike = self._first_from(known) if known else alike
+        is_small = alike is not None and alike[0].islower()
+        if self._has_capital_nouns and ends_as_noun(word):
+            is_small = False
+        name = word[0].upper() + word[1:]
+        return [word, name] if is_small else [name]
 
     def _alike(self, word: str) -> str | None:
         stem = word[: max(len(word) - _ENDING, _STEM)]
@@ -147,8 +175,8 @@ class TrainingWords:
         lexicons = {}
         for language, own in self._lexicons.items():
             theirs = other.get(language)
-            forms = {form.lower(): form for form in [*(theirs.written if theirs else ()), *own.written]}
-            lexicons[language] = Lexicon(language, [forms[word] for word in sorted(forms)])
+            forms = _by_word(theirs.written if theirs else ()) | _by_word(own.written)
+            lexicons[language] = Lexicon(language, [form for word in sorted(forms) for form in forms[word]])
         return type(self)(lexicons)
 
     def write(self, run: Path) -> None:
@@ -164,6 +192,6 @@ class TrainingWords:
         file = run / FILE
         if not file.exists():
             return None
-        with naming_damage(file, 'remove it; then names are translated as other words are'):
+        with naming_damage(file, 'remove it; then unseen names and capitals are left to the model'):
             rows = [line.split(' ') for line in read_limited(file, MOST_WORDS).decode().splitlines()]
         return cls({language: Lexicon(language, words) for language, *words in rows if words})

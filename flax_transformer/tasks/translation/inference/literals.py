@@ -107,7 +107,13 @@ class Literals:
         )
         tag = _TAG.match(text)
         tags = [tag.span()] if tag and tag[1] in self._tokenizer.languages else []
-        taken = sorted([*((span.start, span.end) for span in marked.spans), *terms, *tags])
+        kept = [*terms, *tags]
+        taken = sorted([*((span.start, span.end) for span in marked.spans), *kept])
+        if not self._are_kept:  # the model gets addresses as they are written
+            for matches in _matches(text):
+                spans = [match.span() for match in matches if _kind(match) == 'name']
+                kept += apart(taken, spans)
+                taken = sorted({*taken, *kept})
         literals = []
         for ranges in self._ranges(text):
             for start, end, kind in apart(taken, ranges):
@@ -115,7 +121,7 @@ class Literals:
                 own = tag_span(text, start, end) if is_plain else None
                 literals.append(own or Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
-        marked = self._in_sentence_case(with_spans(marked, literals), [*terms, *tags], glossary)
+        marked = self._in_sentence_case(with_spans(marked, literals), kept, glossary)
         return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
@@ -128,7 +134,7 @@ class Literals:
             return
         if marker := _MARKER.match(text):
             yield [(0, len(marker[0].rstrip()), 'sign')]
-        for matches in (placeholders('message').finditer(text), _LITERAL.finditer(text)):
+        for matches in _matches(text):
             yield [(*match.span(), _kind(match)) for match in matches]
         yield from self._ranges_of_names(text)
         strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
@@ -168,6 +174,11 @@ class Literals:
             hour = int(clock[1]) % 12 + 12 * (clock[3] in 'pP')
             return f'{hour}{clock[2] or ""} Uhr'
         return re.sub(number, lambda match: match[0].translate(str.maketrans(own + other, other + own)), raw)
+
+
+def _matches(text: str) -> Iterator[Iterator[re.Match[str]]]:
+    yield placeholders('message').finditer(text)
+    yield _LITERAL.finditer(text)
 
 
 def with_literals(line: Marked, named: Sequence[str] = ()) -> Marked:

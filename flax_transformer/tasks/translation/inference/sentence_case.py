@@ -1,4 +1,4 @@
-"""Lines in capitals, English headlines and German in small letters as sentences; capitals come back as capitals."""
+"""Lines in capitals, headlines and German in small letters as sentences; capitals come back as capitals."""
 
 import re
 from bisect import bisect_right
@@ -21,6 +21,7 @@ from .names import Names
 _WORD = re.compile(r'[^\W\d_]{2,}')
 _ENDS = ('.', '!', '?', '…')
 _MOSTLY = 0.7
+_NEAR = 60  # characters
 
 
 class SentenceCase:
@@ -31,7 +32,7 @@ class SentenceCase:
     ) -> None:
         """Takes the words and names of the training text, if that is known."""
         self._tokenizer = tokenizer
-        self._usual = lexicon.usual if lexicon else None
+        self._forms = lexicon.forms if lexicon and lexicon.has_capitals else None
         self._knows = lexicon.has_word if lexicon else lambda word: False
         self._names = names
         self._is_english = two_letters(language) == 'en'
@@ -46,17 +47,17 @@ class SentenceCase:
         outside = outside_of_spans(line)
         if _in_capitals(outside):
             return self._of_capitals(line, kept, glossary)
-        if self._has_capital_nouns and self._in_small_letters(outside):
-            # What has no end may go on elsewhere, and begin anywhere.
-            begins = line.text.rstrip().endswith(_ENDS)
-            return line._replace(text=self._sentence(line.text, kept, glossary, begins=begins))
+        if self._has_capital_nouns and self._forms and self._in_small_letters(outside):
+            begins = line.text.rstrip().endswith(_ENDS)  # what has no end may begin anywhere
+            shown = [*kept, *_with_letters(line)]
+            return line._replace(text=self._sentence(line.text, shown, glossary, begins=begins))
         return line._replace(text=self._without_title(line.text, _taken(line, kept)))
 
     def _without_title(self, text: str, kept: Sequence[tuple[int, int]]) -> str:
         if self._is_english:
-            return sentence_of_title(text, kept, self._tokenizer, self._usual)
-        if self._is_german and self._usual:
-            return sentence_of_german_title(text, kept, self._usual)
+            return sentence_of_title(text, kept, self._tokenizer, self._forms)
+        if self._is_german and self._forms:
+            return sentence_of_german_title(text, kept, self._forms)
         return text
 
     def _of_capitals(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
@@ -71,7 +72,7 @@ class SentenceCase:
     def _sentence(
         self, text: str, kept: Sequence[tuple[int, int]], glossary: Glossary | None, *, begins: bool = True
     ) -> str:
-        sentence = in_sentence_case(text, self._tokenizer, self._usual, begins=begins)
+        sentence = in_sentence_case(text, self._tokenizer, self._forms, begins=begins)
         found = {(term.start, term.end) for term in glossary.find(sentence)} if glossary else set()
         for start, end in kept:
             if (start, end) not in found:
@@ -99,6 +100,17 @@ class SentenceCase:
 def _taken(line: Marked, kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Where the spans are and what is kept, in order."""
     return sorted([*kept, *((span.start, span.end) for span in line.spans)])
+
+
+def _with_letters(line: Marked) -> list[tuple[int, int]]:
+    """Where the spans are, with the letters that touch them."""
+    found = []
+    for span in line.spans:
+        if span.start < span.end:
+            before = re.search(r'\w*$', line.text[max(span.start - _NEAR, 0) : span.start])
+            after = re.match(r'\w*', line.text[span.end : span.end + _NEAR])
+            found.append((span.start - len(before[0]), span.end + len(after[0])))
+    return found
 
 
 def _in_capitals(text: str) -> bool:

@@ -10,7 +10,7 @@ from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
 
 ENGLISH = ['at', 'door', 'in', 'is', 'London', 'Mrs', 'NATO', 'open', 'the', 'Tom', 'we', 'with', 'works']
-GERMAN = ['am', 'auf', 'der', 'Fuß', 'geht', 'Haus', 'ist', 'London', 'Mann', 'muss', 'Straße', 'und', 'wir']
+GERMAN = ['am', 'auf', 'der', 'Fuß', 'geht', 'Haus', 'in', 'ist', 'London', 'Mann', 'muss', 'Straße', 'und', 'wir']
 WORDS = TrainingWords(
     {language: Lexicon(language, sorted(words, key=str.lower)) for language, words in (('en', ENGLISH), ('de', GERMAN))}
 )
@@ -32,7 +32,7 @@ def marked(
         ('en', 'TOM WORKS AT NATO. WE OPEN THE DOOR!', 'Tom works at NATO. We open the door!', []),
         ('en', 'WE OPEN OKONKWO & THE ZEBRA-20 DOOR', 'We open Okonkwo & the Zebra-20 door', ['OKONKWO', 'ZEBRA-20']),
         ('de', 'DER MANN MUSS AUF DER STRASSE', 'Der Mann muss auf der Straße', []),
-        ('de', 'DER FUSS IST IN SEATTLE', 'Der Fuß ist In Seattle', ['SEATTLE']),
+        ('de', 'DER FUSS IST IN SEATTLE', 'Der Fuß ist in Seattle', ['SEATTLE']),
     ],
 )
 def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str, literals: list[str]) -> None:
@@ -47,6 +47,7 @@ def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str,
         ('de', 'der zyx ist am haus', 'der Zyx ist am Haus'),
         ('de', 'npm zyx haus', None),  # mostly other words
         ('de', 'haus', None),
+        ('de', '{x}haus und der mann', '{x}haus und der Mann'),
         ('en', 'tom is in london', None),
         ('de', 'Der Mann Ist Am Haus', 'Der Mann ist am Haus'),
         ('en', 'Tom Works In London With The Zyx', 'Tom works in London with the Zyx'),
@@ -62,6 +63,7 @@ def test_other_lines_become_sentences(language: str, text: str, sentence: str | 
         ('WE OPEN 12345 & OKONKWO', 'We open 12345 & Okonkwo', ['OKONKWO']),
         ('Zyx is with Mrs. Open in 12 🎄', 'Zyx is with Mrs. Open in 12 🎄', ['Zyx', 'Open']),
         ('12:30', '12:30', []),
+        ('WE OPEN TOM@LONDON.DE', 'We open TOM@LONDON.DE', []),
     ],
 )
 def test_names_and_capitals_are_cared_for_where_other_literals_are_translated(
