@@ -13,7 +13,7 @@ from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .marked import Marked, Span, apart, literal, with_spans
 from .names import Names
-from .persons import persons
+from .persons import persons, surnames
 from .placeholders import placeholders
 from .plain_tags import TAG, WHOLE, tag_span
 from .result import LINE_BREAKS
@@ -94,7 +94,7 @@ class Literals:
         self._and = f'{own} {other}' if own and other else 'sign'
         lexicon = words.get(source) if words and is_named(source) else None
         self._names = Names(source, lexicon) if lexicon else None
-        self._in_sentence_case = SentenceCase(tokenizer, source, lexicon, self._names)
+        self._in_sentence_case = SentenceCase(tokenizer, source, lexicon, self._ranges_of_names)
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
     def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
@@ -141,7 +141,8 @@ class Literals:
         yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
 
     def _ranges_of_names(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
-        yield [(start, end, 'person') for start, end in persons(text)]
+        for found in (persons(text), surnames(text)):
+            yield [(start, end, 'person') for start, end in found]
         if self._names:
             yield list(self._names(text))
 

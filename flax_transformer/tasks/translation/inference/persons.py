@@ -1,7 +1,9 @@
-"""Names of persons, as far as a title says that they are: Mr. Smith, Frau Dr. Müller."""
+"""Names of persons, as far as a title or first name says that they are: Mr. Smith, Frau Dr. Müller, Anna Schmidt."""
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 # What follows a title and is no name: Mr President, Frau Kollegin, Herr Bürgermeister.
 _OFFICE = (
@@ -30,12 +32,24 @@ DETERMINER = re.compile(
     r'welche\w?|manche\w?|alle\w?|jene\w?|beide\w?)(?:[ ][a-zäöüß]+e[mnrs]?)?|als|zu[mr])[ ]$',
     re.I,
 )
+# Frequent German and English names, and what else stands before surnames: words, to a model.
+_FREQUENT = json.loads(Path(__file__).with_name('persons.json').read_text('utf-8'))
+_GIVEN, _SURNAMES = ({*' '.join(_FREQUENT[name]).split()} for name in ('given', 'surnames'))
+# The second word may be the first of another pair.
+_PAIR = re.compile(r"(?<![\w'’-])([A-ZÄÖÜ][\w-]++)[ ](?:[A-Z]\.[ ])?(?=([A-ZÄÖÜ][\w-]++)(?!['’][^\Ws]))")
 _STREET = re.compile(r'\d[ ](?:[A-Z]\w+[ ])+$')
 _NEAR = 60  # characters
 
 
+def surnames(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each surname that follows a first name, or Familie."""
+    for match in _PAIR.finditer(text):
+        if match[1] in _GIVEN and not _SURNAMES.isdisjoint(match[2].split('-')):
+            yield match.span(2)
+
+
 def persons(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each name."""
+    """Yields the start and end of each name that follows a title."""
     for match in _PERSON.finditer(text):
         before = max(match.start() - _NEAR, 0), match.start()
         if match['german'] and DETERMINER.search(text, *before):

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.words import Lexicon, has_capital_nouns
@@ -16,8 +16,9 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .marked import Marked, apart, edited, literal, outside_of_spans, with_spans
-from .names import Names
 
+# Yields the start, end and kind of names in a text; those that come first win.
+Finder = Callable[[str], Iterable[list[tuple[int, int, str]]]]
 _WORD = re.compile(r'[^\W\d_]{2,}')
 _ENDS = ('.', '!', '?', '…')
 _MOSTLY = 0.7
@@ -27,14 +28,12 @@ _NEAR = 60  # characters
 class SentenceCase:
     """Writes lines of one language so, for one tokenizer."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, language: str, lexicon: Lexicon | None = None, names: Names | None = None
-    ) -> None:
-        """Takes the words and names of the training text, if that is known."""
+    def __init__(self, tokenizer: Tokenizer, language: str, lexicon: Lexicon | None, find_names: Finder) -> None:
+        """Takes the words of the training text, if that is known, and what finds names in a sentence."""
         self._tokenizer = tokenizer
         self._forms = lexicon.forms if lexicon and lexicon.has_capitals else None
         self._knows = lexicon.has_word if lexicon else lambda word: False
-        self._names = names
+        self._find_names = find_names
         self._is_english = two_letters(language) == 'en'
         self._has_capital_nouns = has_capital_nouns(language)
         self._is_german = two_letters(language) == 'de'
@@ -50,7 +49,7 @@ class SentenceCase:
         if self._has_capital_nouns and self._forms and self._in_small_letters(outside):
             begins = line.text.rstrip().endswith(_ENDS)  # what has no end may begin anywhere
             shown = [*kept, *_with_letters(line)]
-            return line._replace(text=self._sentence(line.text, shown, glossary, begins=begins))
+            return self._with_names(line._replace(text=self._sentence(line.text, shown, glossary, begins=begins)), kept)
         return line._replace(text=self._without_title(line.text, _taken(line, kept)))
 
     def _without_title(self, text: str, kept: Sequence[tuple[int, int]]) -> str:
@@ -66,8 +65,14 @@ class SentenceCase:
         sentence = self._sentence(line.text, kept, glossary)
         escape = line.escape
         line = line._replace(text=sentence, escape=lambda text: escape(text.upper()))
-        names = apart(_taken(line, kept), self._names(sentence)) if self._names else ()  # capitals have hidden them
-        return with_spans(line, [literal(line, *name) for name in names])
+        return self._with_names(line, kept)
+
+    def _with_names(self, line: Marked, kept: Sequence[tuple[int, int]]) -> Marked:
+        """The line with literals for the names in it, which its letters had hidden."""
+        for ranges in self._find_names(line.text):
+            names = apart(_taken(line, kept), ranges)
+            line = with_spans(line, [literal(line, *name) for name in names])
+        return line
 
     def _sentence(
         self, text: str, kept: Sequence[tuple[int, int]], glossary: Glossary | None, *, begins: bool = True

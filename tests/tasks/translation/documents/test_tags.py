@@ -294,6 +294,8 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
         ('Use Acme 3000, please: I am, e.g., here. And so on', 'Acme 3000'),
         ("Dear Mr. Müller, Mrs. A. Smith's and Ms Eva Meier-Lange", 'Müller, A. Smith, Eva Meier-Lange'),
         ('Wenn Frau O’Hara Zeit hat, Herrn von der Au, Herr Dr. Weber', 'O’Hara, von der Au, Weber'),
+        ('Peter Müller, John B. Smith and Eva Klein-Au meet Jan Peter Wolf', 'Müller, Smith, Klein-Au, Wolf'),
+        ("Anna Baker's car, Familie Koch; Anna Table, Young Anna, Anna, Müller, Anna's Koch", 'Baker, Koch'),
         ('Mr President, Frau Kollegin, Mr. and the Herr, die Frau geht', ''),
         ('I saw Mr. Smith Monday. Herr Kommissionspräsident, seiner jungen Frau Blumen, die Frau von Peter', 'Smith'),
     ],

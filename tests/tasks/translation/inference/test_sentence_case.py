@@ -32,6 +32,7 @@ def marked(
         ('en', 'TOM WORKS AT NATO. WE OPEN THE DOOR!', 'Tom works at NATO. We open the door!', []),
         ('en', 'WE OPEN OKONKWO & THE ZEBRA-20 DOOR', 'We open Okonkwo & the Zebra-20 door', ['OKONKWO', 'ZEBRA-20']),
         ('de', 'DER MANN MUSS AUF DER STRASSE', 'Der Mann muss auf der Straße', []),
+        ('de', 'UND ANNA MÜLLER', 'Und Anna Müller', ['MÜLLER']),
         ('de', 'DER FUSS IST IN SEATTLE', 'Der Fuß ist in Seattle', ['SEATTLE']),
     ],
 )
@@ -46,6 +47,7 @@ def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str,
         ('de', 'der mann ist am haus.', 'Der Mann ist am Haus.'),
         ('de', 'der zyx ist am haus', 'der Zyx ist am Haus'),
         ('de', 'npm zyx haus', None),  # mostly other words
+        ('de', 'anna müller ist am haus auf der straße', 'Anna Müller ist am Haus auf der Straße'),
         ('de', 'haus', None),
         ('de', '{x}haus und der mann', '{x}haus und der Mann'),
         ('en', 'tom is in london', None),
