@@ -5,6 +5,7 @@ not known, the vocabulary: a word that it spells with fewer pieces so, or with a
 German noun.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,11 +18,19 @@ Knows = Callable[[str], bool]  # whether a training text has a word in small let
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _CLITIC = re.compile("['’](?:s|d|m|t|ll|ve|re)$")
 _ABBREVIATION = re.compile(
-    'abs|art|bzw|ca|dr|etc|evtl|ggf|inkl|max|min|mio|mrd?|mrs|ms|nr|prof|st|str|tel|usw|vgl|vs|zzgl', re.I
+    r'abs|bzw|ca|dr|etc|evtl|ggf|inkl|mio|mrd?|mrs|ms|nr|prof|st|\w*str|tel|usw|vgl|vs|zzgl', re.I
 )
-# What ends a sentence right after a word, white space behind it.
-_STOP = re.compile(r"""\s?[)\]"'»”’]{,3}([.!?]+|:)[)\]"'»”’]{,3}\s""")
+# What ends a sentence right after a word or a year, white space behind it.
+_STOP = re.compile(r"""(?:[ ]\d{4})?\s?[)\]"'»”’]{,3}([.!?]+|:)[)\]"'»”’]{,3}\s""")
 _LONGEST = 60  # letters of a word
+_SHORT = 2  # letters, with an apostrophe: rock'n'roll
+# German pronouns that with a capital mean you, as mostly in titles.
+_POLITE = re.compile('ihr(?:e[mnrs]?)?')
+# An article and a noun, in small letters; what ends as an adjective may be one.
+_WITH_ARTICLE = re.compile(
+    r'(?:d(?:er|as|en|em|es)|[mdsk]?ein(?:e[mnrs]?)?|unse?re?[mnrs]?|zu[mr]|[ia]m|beim|vom) '
+    r'(?!paar)\w+(?<!e)(?<!e[mnrs])|das \w+en'
+)
 # What headlines leave small.
 _SMALL = re.compile(
     'an?|and|as|at|but|by|for|from|if|in|into|nor|off?|on|onto|or|over|per|so|than|the|to|up|upon|via|vs|with'
@@ -78,6 +87,8 @@ def in_sentence_case(text: str, tokenizer: Tokenizer, forms: Forms | None = None
         written = [_capitalized(word) if is_name else word for word, is_name in zip(small, names, strict=True)]
     else:
         written = [_written(word, forms, stays_small=text.islower()) for word in small]
+        if text.islower():
+            _write_nouns(written, forms)
 
     letters = [*_lower(text)]
     for i, word in enumerate(words):
@@ -100,16 +111,25 @@ def _written(word: str, forms: Forms, *, stays_small: bool = False) -> str:
 
     clitic = _CLITIC.search(word)
     end = clitic.start() if clitic else len(word)
+    if stays_small and (word == 'i' or _ABBREVIATION.fullmatch(word)):
+        return word
     if word[:end] == 'i':
         return 'I' + word[end:]
-    if stays_small and _ABBREVIATION.fullmatch(word):
-        return word
     first, *others = re.split("(?<=['’])", word[:end])
     if not others:
         return written(first) + word[end:]
-    form = ''.join(map(written, others))
+    form = ''.join(written(part) if len(part) > _SHORT else part for part in others)
     is_irish = first[0] == 'o' and form[:1].isupper()  # O'Brien, but o'clock and l'Europe
     return (first.upper() if is_irish else first) + form + word[end:]
+
+
+def _write_nouns(words: list[str], forms: Forms) -> None:
+    """Gives a word that may be a noun its capital where an article is before it and no other noun behind."""
+    for i, (before, word) in enumerate(itertools.pairwise(words), 1):
+        noun = next((form for form in forms(word) if form.istitle()), None) if word.islower() else None
+        is_last = i + 1 == len(words) or words[i + 1].islower()
+        if noun and is_last and _WITH_ARTICLE.fullmatch(f'{before} {word}'):
+            words[i] = noun
 
 
 def places_of_sharp_s(text: str, tokenizer: Tokenizer, knows: Knows = lambda word: False) -> list[int]:
@@ -183,7 +203,7 @@ def _is_titled(word: re.Match[str]) -> bool:
 def _is_always_small(word: str, forms: Forms) -> bool:
     """Whether a word is hardly ever written with a capital within a sentence."""
     stem = word[: clitic.start()] if (clitic := _CLITIC.search(word)) else word
-    return stem != 'i' and all(form.islower() for form in forms(stem))
+    return stem != 'i' and not _POLITE.fullmatch(stem) and all(form.islower() for form in forms(stem))
 
 
 def _without(text: str, kept: Sequence[tuple[int, int]]) -> str:

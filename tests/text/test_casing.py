@@ -24,6 +24,7 @@ WRITTEN = {
         *([form] for form in ('Mary', 'Tom', 'London', 'NATO', 'U', 'Brien', 'Haus', 'Kino', 'ARD', 'Mai', 'Europe')),
         ['Sie', 'sie'],
         ['weg', 'Weg'],
+        ['arm', 'Arm'],
     )
 }
 
@@ -63,6 +64,9 @@ def test_capitals_become_a_sentence(text: str, sentence: str) -> None:
         ('im kino ist tom! sie sagt: ja', 'im Kino ist Tom! Sie sagt: ja'),
         ('im haus ist (tom). "wie?" sagt', 'im Haus ist (Tom). "Wie?" Sagt'),
         ('das haus ist weg, wie sie sagt', 'das Haus ist weg, wie sie sagt'),  # words that are also nouns, or polite
+        ('der arm ist arm, mein arm haus', 'der Arm ist arm, mein arm Haus'),
+        ("rock'n'roll und i. d. r.", "rock'n'roll und i. d. r."),
+        ('IM JAHR 2010. DAS', 'Im jahr 2010. Das'),
         ('am 3. oder 4. mai, z. b. ca. 5 evtl. im haus ... im _kino_ mit', None),  # no sentence ends there
     ],
 )
@@ -88,6 +92,7 @@ def test_the_training_text_tells_where_capitals_stand_for_sharp_s() -> None:
     [
         ('Tom Ist In Das Kino Gegangen. Wie Sie', 'Tom ist in das Kino gegangen. Wie Sie'),
         ('Das ZDF Und Die ARD Ist An-Und AUS', 'Das ZDF und die ARD ist an-Und AUS'),
+        ('Tom Ist In Ihr Haus', 'Tom ist in Ihr Haus'),
         ('Tom Ist Weg', 'Tom ist Weg'),  # it may be a noun
         ('Licht AN', None),
         ('Ja, ICH WILL!', None),

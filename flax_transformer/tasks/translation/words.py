@@ -89,7 +89,10 @@ class Lexicon:
     """The words of one language. Those that it is asked for are in small letters."""
 
     def __init__(self, language: str, written: Sequence[str]) -> None:
-        """Takes words as they are often written within sentences; sorted in small letters, the most frequent first."""
+        """Takes words as they are often written within sentences, sorted as if in small letters.
+
+        Of the forms of a word the most frequent is first.
+        """
         self.written = written
         self._has_capital_nouns = has_capital_nouns(language)
 

@@ -32,20 +32,38 @@ DETERMINER = re.compile(
     r'welche\w?|manche\w?|alle\w?|jene\w?|beide\w?)(?:[ ][a-zäöüß]+e[mnrs]?)?|als|zu[mr])[ ]$',
     re.I,
 )
-# Frequent German and English names, and what else stands before surnames: words, to a model.
+# Frequent German and English first names, with Familie and Firma, and surnames that a model takes for other words.
 _FREQUENT = json.loads(Path(__file__).with_name('persons.json').read_text('utf-8'))
-_GIVEN, _SURNAMES = ({*' '.join(_FREQUENT[name]).split()} for name in ('given', 'surnames'))
+_GIVEN = {*' '.join(_FREQUENT['given']).split()}
+_SURNAMES = {*' '.join(_FREQUENT['surnames']).split()}
 # The second word may be the first of another pair.
-_PAIR = re.compile(r"(?<![\w'’-])([A-ZÄÖÜ][\w-]++)[ ](?:[A-Z]\.[ ])?(?=([A-ZÄÖÜ][\w-]++)(?!['’][^\Ws]))")
+_PAIR = re.compile(r"(?<![\w'’-])([A-ZÄÖÜ][\w-]++)[ \u00a0](?:[A-Z]\.[ \u00a0])?(?=([^\W\d_][\w-]++)(?!['’][^\Ws]))")
+_VERBS = {'weiß'}  # which are more frequent than the surname
 _STREET = re.compile(r'\d[ ](?:[A-Z]\w+[ ])+$')
 _NEAR = 60  # characters
 
 
 def surnames(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each surname that follows a first name, or Familie."""
-    for match in _PAIR.finditer(text):
-        if match[1] in _GIVEN and not _SURNAMES.isdisjoint(match[2].split('-')):
+    """Yields the start and end of each frequent surname after a frequent first name, Familie or Firma."""
+    for match in _after_first_names(text):
+        parts = match[2].split('-')
+        parts[-1] = parts[-1] if parts[-1] in _SURNAMES else parts[-1].removesuffix('s')  # Müllers Haus
+        if _SURNAMES.issuperset(parts):
             yield match.span(2)
+
+
+def with_surnames(text: str) -> str:
+    """The text with a capital for each frequent surname in small letters after a frequent first name."""
+    letters = [*text]
+    for match in _after_first_names(text):
+        if match[2].capitalize() in _SURNAMES and match[2] not in _VERBS:
+            start, end = match.span(2)
+            letters[start:end] = match[2].capitalize()
+    return ''.join(letters)
+
+
+def _after_first_names(text: str) -> Iterator[re.Match[str]]:
+    return (match for match in _PAIR.finditer(text) if match[1].rpartition('-')[2] in _GIVEN or match[1] in _GIVEN)
 
 
 def persons(text: str) -> Iterator[tuple[int, int]]:

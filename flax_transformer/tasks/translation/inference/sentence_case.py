@@ -16,11 +16,13 @@ from flax_transformer.text.languages import two_letters
 from flax_transformer.text.tokenizer import Tokenizer
 
 from .marked import Marked, apart, edited, literal, outside_of_spans, with_spans
+from .persons import with_surnames
 
 # Yields the start, end and kind of names in a text; those that come first win.
 Finder = Callable[[str], Iterable[list[tuple[int, int, str]]]]
 _WORD = re.compile(r'[^\W\d_]{2,}')
 _ENDS = ('.', '!', '?', '…')
+_GREETING = re.compile(r'(?:hallo|hi|hey|liebe[rs]?|guten|sehr geehrte[rs]?)\b')
 _MOSTLY = 0.7
 _NEAR = 60  # characters
 
@@ -47,9 +49,10 @@ class SentenceCase:
         if _in_capitals(outside):
             return self._of_capitals(line, kept, glossary)
         if self._has_capital_nouns and self._forms and self._in_small_letters(outside):
-            begins = line.text.rstrip().endswith(_ENDS)  # what has no end may begin anywhere
-            shown = [*kept, *_with_letters(line)]
-            return self._with_names(line._replace(text=self._sentence(line.text, shown, glossary, begins=begins)), kept)
+            # What has no end may begin anywhere.
+            begins = line.text.rstrip().endswith(_ENDS) or _GREETING.match(line.text) is not None
+            sentence = self._sentence(line.text, [*kept, *_with_letters(line)], glossary, begins=begins)
+            return self._with_names(line._replace(text=sentence), kept, glossary)
         return line._replace(text=self._without_title(line.text, _taken(line, kept)))
 
     def _without_title(self, text: str, kept: Sequence[tuple[int, int]]) -> str:
@@ -62,15 +65,16 @@ class SentenceCase:
     def _of_capitals(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
         if self._is_german:
             line, kept = self._with_sharp_s(line, kept)
-        sentence = self._sentence(line.text, kept, glossary)
+        sentence = with_surnames(self._sentence(line.text, kept, glossary))
         escape = line.escape
         line = line._replace(text=sentence, escape=lambda text: escape(text.upper()))
-        return self._with_names(line, kept)
+        return self._with_names(line, kept, glossary)
 
-    def _with_names(self, line: Marked, kept: Sequence[tuple[int, int]]) -> Marked:
-        """The line with literals for the names in it, which its letters had hidden."""
+    def _with_names(self, line: Marked, kept: Sequence[tuple[int, int]], glossary: Glossary | None) -> Marked:
+        """The line with literals for the names in it, but for terms, which its letters had hidden."""
+        terms = [(term.start, term.end) for term in glossary.find(line.text)] if glossary else []
         for ranges in self._find_names(line.text):
-            names = apart(_taken(line, kept), ranges)
+            names = apart(_taken(line, {*kept, *terms}), ranges)
             line = with_spans(line, [literal(line, *name) for name in names])
         return line
 
@@ -102,7 +106,7 @@ class SentenceCase:
         return line._replace(text=text, spans=spans), [(moved(start), moved(end)) for start, end in kept]
 
 
-def _taken(line: Marked, kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _taken(line: Marked, kept: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Where the spans are and what is kept, in order."""
     return sorted([*kept, *((span.start, span.end) for span in line.spans)])
 

@@ -9,10 +9,10 @@ from flax_transformer.tasks.translation.inference.literals import Literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
 
-ENGLISH = ['at', 'door', 'in', 'is', 'London', 'Mrs', 'NATO', 'open', 'the', 'Tom', 'we', 'with', 'works']
-GERMAN = ['am', 'auf', 'der', 'Fuß', 'geht', 'Haus', 'in', 'ist', 'London', 'Mann', 'muss', 'Straße', 'und', 'wir']
+ENGLISH = 'at door in is London Mrs NATO open the Tom we with works'
+GERMAN = 'am auf der Fuß geht Haus in ist London Mann muss Straße und weiß wir'
 WORDS = TrainingWords(
-    {language: Lexicon(language, sorted(words, key=str.lower)) for language, words in (('en', ENGLISH), ('de', GERMAN))}
+    {language: Lexicon(language, text.split()) for language, text in (('en', ENGLISH), ('de', GERMAN))}
 )
 
 
@@ -33,6 +33,8 @@ def marked(
         ('en', 'WE OPEN OKONKWO & THE ZEBRA-20 DOOR', 'We open Okonkwo & the Zebra-20 door', ['OKONKWO', 'ZEBRA-20']),
         ('de', 'DER MANN MUSS AUF DER STRASSE', 'Der Mann muss auf der Straße', []),
         ('de', 'UND ANNA MÜLLER', 'Und Anna Müller', ['MÜLLER']),
+        ('en', 'TOM COOK WORKS', 'Tom Cook works', ['COOK']),
+        ('de', 'UND ANNA WEISS', 'Und Anna weiß', ['ANNA']),
         ('de', 'DER FUSS IST IN SEATTLE', 'Der Fuß ist in Seattle', ['SEATTLE']),
     ],
 )
@@ -48,6 +50,7 @@ def test_capitals_come_back_as_capitals(language: str, text: str, sentence: str,
         ('de', 'der zyx ist am haus', 'der Zyx ist am Haus'),
         ('de', 'npm zyx haus', None),  # mostly other words
         ('de', 'anna müller ist am haus auf der straße', 'Anna Müller ist am Haus auf der Straße'),
+        ('de', 'hallo der mann ist', 'Hallo der Mann ist'),
         ('de', 'haus', None),
         ('de', '{x}haus und der mann', '{x}haus und der Mann'),
         ('en', 'tom is in london', None),
@@ -77,3 +80,9 @@ def test_names_and_capitals_are_cared_for_where_other_literals_are_translated(
 def test_terms_stay_as_the_glossary_has_them() -> None:
     glossary = Glossary({'NATO': ['Nato'], 'DOOR': ['Tor'], 'london': ['London']})
     assert marked('en', 'OPEN THE DOOR IN LONDON WITH NATO', glossary)[0] == 'Open the DOOR in London with NATO'
+
+
+def test_terms_are_no_names() -> None:
+    for text in ('UND ANNA MÜLLER', 'anna müller ist am haus auf der straße'):
+        assert marked('de', text)[1] == ['MÜLLER' if text.isupper() else 'Müller']
+        assert marked('de', text, Glossary({'Müller': ['Miller']}))[1] == []
