@@ -34,7 +34,7 @@ class SentenceCase:
         """Takes the words of the training text, if that is known, and what finds names in a sentence."""
         self._tokenizer = tokenizer
         self._forms = lexicon.forms if lexicon and lexicon.has_capitals else None
-        self._knows = lexicon.has_word if lexicon else lambda word: False
+        self._lexicon = lexicon
         self._find_names = find_names
         self._is_english = two_letters(language) == 'en'
         self._has_capital_nouns = has_capital_nouns(language)
@@ -87,6 +87,9 @@ class SentenceCase:
             if (start, end) not in found:
                 sentence = sentence[:start] + text[start:end] + sentence[end:]
         return sentence
+
+    def _knows(self, word: str) -> bool:
+        return self._lexicon is not None and self._lexicon.has_word(word)
 
     def _in_small_letters(self, text: str) -> bool:
         """Whether a text has no capital, and mostly words of the training text."""

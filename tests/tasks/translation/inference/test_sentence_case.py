@@ -1,5 +1,7 @@
 """Lines that are written in capitals, in small letters or as headlines reach the model as sentences."""
 
+import pickle
+
 import pytest
 from translators import Ascii
 
@@ -86,3 +88,10 @@ def test_terms_are_no_names() -> None:
     for text in ('UND ANNA MÜLLER', 'anna müller ist am haus auf der straße'):
         assert marked('de', text)[1] == ['MÜLLER' if text.isupper() else 'Müller']
         assert marked('de', text, Glossary({'Müller': ['Miller']}))[1] == []
+
+
+@pytest.mark.parametrize('words', [None, WORDS])
+def test_a_copy_from_another_process_marks_the_same(words: TrainingWords | None) -> None:
+    literals = Literals(Ascii(), 'de', DecodingConfig(), words)
+    other = pickle.loads(pickle.dumps(literals))
+    assert other.mark('der mann ist 12 am haus') == literals.mark('der mann ist 12 am haus')
