@@ -53,7 +53,7 @@ class DecodingConfig:
     ensemble: Literal['log_probability', 'probability'] = 'log_probability'  # mean of several models' predictions
     split_sentences: bool = False  # translate each line sentence by sentence, keeping white space
     # Numbers, addresses and what else is no language come out as they are; or so, but numbers with the target's
-    # separators; or as the model translates them. With `ignored`, so do capitals and names that it has never seen.
+    # separators; or as the model translates them. `ignored` leaves capitals and unseen names to it, too.
     literals: Literal['kept', 'localized', 'translated', 'ignored'] = 'kept'
 
     def __post_init__(self) -> None:

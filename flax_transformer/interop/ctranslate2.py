@@ -182,7 +182,7 @@ class CTranslate2Translator(Translator):
     def __init__(self, *args: Any, compute_type: ComputeType = 'float32', **options: Any) -> None:
         super().__init__(*args, **options)
         self.compute_type = compute_type
-        self.way_back = None  # alike with and without what JAX has to search
+        self.way_back = None  # lines that JAX has to search are ranked as CTranslate2 ranks the others
         if len(self.models) > 1:
             raise UserError(f'CTranslate2 cannot do this: an ensemble of {len(self.models)} runs; give one')
         if not isinstance(self.model, Transformer):

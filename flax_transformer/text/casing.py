@@ -79,6 +79,7 @@ def in_sentence_case(text: str, tokenizer: Tokenizer, forms: Forms | None = None
 
     With `begins`, it is the beginning of one. In small letters, a word that is often written so stays as it is.
     """
+    is_small = text.islower()
     words = list(_WORD.finditer(text))
     small = [_lower(word[0]) for word in words]
     if forms is None:
@@ -86,8 +87,8 @@ def in_sentence_case(text: str, tokenizer: Tokenizer, forms: Forms | None = None
         names = [len(word) > 1 and preference < 0 for word, preference in zip(small, preferences, strict=True)]
         written = [_capitalized(word) if is_name else word for word, is_name in zip(small, names, strict=True)]
     else:
-        written = [_written(word, forms, stays_small=text.islower()) for word in small]
-        if text.islower():
+        written = [_written(word, forms, stays_small=is_small) for word in small]
+        if is_small:
             _write_nouns(written, forms)
 
     letters = [*_lower(text)]
@@ -95,7 +96,7 @@ def in_sentence_case(text: str, tokenizer: Tokenizer, forms: Forms | None = None
         form = 'I' if word[0] == 'I' else written[i]
         if i > 0 and len(form) == 1 and text[words[i - 1].end() : word.start()] == '.':
             form = form.upper() if written[i - 1].isupper() else small[i]  # U.S. and a.m.
-        if begins if i == 0 else _ends_before(words, i, is_small=text.islower()):
+        if begins if i == 0 else _ends_before(words, i, is_small=is_small):
             form = _with_capital(form)
         if len(form) == len(word[0]):
             letters[word.start() : word.end()] = form

@@ -76,8 +76,7 @@ def test_the_training_text_tells_how_words_are_written(text: str, sentence: str 
 
 
 @pytest.mark.parametrize('filling', ['.', '"', ' .', 'SS', '…'])
-def test_a_long_line_takes_no_longer_for_each_character(filling: str) -> None:
-    """Steps that take the square of its length would take minutes."""
+def test_a_line_with_a_long_run_of_signs_or_letters_is_written_as_long(filling: str) -> None:
     text = f'HAUS{filling * 20_000}HAUS'
     assert len(in_sentence_case(text, Words(), forms)) == len(text)
     assert places_of_sharp_s(text, Words()) == []

@@ -21,7 +21,7 @@ _WITHIN = re.compile(r'(?<=[\w,] )[^\W\d_]+')  # words within a sentence
 _ENDING = 3  # letters in which forms of a word may differ
 _STEM = 5  # letters of the shortest stem
 _LAST_OF_COMPOUND = 4  # letters
-_SHARE = 0.1  # of a word's occurrences within sentences, from which on a form of it counts
+_SHARE = 0.1  # a form counts that is this much of a word's occurrences within sentences
 # Only German nouns end so.
 _NOUN = re.compile(
     r'(?:ung|heit|keit|schaft|tät|ion|ismus|nis|ling|chen|lein|tum|enz|anz|ierer|ler|ner)(?:e?[ns]|en|er|innen|e)?$'
@@ -107,9 +107,15 @@ class Lexicon:
         """Whether each letter occurs in some word."""
         return self._letters.issuperset(word)
 
+    def last_of_compound(self, word: str, least: int) -> str | None:
+        """The longest known word of at least `least` letters that ends another, as it is mostly written."""
+        endings = (word[i:] for i in range(1, len(word) - least + 1))
+        known = next(filter(self.has_word, endings), None)
+        return self._first_from(known) if known else None
+
     @cached_property
     def has_capitals(self) -> bool:
-        """Whether it tells how words are written; those of runs of earlier versions are in small letters."""
+        """Whether it tells how words are written; a lower-cased training text does not."""
         return any(not form.islower() for form in self.written)
 
     def forms(self, word: str) -> Sequence[str]:
@@ -123,9 +129,7 @@ class Lexicon:
             return self.written[first:last]
         alike = self._alike(word) if len(word) >= _STEM else None
         if self._has_capital_nouns:
-            endings = (word[i:] for i in range(1, len(word) - _LAST_OF_COMPOUND + 1))
-            known = next(filter(self.has_word, endings), None)
-            alike = self._first_from(known) if known else alike
+            alike = self.last_of_compound(word, _LAST_OF_COMPOUND) or alike
         is_small = alike is not None and alike[0].islower()
         if self._has_capital_nouns and ends_as_noun(word):
             is_small = False

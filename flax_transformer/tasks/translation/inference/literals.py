@@ -1,4 +1,4 @@
-"""What is no language within a text: addresses, numbers, identifiers, signs, strange names, what a caller names."""
+"""What is no language within a text: addresses, numbers, identifiers, signs, unseen names, what a caller names."""
 
 import re
 import unicodedata

@@ -23,7 +23,7 @@ _AFTER_VERB = re.compile(
 _NO_NAME = re.compile('(?:able|ible|i[sz]e[sd]?|ing|[st]ions?|ments?|ness|ly|ism|less|ful|ous|ed|ology|ships?)$')
 _NEAR = 60  # characters
 _SHORTEST = 3  # letters of a name; O'Brien has one of these
-# In German other nouns have capitals, too: those that end so, those composed of known words, those with an article.
+# German nouns that are no names end as such, are composed of known words, or have an article.
 _LAST_OF_COMPOUND = 5  # letters
 _FIRST_OF_COMPOUND = 6
 
@@ -70,10 +70,8 @@ class Names:
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))
-        endings = range(1, len(word) - _LAST_OF_COMPOUND + 1)
-        return any(self._lexicon.has_word(word[:i]) for i in beginnings) or any(
-            self._lexicon.has_word(word[i:]) for i in endings
-        )
+        is_begun = any(self._lexicon.has_word(word[:i]) for i in beginnings)
+        return is_begun or self._lexicon.last_of_compound(word, _LAST_OF_COMPOUND) is not None
 
     def _is_other(self, word: str, text: str, start: int, end: int) -> bool:
         """Whether what stands around a word tells that it is none: an article before a noun, a verb that begins."""

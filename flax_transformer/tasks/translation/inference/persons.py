@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from .marked import edited
+
 # What follows a title and is no name: Mr President, Frau Kollegin, Herr Bürgermeister.
 _OFFICE = (
     'president|chair|speaker|commissioner|minister|prime|vice|secretary|ambassador|doctor|professor|mayor|justice|deputy|'
@@ -38,7 +40,7 @@ _GIVEN = {*' '.join(_FREQUENT['given']).split()}
 _SURNAMES = {*' '.join(_FREQUENT['surnames']).split()}
 # The second word may be the first of another pair.
 _PAIR = re.compile(r"(?<![\w'’-])([A-ZÄÖÜ][\w-]++)[ \u00a0](?:[A-Z]\.[ \u00a0])?(?=([^\W\d_][\w-]++)(?!['’][^\Ws]))")
-_VERBS = {'weiß'}  # which are more frequent than the surname
+_VERBS = {'weiß'}  # more frequent than the surname
 _STREET = re.compile(r'\d[ ](?:[A-Z]\w+[ ])+$')
 _NEAR = 60  # characters
 
@@ -54,16 +56,13 @@ def surnames(text: str) -> Iterator[tuple[int, int]]:
 
 def with_surnames(text: str) -> str:
     """The text with a capital for each frequent surname in small letters after a frequent first name."""
-    letters = [*text]
-    for match in _after_first_names(text):
-        if match[2].capitalize() in _SURNAMES and match[2] not in _VERBS:
-            start, end = match.span(2)
-            letters[start:end] = match[2].capitalize()
-    return ''.join(letters)
+    pairs = [match for match in _after_first_names(text) if match[2] not in _VERBS]
+    found = [match for match in pairs if match[2].capitalize() in _SURNAMES]
+    return edited(text, [(*match.span(2), match[2].capitalize()) for match in found])
 
 
 def _after_first_names(text: str) -> Iterator[re.Match[str]]:
-    return (match for match in _PAIR.finditer(text) if match[1].rpartition('-')[2] in _GIVEN or match[1] in _GIVEN)
+    return (match for match in _PAIR.finditer(text) if match[1].rpartition('-')[2] in _GIVEN)
 
 
 def persons(text: str) -> Iterator[tuple[int, int]]:
