@@ -23,7 +23,6 @@ from toy_task import CircleConfig
 
 from flax_transformer.common.errors import EXIT_CODE, Interrupted, UserError
 from flax_transformer.common.files import holder
-from flax_transformer.engine import launch as engine_launch
 from flax_transformer.engine.config import LoopConfig, ParallelConfig
 from flax_transformer.engine.devices import multihost, process_group
 from flax_transformer.engine.devices.devices import Devices
@@ -88,10 +87,10 @@ def take_part(process: Process, port: int, folder: Path) -> int:
     if process.fault == 'dies while it waits':
         signal.alarm(1)
     if process.fault == 'has another folder':
-        engine_launch.SEEN_WITHIN = 1.0
+        multihost.SEEN_WITHIN = 1.0
     if process.fault == 'sees files late':
         before = ['', '']
-        engine_launch.holder = lambda path: before.pop() if before else holder(path)
+        multihost.holder = lambda path: before.pop() if before else holder(path)
     try:
         process_group.start(config, lambda: {'seed': 7 if process.fault == 'has another config' else 0})
         with process_group.together():

@@ -1,7 +1,6 @@
 """One start of training, by a recipe: from a config to the last step of its run."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ import jax
 from flax_transformer.common.compilation_cache import use_compilation_cache
 from flax_transformer.common.config_json import refused_fields
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import holder, in_use
+from flax_transformer.common.files import in_use
 from flax_transformer.common.trees import named_leaves
 
 from . import fit, non_finite
@@ -37,9 +36,6 @@ from .task import Params, TrainState, count_parameters
 from .task_value import Recipe, Training
 from .trainer import Trainer
 from .validation import Validate
-
-# Seconds until all processes see what process 0 writes; NFS, by default, remembers a folder for up to 60.
-SEEN_WITHIN = 70.0
 
 
 def launch(
@@ -152,20 +148,6 @@ def _training_in(run: RunDirectory, *, exit_at_second: bool = False) -> Iterator
         yield stop
 
 
-def _agree_on_directory(path: Path) -> None:
-    """Raises UserError in every process unless all see the lock of process 0 in their run directory.
-
-    Processes with directories of their own would wait for each other for ever at the first save.
-    """
-    seen = holder(path)
-    expected = multihost.broadcast('who locked the run directory', seen)
-    deadline = time.monotonic() + SEEN_WITHIN
-    while seen != expected and time.monotonic() < deadline:
-        time.sleep(0.1)
-        seen = holder(path)
-    multihost.agree('the run directory', f'in use by {seen or "none"}', is_shown=True)
-
-
 def run_session(
     trainer: Trainer,
     run: RunDirectory,
@@ -189,7 +171,7 @@ def run_session(
     config = trainer.config.training
     batches = iter(grain.experimental.ThreadPrefetchIterDataset(data, prefetch_buffer_size=8))
     multihost.agree('the training data', fingerprint)
-    _agree_on_directory(run.path)
+    multihost.agree_on_directory(run.path)
     kept = {name: getattr(config, name) for name in ('keep_last', 'keep_best', 'best_by')}
     checkpoints = Checkpoints(run.checkpoints, **kept, say=multihost.say)
     save = _saver(checkpoints, trainer, batches, fingerprint)

@@ -5,6 +5,8 @@ pyproject.toml bounds jax by the versions that these private names were tried wi
 """
 
 import contextlib
+import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +15,10 @@ from jax._src.distributed import global_state
 
 from flax_transformer.common import quiet
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import holder
+
+# Seconds until all processes see what process 0 writes; NFS, by default, remembers a folder for up to 60.
+SEEN_WITHIN = 70.0
 
 
 def count() -> int:
@@ -66,6 +72,20 @@ def agree(name: str, value: str, *, is_shown: bool = False) -> None:
             f"{name} of process {', '.join(others)} differs from process 0's{shown[0]}; "
             'give all the same command and files'
         )
+
+
+def agree_on_directory(path: Path) -> None:
+    """Raises UserError in every process unless all see the lock of process 0 in their run directory.
+
+    Processes with directories of their own would wait for each other for ever at the first save.
+    """
+    seen = holder(path)
+    expected = broadcast('who locked the run directory', seen)
+    deadline = time.monotonic() + SEEN_WITHIN
+    while seen != expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+        seen = holder(path)
+    agree('the run directory', f'in use by {seen or "none"}', is_shown=True)
 
 
 class SharedStop:
