@@ -24,7 +24,7 @@ from flax_transformer.text.languages import UNDETERMINED, two_letters
 from . import train
 from .card import CardOptions, card_of
 from .new import config_text
-from .options import ToTranslate, note, parse, positional, print_next, trainer_on_one_device
+from .options import ToTranslate, note, parse, positional, print_next, read_config_file, trainer_on_one_device
 from .translate import TranslateOptions, translate_shard
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def main(argv: list[str]) -> None:
     check_path(folder)
     if options.both and (given or options.reference is None):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
+    layers = folder / 'raw' / 'layers'  # those of the teacher that the student begins with
     there = ', '.join(str(path) for path in (file, trained, made) if path.exists())
     if there and not folder.exists():
         raise UserError(f'{there} exists; give another name, or remove it')
@@ -74,18 +75,24 @@ def main(argv: list[str]) -> None:
 
     command = f'flax-transformer distill {shlex.join(argv)}'
     if not file.exists():
-        from flax_transformer.tasks.translation.distillation import students
+        from flax_transformer.tasks.translation.distillation import start_of, students
+        from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 
         _translate(teachers, options, given, folder / 'raw', directions)
-        text, candidates = students(folder, [*directions], options.megabytes)
+        start = None if given else start_of(teachers[0], directions, options.megabytes)
+        text, candidates = students(folder, [*directions], options.megabytes, start)
         (fitted,) = fit(candidates, 60 * options.minutes)
+        shutil.rmtree(layers, ignore_errors=True)  # of a start that was stopped, or of other options
+        if fitted.start is not None:
+            write_fewer_layers(teachers[0], layers, replace(fitted.start, model=fitted.config.model))
         write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
     elif f'{command}\n' not in file.read_text('utf-8', 'replace'):
         note(f'{file} is of another command, whose options hold; for those given now remove {there}')
     if not made.exists():
         from flax_transformer.engine.runs.averaging import average
 
-        train.main([name])
+        begins_with = layers if layers.exists() else None
+        train.train_as_asked(train.TrainOptions(read_config_file(name, None), trained, begins_with))
         new = folder / 'raw' / made.name
         shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
         run = open_run(trained)

@@ -38,7 +38,10 @@ class TrainOptions(Generic[C]):
 
 
 def main(argv: list[str]) -> None:
-    options = parse('train', TrainOptions, argv, first='CONFIG', default=partial(train_options, argv=argv))
+    train_as_asked(parse('train', TrainOptions, argv, first='CONFIG', default=partial(train_options, argv=argv)))
+
+
+def train_as_asked(options: TrainOptions) -> None:
     message = _finished(options)
     if message is not None:
         say(message)

@@ -64,6 +64,10 @@ SMALLEST = {
     'soak': Smallest('{golden} {lines} --minutes 0.05 --clients 1', result=('5xx', 'faults')),
     'speech': Smallest('{out} --only official --training.steps 2', ('jiwer',), 'fsdd', ('ten_minutes',)),
     'start_up': Smallest('{golden} --rounds 1', result=('ratio',)),
+    'students': Smallest(
+        '{golden} {golden} --source {lines} --reference {lines} --lines 4 --rounds 1',
+        result=('ratio', 'bleu'),
+    ),
     'teaching': Smallest('--count 2 --rest 1', ('rapidfuzz',), 'multi30k', ('ratio', 'megabytes')),
     'terms': Smallest('--lines 8 --no-times', corpus='tatoeba_en_de', result=('in_place', 'missing')),
     'train': Smallest('--batches 1 --rounds 1 --peers {python}', result=('tokens_per_second', 'skipped')),

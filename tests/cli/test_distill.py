@@ -6,19 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import TESTS
+from drawn_params import drawn
 from fairseq_folders import write_folder
+from flax.traverse_util import flatten_dict
 from num2words import num2words
 
 from flax_transformer.cli import distill
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.data.lines import each_line
+from flax_transformer.engine.runs.averaging import write_copy
 from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.tasks.new_config import Candidate, changed
-from flax_transformer.tasks.translation.distillation import score_backward, students, write_pairs
+from flax_transformer.tasks.translation.distillation import score_backward, start_of, students, write_pairs
+from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
+from flax_transformer.tasks.translation.run import Run
+from flax_transformer.transformer.model import parameter_shapes
 
 TEACHER = TESTS / 'golden' / 'number_words'
 TINY = {
@@ -62,19 +69,19 @@ def test_a_student_is_made_whatever_stops_the_command(
 ) -> None:
     """References choose among the n-best; what is done is not done again."""
     argv = ('distill', TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de')
-    train = distill.train.main
+    train = distill.train.train_as_asked
 
     def stop(*_: Any) -> None:
         raise Interrupted('SIGTERM')
 
-    monkeypatch.setattr(distill.train, 'main', stop)
+    monkeypatch.setattr(distill.train, 'train_as_asked', stop)
     assert call_command(*argv)[0] == 75
     assert "train='small.data/en-de.{lang}'" in Path('small.py').read_text()
     first = next(each_line(Path('small.data/raw/en-de/text.en.000000')))
     assert len(json.loads(first)['n_best']) == 4
 
     monkeypatch.setattr(distill, 'translate_shard', stop)
-    monkeypatch.setattr(distill.train, 'main', train)
+    monkeypatch.setattr(distill.train, 'train_as_asked', train)
     monkeypatch.setattr(distill, '_write_card', stop)
     assert call_command(*argv)[0] == 75
     assert Path('runs/small/checkpoints/2').is_dir()
@@ -91,6 +98,52 @@ def test_a_student_is_made_whatever_stops_the_command(
     run = load_run('runs/small-int8')
     assert run.config.decoding.weights == 'int8'
     assert (Path('runs/small-int8/checkpoints/0/int8')).is_dir()
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    """A run like the teacher, but with four decoder layers, of random parameters."""
+    run = load_run(TEACHER)
+    config = replace(run.config, model=replace(run.config.model, num_decoder_layers=4))
+    write_copy(Run(TEACHER), tmp_path / 'deep', config, drawn(parameter_shapes(config.model)))
+    return tmp_path / 'deep'
+
+
+def test_a_student_begins_with_the_first_and_last_decoder_layer(deep: Path, tmp_path: Path) -> None:
+    directions = {'en-de': ('en', 'de')}
+    start = start_of(str(deep), directions, 10)
+    write_fewer_layers(deep, tmp_path / 'start', start)
+    whole, layers = (flatten_dict(load_run(run).params, sep='/') for run in (deep, tmp_path / 'start'))
+    assert {name: leaf.shape for name, leaf in layers.items()} == {
+        name: leaf.shape for name, leaf in flatten_dict(parameter_shapes(start.model), sep='/').items()
+    }
+    for name, leaf in layers.items():
+        assert np.array_equal(leaf, whole[name.replace('decoder/layers_1', 'decoder/layers_3')]), name
+
+    assert start_of(str(deep), directions, 0.01) is None  # megabytes
+    assert start_of(str(deep), {'en-de': ('eng_Latn', 'deu_Latn')}, 10) is None
+    assert start_of(str(TEACHER), directions, 10) is None  # it is no deeper than students are
+
+
+@pytest.mark.slow
+def test_a_student_of_layers_has_the_vocabulary_of_its_teacher(
+    folder: Path, deep: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(candidates: list[Candidate], _: float) -> list[Candidate]:
+        fields = {name: value for name, value in TINY.items() if not name.startswith('model.')}
+        fields |= {'optimizer.learning_rate': 1e-6, 'model.dropout_rate': 0.25}
+        return [replace(candidates[-1], base=changed(candidates[-1].base, fields), steps=2, adapted=lambda _: {})]
+
+    monkeypatch.setattr(distill, 'fit', fit)
+    argv = ('distill', deep, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--decoding.max-tokens', 8)
+    code, _, err = call_command(*argv)
+    assert code == 0, err
+    student = load_run('runs/small')
+    begun, other = (flatten_dict(run.params, sep='/') for run in (load_run('small.data/raw/layers'), student))
+    assert student.tokenizer.digest == load_run(deep).tokenizer.digest
+    assert student.config.model.dropout_rate == 0.25
+    for name, leaf in begun.items():
+        np.testing.assert_allclose(leaf, other[name], atol=1e-4, err_msg=name)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
@@ -19,23 +19,31 @@ from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.lines import each_line, open_binary
+from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
 from flax_transformer.ops.int8 import shapes_in_int8
 from flax_transformer.tasks.new_config import Candidate, changed
+from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from flax_transformer.transformer.config import TransformerConfig
 
-from .config import Config
+from .config import Config, ModelConfig
 from .inference.result import has_loop
 from .inference.translator import Translator
 from .metrics import make_metrics
 from .model import family_of
 from .new_config import HELD_OUT, NewOptions, propose
+from .run import Run
 
 WORST = 0.05  # share of the translations, of the lowest scores, that is left out
+BEGUN_RATE = 0.4  # of the usual learning rate, for what begins with a teacher's layers
+BEGUN_STEPS = 300  # that it should have
+_LENGTHS = 'source_length', 'target_length'
 _CHUNK = 1000  # pairs that are scored, then written
 # On a CPU 24 tokens in int8 took 31 ms; 24 ms with 6 + 1 layers, 40 ms with 3 + 3.
 STUDENT = {
     'model.num_encoder_layers': 6,
     'model.num_decoder_layers': 2,
     'training.int8_share': 0.2,
+    'training.cpu_dtype': 'auto',  # how many steps fit depends on the machine anyway
     'decoding.weights': 'int8',
 }
 
@@ -144,8 +152,38 @@ def _chosen(record: dict[str, Any], reference: str, low: float) -> tuple[str, st
     return text, next((fault for fault, is_there in faults.items() if is_there), '')
 
 
-def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, list[Candidate]]:
-    """What `clean` left out of the pairs in `raw` of a folder, and candidates of at most so many megabytes."""
+def start_of(teacher: str, directions: Mapping[str, tuple[str, str]], megabytes: float) -> Config | None:
+    """The config of a student with all encoder layers of a teacher and some decoder layers, to begin with.
+
+    None if it would be too large, if the teacher is no deep Transformer that was trained here, or if its pieces do not
+    fit the student's text: other names of languages, few positions.
+    """
+    run = Run(split_reference(teacher)[0])
+    config, tokenizer = run.read_config(), run.read_tokenizer()
+    depth = STUDENT['model.num_decoder_layers']
+    is_deep = isinstance(config.model, TransformerConfig) and config.model.num_decoder_layers > depth
+    is_imported = (run.path / ORIGIN_FILE).exists() or not isinstance(tokenizer, SentencePieceTokenizer)
+    has_tags = bool(tokenizer.languages)
+    if (
+        not is_deep
+        or is_imported
+        or config.model.max_positions is not None
+        or has_tags != config.data.language_tags
+        or any(name != '-'.join(pair) for name, pair in directions.items())
+    ):
+        return None
+    model = replace(config.model, num_decoder_layers=depth, embedding_from='')
+    start = replace(config, model=model, training=replace(config.training, average_last=1))
+    return start if _megabytes(model) <= megabytes else None
+
+
+def students(
+    folder: Path, names: list[str], megabytes: float, start: Config | None = None
+) -> tuple[str, list[Candidate]]:
+    """What `clean` left out of the pairs in `raw` of a folder, and candidates of at most so many megabytes.
+
+    A start, by `start_of`, is the last one.
+    """
     raw = f'{folder.name}/raw'
     mixture = [
         CorpusConfig(name, f'{raw}/{name}.{{lang}}', f'{raw}/{name}.valid.{{lang}}', 0, None, *name.split('-'))
@@ -170,11 +208,31 @@ def students(folder: Path, names: list[str], megabytes: float) -> tuple[str, lis
         share = candidate.passes_of_a_step / len(names)
         base = changed(candidate.base, fields)
         candidate = replace(candidate, base=base, steps=candidate.steps * len(names), passes_of_a_step=share)
-        model = candidate.base.model
-        leaves = jax.tree.leaves(shapes_in_int8(family_of(model).parameter_shapes(model)))
-        size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / 1e6
+        size = _megabytes(candidate.base.model)
         if size <= megabytes:
             candidates.append(candidate)
         elif not candidates:
             raise UserError(f'--megabytes {megabytes:g}: expected at least {size:.1f}')
+    if start is not None:
+        candidates.append(_begun(candidates[-1], start))
     return text, candidates
+
+
+def _begun(candidate: Candidate, start: Config) -> Candidate:
+    """The candidate with the teacher's sizes, pieces and kinds of changed copies, and with a lower rate."""
+    base = candidate.base
+    theirs = {name: getattr(start.data, name) for name in ('language_tags', 'robust', 'terms')}
+    lengths = {name: max(getattr(data, name) for data in (base.data, start.data)) for name in _LENGTHS}
+    base = replace(
+        base,
+        model=start.model,
+        tokenizer=start.tokenizer,
+        data=replace(base.data, **theirs, **lengths),
+        optimizer=replace(base.optimizer, learning_rate=base.optimizer.learning_rate * BEGUN_RATE),
+    )
+    return replace(candidate, base=base, least_steps=min(BEGUN_STEPS, candidate.least_steps), start=start)
+
+
+def _megabytes(model: ModelConfig) -> float:
+    leaves = jax.tree.leaves(shapes_in_int8(family_of(model).parameter_shapes(model)))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / 1e6

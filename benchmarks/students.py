@@ -1,0 +1,83 @@
+"""A student next to its teachers.
+
+`python benchmarks/students.py TEACHER ... STUDENT --source FILE --reference FILE` prints a line of JSON for each
+number of lines a call.
+
+The scores of all teachers as an ensemble, of each alone and of the student on lines that none has seen, in the
+decoding of each one's config; and how fast the student is, relative to one teacher in float32 and to one whose matrices
+are of the type that `auto` chooses here. Both translate the same lines in turn, one at a time and 32 at a time.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import jax
+from measuring import seconds_in_turn
+
+from flax_transformer import Translator
+from flax_transformer.data.bitext.text_files import read_text_files
+from flax_transformer.tasks.translation.evaluation import evaluate_translation
+
+SIZES = (1, 32)  # lines of a call
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('teachers', nargs='+')
+    parser.add_argument('student')
+    parser.add_argument('--source', type=Path, required=True)
+    parser.add_argument('--reference', type=Path, required=True)
+    parser.add_argument('--lines', type=int, default=256, help='lines to measure the speed with')
+    parser.add_argument('--rounds', type=int, default=5)
+    options = parser.parse_args()
+    pairs = read_text_files(options.source, options.reference)
+
+    def load(*runs: str, **decoding: str) -> Translator:
+        return Translator.from_run(*runs, literals='ignored', **decoding)
+
+    student = load(options.student)
+    greedy = load(options.student, beam_width=1)
+    wide = load(options.student, beam_width=4)
+    of_matrices = {weights: load(options.teachers[0], weights=weights) for weights in ('float32', 'auto')}
+    scored = {'ensemble': load(*options.teachers)} if len(options.teachers) > 1 else {}
+    scored |= {f'teacher {number}': load(teacher) for number, teacher in enumerate(options.teachers, 1)}
+    scored |= {'student': student, 'student, beam 1': greedy, 'student, beam 4': wide}
+    record = {'benchmark': 'students', 'lines': len(pairs), 'student_beam': student.decoding.beam_width}
+    record['bleu'], record['chrf'] = {}, {}
+    for name, translator in scored.items():
+        scores, _ = evaluate_translation(translator, pairs)
+        record['bleu'][name], record['chrf'][name] = scores.bleu, scores.chrf
+    record['megabytes'] = {
+        name: sum(leaf.nbytes for leaf in jax.tree.leaves(translator.weights)) / 1e6
+        for name, translator in (('teacher', of_matrices['float32']), ('student', student))
+    }
+
+    measured = pairs.sources[: options.lines]
+    for size in SIZES:
+        calls = [measured[start : start + size] for start in range(0, len(measured), size)]
+
+        def translate(translator: Translator, calls: list[list[str]] = calls) -> None:
+            for lines in calls:
+                translator(lines)
+
+        compared = {f'teacher, {weights}': each for weights, each in of_matrices.items()} | {'student': student}
+        functions = {name: lambda translator=each: translate(translator) for name, each in compared.items()}
+        seconds = seconds_in_turn(functions, options.rounds)
+        print(json.dumps(record | {'lines_a_call': size} | _speeds(seconds, len(measured))), flush=True)
+
+
+def _speeds(seconds: dict[str, list[float]], num_lines: int) -> dict[str, object]:
+    """Lines a second, by name, and the ratios of the student's to the teachers', lowest round first."""
+    own = seconds['student']
+    ratios = {
+        name: sorted(there / here for there, here in zip(each, own, strict=True))
+        for name, each in seconds.items()
+        if name != 'student'
+    }
+    rates = {name: sorted(num_lines / each for each in every) for name, every in seconds.items()}
+    return {'lines_per_second': rates, 'ratio': ratios}
+
+
+if __name__ == '__main__':
+    main()
