@@ -223,12 +223,13 @@ def _begun(candidate: Candidate, start: Config) -> Candidate:
     base = candidate.base
     theirs = {name: getattr(start.data, name) for name in ('language_tags', 'robust', 'terms')}
     lengths = {name: max(getattr(data, name) for data in (base.data, start.data)) for name in _LENGTHS}
+    rate = float(f'{base.optimizer.learning_rate * BEGUN_RATE:.2g}')
     base = replace(
         base,
         model=start.model,
         tokenizer=start.tokenizer,
         data=replace(base.data, **theirs, **lengths),
-        optimizer=replace(base.optimizer, learning_rate=base.optimizer.learning_rate * BEGUN_RATE),
+        optimizer=replace(base.optimizer, learning_rate=rate),
     )
     return replace(candidate, base=base, least_steps=min(BEGUN_STEPS, candidate.least_steps), start=start)
 
