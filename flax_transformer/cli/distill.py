@@ -96,7 +96,9 @@ def main(argv: list[str]) -> None:
         new = folder / 'raw' / made.name
         shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
         run = open_run(trained)
-        average(run, new, trainer_on_one_device(run.read_config()).shapes.params, best=1, int8=True)
+        # A teacher may have learned from the lines held out: its layers would be best before they learn anything else.
+        choice = {'last': 1} if begins_with else {'best': 1}
+        average(run, new, trainer_on_one_device(run.read_config()).shapes.params, **choice, int8=True)
         _write_card(new, [] if given else teachers, options, directions)
         new.rename(made)
         remember(made)
