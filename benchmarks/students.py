@@ -20,6 +20,7 @@ from flax_transformer.data.bitext.text_files import read_text_files
 from flax_transformer.tasks.translation.evaluation import evaluate_translation
 
 SIZES = (1, 32)  # lines of a call
+BEAMS = (1, 2)  # of the student, other than its own
 
 
 def main() -> None:
@@ -37,12 +38,12 @@ def main() -> None:
         return Translator.from_run(*runs, literals='ignored', **decoding)
 
     student = load(options.student)
-    greedy = load(options.student, beam_width=1)
-    wide = load(options.student, beam_width=4)
+    students = {'student': student}
+    students |= {f'student, beam {beam}': load(options.student, beam_width=beam) for beam in BEAMS}
     of_matrices = {weights: load(options.teachers[0], weights=weights) for weights in ('float32', 'auto')}
     scored = {'ensemble': load(*options.teachers)} if len(options.teachers) > 1 else {}
     scored |= {f'teacher {number}': load(teacher) for number, teacher in enumerate(options.teachers, 1)}
-    scored |= {'student': student, 'student, beam 1': greedy, 'student, beam 4': wide}
+    scored |= students
     record = {'benchmark': 'students', 'lines': len(pairs), 'student_beam': student.decoding.beam_width}
     record['bleu'], record['chrf'] = {}, {}
     for name, translator in scored.items():
@@ -61,21 +62,21 @@ def main() -> None:
             for lines in calls:
                 translator(lines)
 
-        compared = {f'teacher, {weights}': each for weights, each in of_matrices.items()} | {'student': student}
+        compared = {f'teacher, {weights}': each for weights, each in of_matrices.items()} | students
         functions = {name: lambda translator=each: translate(translator) for name, each in compared.items()}
         seconds = seconds_in_turn(functions, options.rounds)
         print(json.dumps(record | {'lines_a_call': size} | _speeds(seconds, len(measured))), flush=True)
 
 
 def _speeds(seconds: dict[str, list[float]], num_lines: int) -> dict[str, object]:
-    """Lines a second, by name, and the ratios of the student's to the teachers', lowest round first."""
-    own = seconds['student']
-    ratios = {
-        name: sorted(there / here for there, here in zip(each, own, strict=True))
-        for name, each in seconds.items()
-        if name != 'student'
-    }
+    """Lines a second, by name, and how many times as fast each student is as each teacher, lowest round first."""
     rates = {name: sorted(num_lines / each for each in every) for name, every in seconds.items()}
+    teachers, students = ([name for name in seconds if name.startswith(kind)] for kind in ('teacher', 'student'))
+    ratios = {
+        f'{student} / {teacher}': sorted(a / b for a, b in zip(seconds[teacher], seconds[student], strict=True))
+        for student in students
+        for teacher in teachers
+    }
     return {'lines_per_second': rates, 'ratio': ratios}
 
 
