@@ -10,7 +10,9 @@ are of the type that `auto` chooses here. Both translate the same lines in turn,
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 from measuring import seconds_in_turn
@@ -20,7 +22,7 @@ from flax_transformer.data.bitext.text_files import read_text_files
 from flax_transformer.tasks.translation.evaluation import evaluate_translation
 
 SIZES = (1, 32)  # lines of a call
-BEAMS = (1, 2)  # of the student, other than its own
+BEAMS = (1, 2, 4)  # the student is measured with these, besides its own
 
 
 def main() -> None:
@@ -34,12 +36,14 @@ def main() -> None:
     options = parser.parse_args()
     pairs = read_text_files(options.source, options.reference)
 
-    def load(*runs: str, **decoding: str) -> Translator:
+    def load(*runs: str, **decoding: Any) -> Translator:
         return Translator.from_run(*runs, literals='ignored', **decoding)
 
     student = load(options.student)
     students = {'student': student}
-    students |= {f'student, beam {beam}': load(options.student, beam_width=beam) for beam in BEAMS}
+    for beam in BEAMS:
+        if beam != student.decoding.beam_width:
+            students[f'student, beam {beam}'] = load(options.student, beam_width=beam)
     of_matrices = {weights: load(options.teachers[0], weights=weights) for weights in ('float32', 'auto')}
     scored = {'ensemble': load(*options.teachers)} if len(options.teachers) > 1 else {}
     scored |= {f'teacher {number}': load(teacher) for number, teacher in enumerate(options.teachers, 1)}
@@ -57,15 +61,15 @@ def main() -> None:
     measured = pairs.sources[: options.lines]
     for size in SIZES:
         calls = [measured[start : start + size] for start in range(0, len(measured), size)]
-
-        def translate(translator: Translator, calls: list[list[str]] = calls) -> None:
-            for lines in calls:
-                translator(lines)
-
         compared = {f'teacher, {weights}': each for weights, each in of_matrices.items()} | students
-        functions = {name: lambda translator=each: translate(translator) for name, each in compared.items()}
+        functions = {name: partial(_translate, each, calls) for name, each in compared.items()}
         seconds = seconds_in_turn(functions, options.rounds)
         print(json.dumps(record | {'lines_a_call': size} | _speeds(seconds, len(measured))), flush=True)
+
+
+def _translate(translator: Translator, calls: list[list[str]]) -> None:
+    for lines in calls:
+        translator(lines)
 
 
 def _speeds(seconds: dict[str, list[float]], num_lines: int) -> dict[str, object]:

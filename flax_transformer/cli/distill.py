@@ -82,7 +82,7 @@ def main(argv: list[str]) -> None:
         start = None if given else start_of(teachers[0], directions, options.megabytes)
         text, candidates = students(folder, [*directions], options.megabytes, start)
         (fitted,) = fit(candidates, 60 * options.minutes)
-        shutil.rmtree(layers, ignore_errors=True)  # of a start that was stopped, or of other options
+        shutil.rmtree(layers, ignore_errors=True)  # a start that was stopped, or other options, left them
         if fitted.start is not None:
             write_fewer_layers(teachers[0], layers, replace(fitted.start, model=fitted.config.model))
         write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))

@@ -55,7 +55,7 @@ class Candidate:
     evaluation: float = 1.0  # an evaluation's work, in training steps
     work: float = 1.0  # share of the measured step's work, where data do not fill a batch
     adapted: Callable[[float], dict[str, Any]] = lambda passes: {}  # fields that depend on the passes in all
-    start: TaskConfig | None = None  # of a run whose parameters it begins with
+    start: TaskConfig | None = None  # a run's, whose parameters it begins with
     # What `fit` adds: a step's time, the time to train in, and the steps that more of it would not help beyond.
     seconds: float | None = None
     minutes: float = 0.0

@@ -20,7 +20,7 @@ _CLITIC = re.compile("['’](?:s|d|m|t|ll|ve|re)$")
 _ABBREVIATION = re.compile(
     r'abs|bzw|ca|dr|etc|evtl|ggf|inkl|mio|mrd?|mrs|ms|nr|prof|st|\w*str|tel|usw|vgl|vs|zzgl', re.I
 )
-# What ends a sentence right after a word or a year, white space behind it.
+# What ends a sentence right after a word or a year, with the white space that follows.
 _STOP = re.compile(r"""(?:[ ]\d{4})?\s?[)\]"'»”’]{,3}([.!?]+|:)[)\]"'»”’]{,3}\s""")
 _LONGEST = 60  # letters of a word
 _SHORT = 2  # letters, with an apostrophe: rock'n'roll
