@@ -42,6 +42,14 @@ def test_an_integer_is_at_most_half_a_step_away(axis):
     assert (largest == 127).sum() == (np.abs(x).max(axis=axis) > 0).sum()
 
 
+@pytest.mark.parametrize('width', [7, 256])
+def test_a_few_rows_are_quantized_as_they_are_among_many(width):
+    x = random(20, width)
+    x[1] = 0
+    few, many = (jax.jit(int8.quantized_inputs)(rows) for rows in (x[:3], x))
+    jax.tree.map(np.testing.assert_array_equal, few, jax.tree.map(lambda leaf: leaf[:3], many))
+
+
 @pytest.mark.parametrize('shape', [(6,), pytest.param((1, 6), marks=pytest.mark.slow), (2, 3, 6)])
 def test_a_product_is_that_of_the_integers(shape):
     x, weight = random(*shape), random(6, 4, seed=1)
