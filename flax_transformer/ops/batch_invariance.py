@@ -70,8 +70,12 @@ def normalized(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: 
     return x if bias is None else x + jnp.broadcast_to(bias, x.shape)
 
 
+def columns_for(slots: int) -> int:
+    """How many columns of a product hold so many slots."""
+    return max(slots, _LEAST_COLUMNS) if slots <= _MOST_COLUMNS else -(-slots // _MOST_COLUMNS) * _MOST_COLUMNS
+
+
 def widened(x: jax.Array, axis: int) -> jax.Array:
     """Keys or values with zeros along the axis of slots, as columns of a product."""
     slots = x.shape[axis]
-    wanted = max(slots, _LEAST_COLUMNS) if slots <= _MOST_COLUMNS else -(-slots // _MOST_COLUMNS) * _MOST_COLUMNS
-    return jnp.pad(x, [(0, wanted - slots if i == axis else 0) for i in range(x.ndim)])
+    return jnp.pad(x, [(0, columns_for(slots) - slots if i == axis else 0) for i in range(x.ndim)])

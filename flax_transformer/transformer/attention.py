@@ -31,15 +31,14 @@ Score = Callable[[jax.Array, Keys], jax.Array]  # (q [B, T, H, K], k [B, S, H, K
 def dot(q: jax.Array, k: Keys) -> jax.Array:
     """q k^T, float32.
 
-    Reads the keys of a cache in the shape in which they are stored. For a single query in another shape, XLA for CPUs
-    writes each cache twice a step, and copies it four times.
+    Reads the keys of a cache in the shape in which they are stored: in another, XLA for CPUs copies them at each step.
     """
     if is_batch_invariant() and not isinstance(k, KVCache):
         scores = mixed_einsum('BTHK,BSHK->BHTS', q, widened(k, 1), jnp.float32)
         return scores[..., : k.shape[1]]
     if isinstance(k, KVCache):
         by_head = mixed_einsum('NTK,NKS->NTS', heads_first(q), k.k, jnp.float32)  # N = B * H
-        return by_head.reshape(q.shape[0], q.shape[2], q.shape[1], -1)
+        return by_head.reshape(q.shape[0], q.shape[2], q.shape[1], -1)[..., : k.num_slots]
     return mixed_einsum('BTHK,BSHK->BHTS', q, k, jnp.float32)
 
 
@@ -224,7 +223,7 @@ class MultiHeadAttention(nn.Module):
         slots = cache.num_slots if mask is None else mask.shape[-1]
         if slots < cache.num_slots:  # the others are those of a widened memory
             mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (0, cache.num_slots - slots)))
-        keys = cache if x.shape[1] == 1 and self.score != 'additive' else cache.keys(self.num_heads)
+        keys = cache.keys(self.num_heads) if self.score == 'additive' else cache
         weights = masked_softmax(self.score_function(self._split(self.query(x)), keys), mask)
         # Reads values as they are stored: given [B, S, H, K], XLA for CPUs chooses products that it lacks in bfloat16.
         by_head = weights.reshape(cache.v.shape[0], x.shape[1], -1)  # N = B * H

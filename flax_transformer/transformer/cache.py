@@ -8,6 +8,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flax_transformer.ops.batch_invariance import columns_for, is_batch_invariant
+
 
 class KVCache(NamedTuple):
     """Keys and values at the positions decoded so far, with those of W hypotheses next to each other.
@@ -16,7 +18,7 @@ class KVCache(NamedTuple):
     products took five times as long on CPUs.
     """
 
-    k: jax.Array  # [B * H, K, L * W]
+    k: jax.Array  # [B * H, K, L * W], or more where decoding is batch invariant
     v: jax.Array  # [B * H, L * W, K]
 
     @classmethod
@@ -31,7 +33,8 @@ class KVCache(NamedTuple):
 
     def keys(self, num_heads: int) -> jax.Array:
         """Keys [B, S, H, K]."""
-        return jnp.moveaxis(self.k.reshape(-1, num_heads, *self.k.shape[1:]), 3, 1)
+        k = self.k[:, :, : self.num_slots]
+        return jnp.moveaxis(k.reshape(-1, num_heads, *k.shape[1:]), 3, 1)
 
     @property
     def num_slots(self) -> int:
@@ -40,11 +43,13 @@ class KVCache(NamedTuple):
     def with_room(self, slots: int) -> 'KVCache':
         """The cache with `slots` slots; new ones are zero."""
 
-        def grown(x: jax.Array, axis: int) -> jax.Array:
+        columns = columns_for(slots) if is_batch_invariant() else slots  # here once, not anew for each token
+
+        def grown(x: jax.Array, axis: int, slots: int) -> jax.Array:
             new = jnp.zeros((*x.shape[:axis], slots, *x.shape[axis + 1 :]), x.dtype)
             return jax.lax.dynamic_update_slice(new, x, (0, 0, 0))
 
-        return KVCache(grown(self.k, 2), grown(self.v, 1))
+        return KVCache(grown(self.k, 2, columns), grown(self.v, 1, slots))
 
     def put(self, k: jax.Array, v: jax.Array, position: jax.Array) -> 'KVCache':
         """The cache with k, v [B, W, H, K] at `position`, below L (unchecked: it is traced)."""
