@@ -9,7 +9,7 @@ x86 processors multiply unsigned by signed bytes (VNNI). Where that is faster (f
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -44,13 +44,31 @@ class Raised(NamedTuple):
         return self.values.shape
 
 
-Int8 = Quantized | Raised
+class InBlocks(NamedTuple):
+    """A `Raised` whose integers are in blocks of columns, or of rows if those are more."""
+
+    blocks: tuple[jax.Array, ...]  # int8
+    scale: jax.Array
+    excess: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        rows, columns = self.blocks[0].shape
+        return (rows if columns < self.scale.size else rows * len(self.blocks)), self.scale.size
+
+
+Int8 = Quantized | Raised | InBlocks
 
 _RAISED_BY = 128
 
 # The largest of an input's values is found in two steps, the first of so many at a time, where there are few rows.
 _FEW_ROWS = 8
 _PARTS = 32
+
+# Integers that one thread multiplies a few rows by, and those of the largest kernel of a model whose kernels are in
+# blocks of so many.
+_BLOCK = 1 << 17
+_MOST_IN_BLOCKS = 1 << 18
 
 _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by the name of the weight
 
@@ -93,6 +111,38 @@ def from_int8(params: Any, put: Callable[[Any], Any] = lambda x: x) -> Any:
         return put(x.values * x.scale.reshape([1 if i == axis else size for i, size in enumerate(x.shape)]))
 
     return jax.tree_util.tree_map_with_path(restore, params, is_leaf=_is_int8)
+
+
+def for_few_rows(weights: Any) -> Any:
+    """The tree, within a program, with kernels in blocks that XLA for CPUs multiplies a few rows by in one thread.
+
+    It shares larger products among threads. Between few of them the others fall asleep, and waking them takes longer
+    than the product. Where a model has larger kernels they stay awake, so its tree stays as it is. Blocks that were
+    arguments of the program were no faster than whole kernels.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(weights, is_leaf=_is_int8)
+    sizes = [weight.values.size for path, weight in leaves if _is_raised_kernel(path, weight)]
+    if max(sizes, default=0) > _MOST_IN_BLOCKS:
+        return weights
+
+    def change(path: Any, weight: Any) -> Any:
+        return _in_blocks(weight) if _is_raised_kernel(path, weight) else weight
+
+    return jax.tree_util.tree_map_with_path(change, weights, is_leaf=_is_int8)
+
+
+def _is_raised_kernel(path: Any, weight: Any) -> bool:
+    return isinstance(weight, Raised) and path_name(path).endswith('/kernel')
+
+
+def _in_blocks(weight: Raised) -> Raised | InBlocks:
+    inputs, features = weight.shape
+    axis = int(features >= inputs)
+    count = math.ceil(weight.values.size / _BLOCK)
+    if count == 1 or weight.shape[axis] % count:
+        return weight
+    blocks = jax.lax.optimization_barrier(tuple(jnp.split(weight.values, count, axis)))  # here once
+    return InBlocks(blocks, weight.scale, weight.excess)
 
 
 def for_signed_inputs(weights: Any) -> Any:
@@ -164,12 +214,25 @@ def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
     if is_single:  # XLA has no fast product of a single row of integers on CPUs
         integers = jnp.pad(integers, ((0, 1), (0, 0)))
 
-    if isinstance(weight, Raised) and is_known:
-        unsigned = (integers.astype(jnp.int32) + _RAISED_BY).astype(jnp.uint8)
-        sums = unsigned_product(unsigned, weight.values, axis) - weight.excess[None]
+    if isinstance(weight, InBlocks):
+        sums = _product_of_blocks(_unsigned(integers), weight.blocks) - weight.excess[None]
+    elif isinstance(weight, Raised) and is_known:
+        sums = unsigned_product(_unsigned(integers), weight.values, axis) - weight.excess[None]
     else:
         sums = integer_product(integers, weight.values, axis)
     if is_single:
         sums = sums[:1]
     products = sums.astype(jnp.float32) * row_scale[:, None] * weight.scale[None]
     return products.reshape(*x.shape[:-1], weight.scale.size)
+
+
+def _unsigned(integers: jax.Array) -> jax.Array:
+    return (integers.astype(jnp.int32) + _RAISED_BY).astype(jnp.uint8)
+
+
+def _product_of_blocks(rows: jax.Array, blocks: Sequence[jax.Array]) -> jax.Array:
+    inputs = len(blocks[0])
+    if inputs == rows.shape[1]:
+        return jnp.concatenate([unsigned_product(rows, block, 0) for block in blocks], axis=1)
+    parts = jnp.split(rows, len(blocks), axis=1)
+    return sum(unsigned_product(part, block, 0) for part, block in zip(parts, blocks, strict=True))

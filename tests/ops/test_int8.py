@@ -84,6 +84,23 @@ def test_unsigned_inputs_give_the_same_product(axis):
     np.testing.assert_allclose(exported.call(x[0]), expected[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize('shape', [(512, 400), (400, 512), (256, 512), (512, 600), (511, 401)])
+def test_blocks_give_the_same_product(shape):
+    """Of columns, of rows; the others are small enough, too large, or cannot be divided."""
+    weight = raised(quantize(random(*shape, seed=1), 0), 0)
+    tree = {'dense': {'kernel': weight, 'bias': random(shape[1])}}
+    x = random(3, shape[0])
+
+    @jax.jit
+    def in_blocks(tree, x):
+        kernel = int8.for_few_rows(tree)['dense']['kernel']
+        assert kernel.shape == shape
+        assert isinstance(kernel, int8.InBlocks) == (400 in shape)
+        return int8.int8_product(x, kernel)
+
+    np.testing.assert_array_equal(in_blocks(tree, x), int8_product(x, weight))
+
+
 def test_layers_take_either_kind_of_weight():
     x, layer = random(3, 6), Dense(6, 4)
     params = {'kernel': random(6, 4, seed=1), 'bias': random(4)}

@@ -18,10 +18,11 @@ from flax_transformer.decoding.scorers import Covered, with_coverage
 from flax_transformer.decoding.search import ensemble, ensemble_state, make_scorer, search
 from flax_transformer.engine.losses import cross_entropy, cut
 from flax_transformer.ops.batch_invariance import batch_invariance
-from flax_transformer.ops.int8 import has_int8
+from flax_transformer.ops.int8 import for_few_rows, has_int8
 from flax_transformer.tasks.translation.model import TranslationModel, max_positions
 from flax_transformer.transformer.model import shift_right
 
+_FEW_ROWS = 4  # of a search's steps
 CHUNK = 1024  # target slots whose logits are in memory at once
 
 
@@ -82,9 +83,11 @@ def translate_ids(
     source, prefix, required, places = jax.tree.map(lambda x: x[order], (source, prefix, required, places))
 
     for model, variables in _members(params, models):
-        step = partial(model.apply, variables, method='decode')
         start = partial(model.apply, variables, method='start')
         state = start_by_length(start, source, pad_id=special_ids.pad_id)
+        if isinstance(count, int) and count * decoding.num_candidates <= _FEW_ROWS:  # symbolic in an export
+            variables = for_few_rows(variables)
+        step = partial(model.apply, variables, method='decode')
         if decoding.coverage_penalty or places is not None:
             step = partial(model.apply, variables, method='decode_with_attention')
             step, state = with_coverage(step, state, *source.shape)
