@@ -17,9 +17,11 @@ from num2words import num2words
 from flax_transformer.cli import distill
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.data.lines import each_line
+from flax_transformer.engine.runs import averaging
 from flax_transformer.engine.runs.averaging import write_copy
 from flax_transformer.interop.huggingface_runs import import_huggingface
 from flax_transformer.tasks.new_config import Candidate, changed
+from flax_transformer.tasks.translation import distillation
 from flax_transformer.tasks.translation.distillation import score_backward, start_of, students, write_pairs
 from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 from flax_transformer.tasks.translation.inference.translator import Translator
@@ -144,6 +146,36 @@ def test_a_student_of_layers_has_the_vocabulary_of_its_teacher(
     assert student.config.model.dropout_rate == 0.25
     for name, leaf in begun.items():
         np.testing.assert_allclose(leaf, other[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize('begins', [True, False])
+def test_only_a_student_of_layers_begins_with_them_and_ends_with_its_last_checkpoint(
+    folder: Path, deep: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    """Layers that a command of other options left are not begun with."""
+    start = start_of(str(deep), {'en-de': ('en', 'de')}, 10)
+    candidate = Candidate(start, 2, 1.0, start=start if begins else None)
+    monkeypatch.setattr(distill, '_translate', lambda *_: None)
+    monkeypatch.setattr(distillation, 'students', lambda *_: ('', [candidate]))
+    monkeypatch.setattr(distill, 'fit', lambda candidates, _: candidates)
+    begun = []
+    monkeypatch.setattr(distill.train, 'train_as_asked', begun.append)
+    monkeypatch.setattr(distill, 'open_run', lambda _: Run(deep))
+    made = []
+
+    def average(*_: Any, **options: Any) -> None:
+        made.append(options)
+        raise Interrupted('SIGTERM')
+
+    monkeypatch.setattr(averaging, 'average', average)
+    left = folder / 'small.data' / 'raw' / 'layers'
+    left.mkdir(parents=True)
+    (left / 'other').touch()
+    assert call_command('distill', deep, 'small.py', '--source', 'text.en')[0] == 75
+
+    assert begun[0].init_from == (left.relative_to(folder) if begins else None)
+    assert not (left / 'other').exists()
+    assert made == [{'last' if begins else 'best': 1, 'int8': True}]
 
 
 @pytest.mark.slow
