@@ -278,8 +278,11 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         write_pairs(raw / pair, folder / source, None, folder / target)
     said, small = students(folder / 'small.data', ['en-de', 'de-en'], 2.5)
     assert [line.split() for line in said.splitlines()[1::2]] == [['1', 'copy']] * 2
-    _, large = students(folder / 'small.data', ['en-de', 'de-en'], 10)
+    teacher = Run(TEACHER).read_config()
+    start = replace(teacher, data=replace(teacher.data, robust=0.45, terms=0.05, language_tags=True))
+    _, (*large, begun) = students(folder / 'small.data', ['en-de', 'de-en'], 10, start)
     assert 0 < len(small) < len(large)
+    assert (begun.base.data.robust, begun.base.data.terms) == (0.15, 0.05)
     config = large[0].config
     assert config.data.language_tags
     assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == (6, 2)

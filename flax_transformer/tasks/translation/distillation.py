@@ -37,6 +37,9 @@ WORST = 0.05  # share of the translations, of the lowest scores, that is left ou
 # A student that begins with its teacher's layers: its share of the usual learning rate, and the steps it should have.
 BEGUN_RATE = 0.4
 BEGUN_STEPS = 300
+# Its shares of changed copies and of sources with terms, at most: it has learned from its teacher what they teach. With
+# three times as much, its BLEU was 0.35 lower after as many minutes, and it was no more robust.
+BEGUN_SHARES = {'robust': 0.15, 'terms': 0.1}
 _LENGTHS = 'source_length', 'target_length'
 _CHUNK = 1000  # pairs that are scored, then written
 # On a CPU 24 tokens in int8 took 31 ms; 24 ms with 6 + 1 layers, 40 ms with 3 + 3.
@@ -221,16 +224,16 @@ def students(
 
 
 def _begun(candidate: Candidate, start: Config) -> Candidate:
-    """The candidate with the teacher's sizes, pieces and kinds of changed copies, and with a lower rate."""
+    """The candidate with the teacher's sizes, pieces and some of its changed copies, and with a lower rate."""
     base = candidate.base
-    theirs = {name: getattr(start.data, name) for name in ('language_tags', 'robust', 'terms')}
+    theirs = {name: min(getattr(start.data, name), most) for name, most in BEGUN_SHARES.items()}
     lengths = {name: max(getattr(data, name) for data in (base.data, start.data)) for name in _LENGTHS}
     rate = float(f'{base.optimizer.learning_rate * BEGUN_RATE:.2g}')
     base = replace(
         base,
         model=start.model,
         tokenizer=start.tokenizer,
-        data=replace(base.data, **theirs, **lengths),
+        data=replace(base.data, language_tags=start.data.language_tags, **theirs, **lengths),
         optimizer=replace(base.optimizer, learning_rate=rate),
     )
     return replace(candidate, base=base, least_steps=min(BEGUN_STEPS, candidate.least_steps), start=start)
