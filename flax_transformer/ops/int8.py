@@ -45,7 +45,7 @@ class Raised(NamedTuple):
 
 
 class InBlocks(NamedTuple):
-    """A `Raised` whose integers are in blocks of columns, or of rows if those are more."""
+    """A `Raised` kernel split by columns, or by rows where it has more of them; there is one only within a search."""
 
     blocks: tuple[jax.Array, ...]  # int8
     scale: jax.Array
@@ -61,14 +61,14 @@ Int8 = Quantized | Raised | InBlocks
 
 _RAISED_BY = 128
 
-# The largest of an input's values is found in two steps, the first of so many at a time, where there are few rows.
+# With few rows, the largest value of each is found in two steps; the first compares at most so many parts of a row.
 _FEW_ROWS = 8
 _PARTS = 32
 
-# Integers that one thread multiplies a few rows by, and those of the largest kernel of a model whose kernels are in
-# blocks of so many.
+# One thread multiplies few rows by a kernel of at most _BLOCK integers. A model with a kernel of more than
+# _MOST_IN_BLOCKS stays whole.
 _BLOCK = 1 << 17
-_MOST_IN_BLOCKS = 1 << 18
+_MOST_IN_BLOCKS = 2 * _BLOCK
 
 _INPUT_AXIS = {'kernel': 0, 'projection': 0, 'table': 1}  # the axis of D, by the name of the weight
 
@@ -116,9 +116,9 @@ def from_int8(params: Any, put: Callable[[Any], Any] = lambda x: x) -> Any:
 def for_few_rows(weights: Any) -> Any:
     """The tree, within a program, with kernels in blocks that XLA for CPUs multiplies a few rows by in one thread.
 
-    It shares larger products among threads. Between few of them the others fall asleep, and waking them takes longer
-    than the product. Where a model has larger kernels they stay awake, so its tree stays as it is. Blocks that were
-    arguments of the program were no faster than whole kernels.
+    XLA splits larger products among threads. If there are few of these, the other threads fall asleep in between, and
+    waking them takes longer than the product. A model with larger kernels keeps them awake, so its tree stays as it is.
+    Passing the blocks as arguments of the program was no faster than whole kernels.
     """
     leaves = jax.tree_util.tree_leaves_with_path(weights, is_leaf=_is_int8)
     sizes = [weight.values.size for path, weight in leaves if _is_raised_kernel(path, weight)]
@@ -141,7 +141,7 @@ def _in_blocks(weight: Raised) -> Raised | InBlocks:
     count = math.ceil(weight.values.size / _BLOCK)
     if count == 1 or weight.shape[axis] % count:
         return weight
-    blocks = jax.lax.optimization_barrier(tuple(jnp.split(weight.values, count, axis)))  # here once
+    blocks = jax.lax.optimization_barrier(tuple(jnp.split(weight.values, count, axis)))  # not in the loop
     return InBlocks(blocks, weight.scale, weight.excess)
 
 
@@ -182,7 +182,7 @@ def _quantized(x: Any, axis: int, numpy: Any) -> Quantized:
 
 
 def quantized_inputs(rows: jax.Array) -> Quantized:
-    """What `quantize(rows, 1)` gives, with fewer loops for few rows on CPUs: XLA's largest of a row takes three."""
+    """What `quantize(rows, 1)` gives, with fewer loops for few rows on CPUs: XLA's maximum over a row takes three."""
     is_known = isinstance(rows.shape[0], int)  # symbolic in an export
     if not is_known or rows.shape[0] > _FEW_ROWS or jax.default_backend() != 'cpu':
         return quantize(rows, 1)

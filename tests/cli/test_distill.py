@@ -152,7 +152,7 @@ def test_a_student_of_layers_has_the_vocabulary_of_its_teacher(
 def test_only_a_student_of_layers_begins_with_them_and_ends_with_its_last_checkpoint(
     folder: Path, deep: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
-    """Layers that a command of other options left are not begun with."""
+    """Layers left by a command with other options are not used."""
     start = start_of(str(deep), {'en-de': ('en', 'de')}, 10)
     candidate = Candidate(start, 2, 1.0, start=start if begins else None)
     monkeypatch.setattr(distill, '_translate', lambda *_: None)

@@ -12,13 +12,15 @@ from tiny_translation import drawn
 
 from flax_transformer import Translator
 from flax_transformer.common.errors import UserError
-from flax_transformer.config import TransformerConfig
+from flax_transformer.config import DecodingConfig, TransformerConfig
 from flax_transformer.data.bitext.corpus import Pairs
 from flax_transformer.ops import int8
+from flax_transformer.ops.decoding_weights import for_decoding
 from flax_transformer.ops.dense import Dense
 from flax_transformer.ops.embedding import Embedding
 from flax_transformer.ops.int8 import Quantized, for_signed_inputs, quantize, raised, to_int8
 from flax_transformer.tasks.translation.evaluation import analyze
+from flax_transformer.tasks.translation.inference.ids import SpecialIds, translate_ids
 from flax_transformer.transformer.model import Transformer, parameter_shapes
 
 int8_product = jax.jit(int8.int8_product, static_argnames='axis')
@@ -86,10 +88,9 @@ def test_unsigned_inputs_give_the_same_product(axis):
 
 @pytest.mark.parametrize('shape', [(512, 400), (400, 512), (256, 512), (512, 600), (511, 401)])
 def test_blocks_give_the_same_product(shape):
-    """Of columns, of rows; the others are small enough, too large, or cannot be divided."""
+    """Split by rows, by columns; the others are small enough, too large, or cannot be divided."""
     weight = raised(quantize(random(*shape, seed=1), 0), 0)
     tree = {'dense': {'kernel': weight, 'bias': random(shape[1])}}
-    x = random(3, shape[0])
 
     @jax.jit
     def in_blocks(tree, x):
@@ -98,7 +99,32 @@ def test_blocks_give_the_same_product(shape):
         assert isinstance(kernel, int8.InBlocks) == (400 in shape)
         return int8.int8_product(x, kernel)
 
-    np.testing.assert_array_equal(in_blocks(tree, x), int8_product(x, weight))
+    for rows in (1, 3):
+        x = random(rows, shape[0])
+        np.testing.assert_array_equal(in_blocks(tree, x), int8_product(x, weight))
+
+
+def test_a_search_of_few_rows_reads_blocks_and_finds_the_same(monkeypatch):
+    fields = {'d_model': 64, 'd_ff': 128, 'num_heads': 1, 'num_encoder_layers': 1, 'num_decoder_layers': 1}
+    model = Transformer(TransformerConfig(vocab_size=40, **fields))
+    weights = for_decoding(drawn(parameter_shapes(model.config)), 'uint8')
+    decoding = DecodingConfig(beam_width=4, max_tokens=4)
+    search = partial(translate_ids, models=[model], special_ids=SpecialIds(0, 1), decoding=decoding)
+    source = np.random.default_rng(0).integers(3, 40, (2, 6))
+    expected = jax.jit(search)(for_signed_inputs(weights), source[:1])
+
+    split = []
+    in_blocks = int8._in_blocks
+    monkeypatch.setattr(int8, '_BLOCK', 64 * 64)
+    monkeypatch.setattr(int8, '_MOST_IN_BLOCKS', 2 * 64 * 64)
+    monkeypatch.setattr(int8, '_in_blocks', lambda weight: split.append(in_blocks(weight)) or split[-1])
+    found = jax.jit(search)(weights, source[:1])
+    assert {weight.shape for weight in split if isinstance(weight, int8.InBlocks)} == {(64, 128), (128, 64)}
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+    split.clear()
+    jax.eval_shape(search, weights, source)  # eight rows
+    assert not split
 
 
 def test_layers_take_either_kind_of_weight():

@@ -15,6 +15,7 @@ from jax.extend.core import jaxprs_in_params
 from traced import equations
 
 from flax_transformer.config import TransformerConfig
+from flax_transformer.ops.batch_invariance import batch_invariance
 from flax_transformer.transformer.attention import (
     MultiHeadAttention,
     attention,
@@ -154,21 +155,39 @@ def shapes_in(jaxpr):
             yield from shapes_in(inner)
 
 
-def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer):
-    """Three hypotheses a sentence descend from one another at random; each must attend to its own past, whole."""
+@pytest.mark.parametrize('is_invariant', [False, True])
+def test_hypotheses_that_change_places_see_the_slots_of_their_ancestors(layer, is_invariant):
+    """Three hypotheses a sentence descend from one another at random; each must attend to its own past, whole.
+
+    The cache grows on the way; where decoding is batch invariant, its keys have more columns than slots.
+    """
     width = 3
     module, variables = layer
     rng = np.random.default_rng(0)
-    decode = jax.jit(lambda *args: module.apply(variables, *args, method='decode'))
-    cache = jax.tree.map(lambda x: np.full_like(x, 50.0), KVCache.empty(B, T * width, H, K, jnp.float32))
-    seen = jax.jit(partial(visible_slots, T, width=width))
+    apply = jax.jit(lambda *args: module.apply(variables, *args, method='decode'))
+    seen = jax.jit(partial(visible_slots, width=width), static_argnums=0)
     full = jax.jit(lambda x: module.apply(variables, x, x, causal_mask(T)))
+
+    def decode(*args):
+        with batch_invariance(is_invariant):
+            return apply(*args)
+
+    def with_room(cache, length):
+        with batch_invariance(is_invariant):
+            return cache.with_room(length * width)
+
+    room = T // 2
+    cache = with_room(KVCache.empty(B, 0, H, K, jnp.float32), room)
+    cache = jax.tree.map(lambda x: jnp.full_like(x, 50.0), cache)
     past = np.zeros((B, width, T, D), np.float32)
     ancestry = np.full((B, width, T), -1)
     for t in range(T):
+        if t == room:
+            room = T
+            cache = with_room(cache, room)
         x = normal(B, width, D, seed=t)
         past[:, :, t] = x
-        got, cache = decode(x, cache, np.int32(t), seen(np.int32(t), ancestry))
+        got, cache = decode(x, cache, np.int32(t), seen(room, np.int32(t), ancestry))
         for w in range(width):
             expected = np.asarray(full(past[:, w]))[:, t]
             np.testing.assert_allclose(np.asarray(got)[:, w], expected, rtol=1e-5, atol=1e-5)
