@@ -18,6 +18,7 @@ import numpy as np
 
 from flax_transformer.common.trees import path_name
 
+from .batch_invariance import is_batch_invariant
 from .unsigned_product import integer_product, unsigned_product
 
 
@@ -213,6 +214,8 @@ def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
     integers, row_scale = quantized_inputs(rows)
     if is_single:  # XLA has no fast product of a single row of integers on CPUs
         integers = jnp.pad(integers, ((0, 1), (0, 0)))
+        if is_batch_invariant():  # XLA adds up what is made of a single row in an order of its own
+            row_scale = jnp.pad(row_scale, (0, 1))
 
     if isinstance(weight, InBlocks):
         sums = _product_of_blocks(_unsigned(integers), weight.blocks) - weight.excess[None]
@@ -221,8 +224,10 @@ def int8_product(x: jax.Array, weight: Int8, axis: int = 0) -> jax.Array:
     else:
         sums = integer_product(integers, weight.values, axis)
     if is_single:
-        sums = sums[:1]
+        sums = sums[: len(row_scale)]
     products = sums.astype(jnp.float32) * row_scale[:, None] * weight.scale[None]
+    if is_single:
+        products = products[:1]
     return products.reshape(*x.shape[:-1], weight.scale.size)
 
 
