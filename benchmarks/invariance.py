@@ -1,6 +1,6 @@
 """The same lines in several arrangements.
 
-`python benchmarks/invariance.py RUN SOURCE [SOURCE ...] [--weights int8]` prints JSON lines.
+`python benchmarks/invariance.py RUN SOURCE [SOURCE ...] [--weights int8] [--beam 1]` prints JSON lines.
 
 2,000 lines of the source files (fewer where there are fewer), translated in file order, and then alone, shuffled in
 other batches, padded to more slots, and on 8 devices by pmap and by mesh. Compares tokens and normalized scores.
@@ -28,10 +28,12 @@ def main() -> None:
     parser.add_argument('run')
     parser.add_argument('sources', nargs='+')
     parser.add_argument('--weights', default='float32')
+    parser.add_argument('--beam', type=int, help="by default the run's")
     options = parser.parse_args()
     run, sources, weights = options.run, options.sources, options.weights
+    own = {'weights': weights} | ({'beam_width': options.beam} if options.beam else {})
     lines = [line for source in sources for line in Path(source).read_text(encoding='utf-8').splitlines()][:LINES]
-    translator = Translator.from_run(run, weights=weights)
+    translator = Translator.from_run(run, **own)
     first = Translator.from_run(run, beam_width=max(translator.decoding.beam_width, 2), n_best=2, weights=weights)
     gaps = [one.n_best[0].score - one.n_best[1].score for one in first(lines) if len(one.n_best) > 1]
     base = translator(lines)
@@ -58,7 +60,7 @@ def main() -> None:
     shuffled = others([lines[i] for i in order])
     report('shuffled, other batches', [shuffled[i] for i in np.argsort(order)])
     for strategy in ('pmap', 'mesh'):
-        spread = Translator.from_run(run, weights=weights, parallel=ParallelConfig(strategy=strategy, num_devices=8))
+        spread = Translator.from_run(run, parallel=ParallelConfig(strategy=strategy, num_devices=8), **own)
         report(f'8 devices by {strategy}', spread(lines))
     padded = translator.with_decoding(replace(translator.decoding, buckets=(128, 256)))
     report('padded to 128 slots', padded(lines))
