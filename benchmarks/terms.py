@@ -9,8 +9,11 @@ it translates, and which word of a plain translation stands for it, say the word
 Of translations without and with these glossaries, one term a line, prints the share of lines that have the term; have
 it once; have it in place: the nearest words left and right of it that a witness (a reference, the plain translation)
 has, too, are on the same sides of the word that stands there; and of those that also have the word that the plain
-translation has for it. BLEU is that of the lines without the term, and without the word that stands for it. Then
-times 300 lines: plain, with a term each anywhere (`required`), and with a glossary, in turn; CPU seconds.
+translation has for it. BLEU is that of the lines without the term, and without the word that stands for it. Then,
+into German, of lines whose reference has an inflected form of a word, the share that gets this or another reference's
+form, where the glossary has all forms that the training text has, the shortest first; and of those of which the plain
+translation has none. Then times 300 lines: plain, with a term each anywhere (`required`), and with a glossary, in turn;
+CPU seconds.
 """
 
 import argparse
@@ -67,6 +70,7 @@ klug smart clever|begann began started|Kinder children kids|immer always constan
 Rechner computer machine|Wagen car automobile|sprechen speak converse|Buch book volume
 Fahrrad bicycle bike|Wasser water H2O|Schlüssel key opener|Kuchen cake pastry|Hut hat cap""",
 }
+ENDINGS = 'e', 'en', 'er', 'em', 'es', 'n', 's', 't', 'te', 'ten', 'st'
 TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
@@ -193,6 +197,60 @@ def cases_of(folder: Path, to: str, lines: int = LINES) -> tuple[list[Case], dic
     return [*cases, *(rest[i] for i in chosen)], table
 
 
+def stem(word: str) -> str:
+    """A German word without the longest ending that leaves four letters."""
+    endings = [ending for ending in ENDINGS if word.endswith(ending) and len(word) - len(ending) >= 4]
+    return word[: len(word) - len(max(endings, key=len, default=''))]
+
+
+def inflected(folder: Path, table: dict[str, dict[str, float]], lines: int) -> list[tuple[str, str, list[str], str]]:
+    """A source, a word of it, the forms of its translation and the references, which have another than the first."""
+    read = lambda name: list(read_lines(folder / name))
+    common = Counter(word for line in read('train.de.gz') for word in tokens_of(line))
+    frequent = {word for word, _ in common.most_common(150)}
+    by_stem = defaultdict(list)
+    for word, times in common.items():
+        if times > 3:
+            by_stem[stem(word)].append(word)
+    found = []
+    used: Counter[str] = Counter()
+    for name in ('test', 'dev'):
+        for source, references in zip(read(f'{name}.en'), read(f'{name}.allrefs.de.tsv'), strict=True):
+            words, target = tokens_of(source), tokens_of(references.partition('\t')[0])
+            for word in words:
+                likely = table.get(word.lower(), {})
+                said = [w for w in target if w in likely and len(w) > 4 and w not in frequent and target.count(w) == 1]
+                is_clear = len(word) > 3 and words.count(word) == len(said) == 1 and likely[said[0]] > 0.05
+                if not is_clear or used[word.lower()] == 2:
+                    continue
+                forms = [w for w in by_stem[stem(said[0])] if w in likely and w[0].isupper() == said[0][0].isupper()]
+                forms = sorted(forms, key=lambda w: (len(w), w))
+                if forms and said[0] in forms[1:]:
+                    used[word.lower()] += 1
+                    found.append((source, word, forms, references))
+                    break
+    chosen = sorted(np.random.default_rng(0).permutation(len(found))[:lines])
+    return [found[i] for i in chosen]
+
+
+def inflection(translator: Translator, cases: list[tuple[str, str, list[str], str]]) -> dict[str, float]:
+    plain = translator([source for source, *_ in cases])
+    right = []
+    is_new = []
+    for (source, word, forms, references), before in zip(cases, plain, strict=True):
+        tokens = tokens_of(translator(source, glossary=Glossary({word: forms})).text)
+        there = [form for form in forms if find(tokens, [form])]
+        right.append(len(there) == 1 and there[0] in tokens_of(references))
+        is_new.append(not {*forms} & {*tokens_of(before.text)})
+    new = [good for good, is_other in zip(right, is_new, strict=True) if is_other]
+    return {
+        'lines': len(cases),
+        'form_of_a_reference': sum(right) / len(cases),
+        'new': len(new),
+        'form_of_a_reference_if_new': sum(new) / max(len(new), 1),
+    }
+
+
 def find(tokens: list[str], phrase: list[str]) -> list[int]:
     size = len(phrase)
     match = lambda i: [tokens[i][:1].lower() + tokens[i][1:], *tokens[i + 1 : i + size]]
@@ -294,6 +352,8 @@ def main() -> None:
     print(json.dumps(record, ensure_ascii=False), flush=True)
     if options.list:
         options.list.write_text('\n'.join(json.dumps(line, ensure_ascii=False) for line in lines) + '\n')
+    if options.to == 'de':
+        print(json.dumps(inflection(translator, inflected(options.folder, table, options.lines))), flush=True)
     if options.no_times:
         return
     wanted = [[case.term] for case in cases] * 2

@@ -17,10 +17,12 @@ def marked(
 ) -> tuple[list[int], list[Place]]:
     """Ids with the translations of places, which are in order, and the places with these.
 
-    A place that overlaps the one before gets no translation of its own.
+    A place that overlaps the one before gets no translation of its own. One whose translation is empty gets no marks.
 
     >>> marked([5, 6, 1], [(1, 2)], [[9]], (30, 31, 32))
     ([5, 30, 6, 31, 9, 32, 1], [(1, 6)])
+    >>> marked([5, 6, 1], [(1, 2)], [[]], (30, 31, 32))
+    ([5, 6, 1], [(1, 2)])
     """
     out: list[int] = []
     moved: list[Place] = []
@@ -31,7 +33,8 @@ def marked(
             continue
         out += ids[end:first]
         begin = len(out)
-        out += [marks[0], *ids[first:last], marks[1], *translation, marks[2]]
+        words = ids[first:last]
+        out += [marks[0], *words, marks[1], *translation, marks[2]] if translation else words
         moved.append((begin, len(out)))
         end = last
     return out + ids[end:], moved

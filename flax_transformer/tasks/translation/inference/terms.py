@@ -109,19 +109,29 @@ def demands_of_parts(
 
 
 def with_marks(sources: list[list[int]], demands: Demands | None, tokenizer: Tokenizer, most: int) -> list[list[int]]:
-    """The sources with translations of terms, where they fit and the model reads them; moves the places, too."""
+    """The sources with translations of terms, where they fit and the model reads them; moves the places, too.
+
+    A term with several forms is not marked, since the model would keep to the one in the source.
+    """
     if not tokenizer.marks or demands is None or demands.places is None:
         return sources
     lines = []
-    for ids, phrases, places in zip(sources, demands.phrases[:, :, 0], demands.places, strict=True):
+    rows = zip(sources, demands.wanted, demands.phrases[:, :, 0], demands.places, strict=True)
+    for ids, wanted, phrases, places in rows:
         is_term = places[:, 0] < places[:, 1]
-        translations = [phrase[phrase != NONE].tolist() for phrase in phrases[is_term]]
+        terms = itertools.compress(zip(wanted, phrases, strict=False), is_term)
+        translations = [[] if _has_forms(demand) else phrase[phrase != NONE].tolist() for demand, phrase in terms]
         line, moved = marked(ids, places[is_term].tolist(), translations, tokenizer.marks)
         if moved and len(line) <= most:
             places[is_term] = moved
             ids = line
         lines.append(ids)
     return lines
+
+
+def _has_forms(demand: Demand) -> bool:
+    """Whether the alternatives differ in more than the first letter's case, as at the beginning of a sentence."""
+    return len({text[:1].lower() + text[1:] for text in demand.alternatives}) > 1
 
 
 def _within(demand: Demand, start: int, end: int) -> Demand | None:

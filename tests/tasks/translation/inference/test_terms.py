@@ -3,16 +3,19 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from flax_transformer import Translator
 from flax_transformer.cli import lines, main
 from flax_transformer.common.errors import UserError
+from flax_transformer.decoding.problem import NONE
 from flax_transformer.engine.config import ParallelConfig
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.lines import split_into_parts
-from flax_transformer.tasks.translation.inference.terms import Demand, demands_of_line
+from flax_transformer.tasks.translation.inference.terms import Demand, Demands, demands_of_line, with_marks
 
 LINES = ['a b c', 'd e', '', 'f g h a']
 
@@ -55,6 +58,17 @@ def test_demands_are_in_the_order_of_their_places() -> None:
     """Marks are put into the source from left to right."""
     demands = demands_of_line('a b', 0, [Demand(('y',), (2, 3)), 'z'], Glossary({'a': ['x']}))
     assert [demand.alternatives for demand in demands] == [('z',), ('x',), ('y',)]
+
+
+def test_a_term_with_several_forms_is_moved_but_not_marked() -> None:
+    """A capital, as at the beginning of a sentence, makes no other form."""
+    wanted = [[Demand(('ein',), (0, 3)), Demand(('rot', 'rote'), (4, 7)), Demand(('auto', 'Auto'), (8, 11))]]
+    phrases = np.array([[[[10], [NONE]], [[11], [12]], [[13], [14]]]])
+    places = np.array([[[0, 1], [1, 2], [2, 3]]])
+    tokenizer = SimpleNamespace(marks=(30, 31, 32))
+    lines = with_marks([[5, 6, 7, 1]], Demands(wanted, phrases, places), tokenizer, most=99)
+    assert lines == [[30, 5, 31, 10, 32, 6, 30, 7, 31, 13, 32, 1]]
+    assert places.tolist() == [[[0, 5], [5, 6], [6, 11]]]
 
 
 def test_no_sentence_ends_within_a_term() -> None:
