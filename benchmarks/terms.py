@@ -349,11 +349,11 @@ def main() -> None:
         'rest_bleu_without': scores['without'], 'rest_bleu_with': scores['with'],
         'signature': str(bleu.get_signature()),
     }  # fmt: skip
+    if options.to == 'de':
+        record['inflection'] = inflection(translator, inflected(options.folder, table, options.lines))
     print(json.dumps(record, ensure_ascii=False), flush=True)
     if options.list:
         options.list.write_text('\n'.join(json.dumps(line, ensure_ascii=False) for line in lines) + '\n')
-    if options.to == 'de':
-        print(json.dumps(inflection(translator, inflected(options.folder, table, options.lines))), flush=True)
     if options.no_times:
         return
     wanted = [[case.term] for case in cases] * 2

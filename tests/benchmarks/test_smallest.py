@@ -69,7 +69,7 @@ SMALLEST = {
         result=('ratio', 'bleu'),
     ),
     'teaching': Smallest('--count 2 --rest 1', ('rapidfuzz',), 'multi30k', ('ratio', 'megabytes')),
-    'terms': Smallest('--lines 8 --no-times', corpus='tatoeba_en_de', result=('in_place', 'missing')),
+    'terms': Smallest('--lines 8 --no-times', corpus='tatoeba_en_de', result=('in_place', 'missing', 'inflection')),
     'train': Smallest('--batches 1 --rounds 1 --peers {python}', result=('tokens_per_second', 'skipped')),
     'translation_errors': Smallest(corpus='tatoeba_en_de'),
     'trigger_word': Smallest('{tiny_detector} --hours 0.1', result=('times_real_time',)),
