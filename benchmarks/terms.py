@@ -9,11 +9,13 @@ it translates, and which word of a plain translation stands for it, say the word
 Of translations without and with these glossaries, one term a line, prints the share of lines that have the term; have
 it once; have it in place: the nearest words left and right of it that a witness (a reference, the plain translation)
 has, too, are on the same sides of the word that stands there; and of those that also have the word that the plain
-translation has for it. BLEU is that of the lines without the term, and without the word that stands for it. Then,
-into German, of lines whose reference has an inflected form of a word, the share that gets this or another reference's
-form, where the glossary has all forms that the training text has, the shortest first; and of those of which the plain
-translation has none. Then times 300 lines: plain, with a term each anywhere (`required`), and with a glossary, in turn;
-CPU seconds.
+translation has for it. BLEU is that of the lines without the term, and without the word that stands for it.
+
+Into German, `inflection` is about lines whose reference has an inflected form of a word. The glossary has all forms
+that the training text has, the shortest first; right is the form of any reference. `new` counts the lines whose plain
+translation has no form of the word.
+
+Then times 300 lines: plain, with a term each anywhere (`required`), and with a glossary, in turn; CPU seconds.
 """
 
 import argparse
