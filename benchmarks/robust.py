@@ -25,7 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from terms import find, is_in_place, tokens_of
+from term_cases import find, tokens_of
+from terms import is_in_place
 
 from flax_transformer import Translator
 from flax_transformer.data.lines import read_lines
