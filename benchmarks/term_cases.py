@@ -5,7 +5,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +58,62 @@ class Case(NamedTuple):
     witnesses: list[tuple[list[str], int, int]]
 
 
+class InflectedCase(NamedTuple):
+    """A line whose reference has another form of the word's translation than the first."""
+
+    source: str
+    word: str
+    forms: list[str]  # the shortest first
+    references: str  # tab-separated
+
+
+class Corpus:
+    """Tatoeba in one direction: its training text, and lines that no model has learned."""
+
+    def __init__(self, folder: Path, to: str) -> None:
+        self.to = to
+        self.other = 'en' if to == 'de' else 'de'
+        self._folder = folder
+        self.pairs = list(zip(self.read(f'train.{self.other}.gz'), self.read(f'train.{to}.gz'), strict=True))
+
+        half = [([w.lower() for w in tokens_of(source)], tokens_of(target)) for source, target in self.pairs[::2]]
+        self.translations = align(half)  # in lower case, and how probable they are
+        self.frequent = most_frequent(Counter(word for _, target in half for word in target))
+
+    def read(self, name: str) -> list[str]:
+        return list(read_lines(self._folder / name))
+
+    def unseen(self) -> list[tuple[str, str]]:
+        """Lines of the sets for testing and developing, each with its first reference."""
+        pairs = []
+        for part in ('test', 'dev'):
+            pairs += zip(self.read(f'{part}.{self.other}'), self.read(f'{part}.{self.to}'), strict=True)
+        return pairs
+
+    def with_all_references(self) -> dict[str, list[str]]:
+        """The references of each source; into English, of the training text as well, as German is paired but once."""
+        if self.to == 'de':
+            return {source: row.split('\t') for source, row in self.with_rows_of_references()}
+        references: dict[str, list[str]] = {}
+        for source, target in [*self.pairs, *self.unseen()]:
+            references.setdefault(source, []).append(target)
+        return references
+
+    def with_rows_of_references(self) -> list[tuple[str, str]]:
+        """Lines into German and all their references, tab-separated."""
+        pairs = []
+        for part in ('test', 'dev'):
+            pairs += zip(self.read(f'{part}.en'), self.read(f'{part}.allrefs.de.tsv'), strict=True)
+        return pairs
+
+
 def tokens_of(line: str) -> list[str]:
     return TOKEN.findall(line)
+
+
+def most_frequent(counts: Counter[str]) -> set[str]:
+    """The words that are no terms: the 150 most frequent ones."""
+    return {word for word, _ in counts.most_common(150)}
 
 
 def align(pairs: Sequence[tuple[list[str], list[str]]], rounds: int = 4) -> dict[str, dict[str, float]]:
@@ -100,76 +154,75 @@ def differing(first: list[str], other: list[str]) -> tuple[int, int, int, int] |
     return (begin, begin + ours, begin, begin + theirs) if ours == 1 and 1 <= theirs <= 2 else None
 
 
-def cases_of(folder: Path, to: str, lines: int = LINES) -> tuple[list[Case], dict[str, dict[str, float]]]:
-    other = 'en' if to == 'de' else 'de'
-    read = lambda name: list(read_lines(folder / name))
-    pairs = list(zip(read(f'train.{other}.gz'), read(f'train.{to}.gz'), strict=True))
-    lower = [([w.lower() for w in tokens_of(a)], tokens_of(b)) for a, b in pairs[::2]]
-    table = align(lower)
-    common = Counter(word for _, target in lower for word in target)
-    frequent = {word for word, _ in common.most_common(150)}
-    if to == 'de':
-        groups = {
-            source: row.split('\t')
-            for name in ('test', 'dev')
-            for source, row in zip(read(f'{name}.en'), read(f'{name}.allrefs.de.tsv'), strict=True)
-        }
-    else:
-        groups = {}
-        for source, target in [
-            *pairs,
-            *zip(read('test.de'), read('test.en'), strict=True),
-            *zip(read('dev.de'), read('dev.en'), strict=True),
-        ]:
-            groups.setdefault(source, []).append(target)
-    cases = []
-    for source, references in groups.items():
-        first, *others = map(tokens_of, dict.fromkeys(references))
-        for second in others:
-            place = differing(first, second)
-            if place is None or len(first) < 4:
-                continue
-            ours, theirs = first[place[0] : place[1]], second[place[2] : place[3]]
-            is_content = all(len(w) > 3 and w not in frequent for w in [*ours, *theirs])
-            if not is_content or difflib.SequenceMatcher(None, ours[0].lower(), theirs[0].lower()).ratio() > 0.6:
-                continue
-            words = dict.fromkeys(tokens_of(source))
-            value = {w: table[w.lower()].get(ours[0], 0.0) + table[w.lower()].get(theirs[-1], 0.0) for w in words}
-            word = max(value, key=value.get)
-            if value[word] < 0.1 or len(word) < 4 or tokens_of(source).count(word) > 1:
-                continue
-            cases.append(Case(source, word, ' '.join(theirs), 'reference', [(second, *place[2:]), (first, *place[:2])]))
-            break
+def cases_of(corpus: Corpus, lines: int = LINES) -> list[Case]:
+    """Half of the lines with terms from references, as far as there are any, the others with synonyms."""
     rng = np.random.default_rng(0)
-    cases = [cases[i] for i in sorted(rng.permutation(len(cases))[: lines // 2])]
-    used = {case.source for case in cases}
+    cases = drawn(cases_of_references(corpus), lines // 2, rng)
+    synonyms = cases_of_synonyms(corpus, {case.source for case in cases})
+    return cases + drawn(synonyms, lines - len(cases), rng)
+
+
+def drawn(items: list[Any], number: int, rng: np.random.Generator) -> list[Any]:
+    """So many of the items, at random, in their order."""
+    return [items[i] for i in sorted(rng.permutation(len(items))[:number])]
+
+
+def cases_of_references(corpus: Corpus) -> list[Case]:
+    """Lines with a word that another reference translates otherwise than the first one: that is the term."""
+    cases = []
+    for source, references in corpus.with_all_references().items():
+        first, *others = map(tokens_of, dict.fromkeys(references))
+        found = (case_of_references(corpus, source, first, other) for other in others)
+        case = next(filter(None, found), None)
+        if case is not None:
+            cases.append(case)
+    return cases
+
+
+def case_of_references(corpus: Corpus, source: str, first: list[str], other: list[str]) -> Case | None:
+    place = differing(first, other)
+    if place is None or len(first) < 4:
+        return None
+    ours, theirs = first[place[0] : place[1]], other[place[2] : place[3]]
+    is_content = all(len(word) > 3 and word not in corpus.frequent for word in [*ours, *theirs])
+    if not is_content or difflib.SequenceMatcher(None, ours[0].lower(), theirs[0].lower()).ratio() > 0.6:
+        return None
+
+    words = tokens_of(source)
+    values = {}
+    for word in words:
+        translations = corpus.translations[word.lower()]
+        values[word] = translations.get(ours[0], 0.0) + translations.get(theirs[-1], 0.0)
+    word = max(values, key=values.get)
+    if values[word] < 0.1 or len(word) < 4 or words.count(word) > 1:
+        return None
+    return Case(source, word, ' '.join(theirs), 'reference', [(other, *place[2:]), (first, *place[:2])])
+
+
+def cases_of_synonyms(corpus: Corpus, used: set[str]) -> list[Case]:
+    """Lines, none of them `used`, with a word whose usual translation the reference has; the term is another one."""
+    rows = [row.split() for line in SYNONYMS[corpus.to].splitlines() for row in line.split('|')]
+    synonyms = [(word.replace('_', ' '), usual, term.replace('_', ' ')) for word, usual, term in rows]
     times: Counter[str] = Counter()
-    rows = [row.split() for line in SYNONYMS[to].splitlines() for row in line.split('|')]
-    rest = []
-    heldout = [
-        (a, b) for name in ('test', 'dev') for a, b in zip(read(f'{name}.{other}'), read(f'{name}.{to}'), strict=True)
-    ]
-    for source, reference in heldout:
+    used = set(used)
+    cases = []
+    for source, reference in corpus.unseen():
         words, target = tokens_of(source), tokens_of(reference)
-        for word, usual, term in rows:
-            word, term = word.replace('_', ' '), term.replace('_', ' ')
-            size = len(word.split())
-            there = sum(words[i : i + size] == word.split() for i in range(len(words)))
-            if (
-                source in used
-                or there != 1
-                or target.count(usual) != 1
-                or times[word] >= LINES_OF_A_SYNONYM
-                or term in reference
-            ):
+        for word, usual, term in synonyms:
+            is_clear = count(words, word.split()) == target.count(usual) == 1 and term not in reference
+            if source in used or not is_clear or times[word] >= LINES_OF_A_SYNONYM:
                 continue
             times[word] += 1
             used.add(source)
             at = target.index(usual)
             new = [*target[:at], *term.split(), *target[at + 1 :]]
-            rest.append(Case(source, word, term, 'synonym', [(new, at, at + len(term.split())), (target, at, at + 1)]))
-    chosen = sorted(rng.permutation(len(rest))[: lines - len(cases)])
-    return [*cases, *(rest[i] for i in chosen)], table
+            witnesses = [(new, at, at + len(term.split())), (target, at, at + 1)]
+            cases.append(Case(source, word, term, 'synonym', witnesses))
+    return cases
+
+
+def count(words: list[str], phrase: list[str]) -> int:
+    return sum(words[i : i + len(phrase)] == phrase for i in range(len(words)))
 
 
 def stem(word: str) -> str:
@@ -178,34 +231,33 @@ def stem(word: str) -> str:
     return word[: len(word) - len(max(endings, key=len, default=''))]
 
 
-def inflected(folder: Path, table: dict[str, dict[str, float]], lines: int) -> list[tuple[str, str, list[str], str]]:
-    """A source, a word of it, the forms of its translation and the references, which have another than the first."""
-    read = lambda name: list(read_lines(folder / name))
-    common = Counter(word for line in read('train.de.gz') for word in tokens_of(line))
-    frequent = {word for word, _ in common.most_common(150)}
+def inflected(corpus: Corpus, lines: int) -> list[InflectedCase]:
+    """Lines into German, at most two for each word."""
+    counts = Counter(word for _, target in corpus.pairs for word in tokens_of(target))
+    frequent = most_frequent(counts)
     by_stem = defaultdict(list)
-    for word, times in common.items():
-        if times > 3:
+    for word, number in counts.items():
+        if number > 3:
             by_stem[stem(word)].append(word)
-    found = []
+
+    cases = []
     used: Counter[str] = Counter()
-    for name in ('test', 'dev'):
-        for source, references in zip(read(f'{name}.en'), read(f'{name}.allrefs.de.tsv'), strict=True):
-            words, target = tokens_of(source), tokens_of(references.partition('\t')[0])
-            for word in words:
-                likely = table.get(word.lower(), {})
-                said = [w for w in target if w in likely and len(w) > 4 and w not in frequent and target.count(w) == 1]
-                is_clear = len(word) > 3 and words.count(word) == len(said) == 1 and likely[said[0]] > 0.05
-                if not is_clear or used[word.lower()] == 2:
-                    continue
-                forms = [w for w in by_stem[stem(said[0])] if w in likely and w[0].isupper() == said[0][0].isupper()]
-                forms = sorted(forms, key=lambda w: (len(w), w))
-                if forms and said[0] in forms[1:]:
-                    used[word.lower()] += 1
-                    found.append((source, word, forms, references))
-                    break
-    chosen = sorted(np.random.default_rng(0).permutation(len(found))[:lines])
-    return [found[i] for i in chosen]
+    for source, references in corpus.with_rows_of_references():
+        words, target = tokens_of(source), tokens_of(references.partition('\t')[0])
+        for word in words:
+            likely = corpus.translations.get(word.lower(), {})
+            said = [w for w in target if w in likely and len(w) > 4 and w not in frequent and target.count(w) == 1]
+            is_clear = len(word) > 3 and words.count(word) == len(said) == 1 and likely[said[0]] > 0.05
+            if not is_clear or used[word.lower()] == 2:
+                continue
+            own = said[0]
+            forms = [w for w in by_stem[stem(own)] if w in likely and w[0].isupper() == own[0].isupper()]
+            forms.sort(key=lambda form: (len(form), form))
+            if own in forms[1:]:
+                used[word.lower()] += 1
+                cases.append(InflectedCase(source, word, forms, references))
+                break
+    return drawn(cases, lines, np.random.default_rng(0))
 
 
 def find(tokens: list[str], phrase: list[str]) -> list[int]:

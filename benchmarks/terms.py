@@ -24,20 +24,24 @@ import os
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from measuring import seconds_in_turn
-from term_cases import LINES, Case, cases_of, find, inflected, tokens_of
+from term_cases import LINES, Case, Corpus, InflectedCase, cases_of, find, inflected, tokens_of
 
 from flax_transformer import Translator
+from flax_transformer.common.files import write_whole
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.metrics import make_metrics
 
 ROUNDS = 3
 
 
-def inflection(translator: Translator, cases: list[tuple[str, str, list[str], str]]) -> dict[str, float]:
+def inflection(translator: Translator, cases: list[InflectedCase]) -> dict[str, float]:
     plain = translator([source for source, *_ in cases])
     right = []
     is_new = []
@@ -70,109 +74,143 @@ def is_in_place(tokens: list[str], begin: int, end: int, witness: tuple[list[str
     return not (left and left[-1]) and (not right or right[0]) and wrong <= 0.25 * (len(left) + len(right))
 
 
-def counterpart(case: Case, plain: list[str], table: dict[str, dict[str, float]]) -> int | None:
+def counterpart(case: Case, plain: list[str], corpus: Corpus) -> int | None:
     """The word of a plain translation that stands for the source word; None: unknown."""
-    usual = {' '.join(tokens[a:b]) for tokens, a, b in case.witnesses}
+    usual = {' '.join(tokens[begin:end]) for tokens, begin, end in case.witnesses}
     for i, word in enumerate(plain):
         if word in usual:
             return i
-    value = [max(table[w.lower()].get(word, 0.0) for w in case.word.split()) for word in plain]
+    value = [max(corpus.translations[w.lower()].get(word, 0.0) for w in case.word.split()) for word in plain]
     best = int(np.argmax(value)) if value else 0
     return best if value and value[best] > 0.03 else None
 
 
-def without(tokens: list[str], begin: int | None, end: int | None) -> str:
-    return ' '.join(tokens if begin is None else tokens[:begin] + tokens[end:])
+def without(tokens: list[str], begin: int, end: int) -> str:
+    return ' '.join(tokens[:begin] + tokens[end:])
+
+
+class Line(NamedTuple):
+    """A line's translations without and with its term, and what became of the term."""
+
+    case: Case
+    plain: Translation
+    found: Translation
+    places: list[int]  # where `found` has the term
+    place_in_plain: tuple[int, int] | None  # of the term, or of the word that stands for it; None: unknown
+    is_said: bool  # the plain translation has the term by itself
+    is_in_place: bool
+    is_doubled: bool  # it has the word that the plain translation has, too
+
+    def as_json(self) -> dict[str, Any]:
+        case = {name: getattr(self.case, name) for name in ('source', 'word', 'term', 'kind')}
+        texts = {'plain': self.plain.text, 'found': self.found.text, 'missing': list(self.found.missing)}
+        facts = {'in_place': self.is_in_place, 'doubled': self.is_doubled, 'said': self.is_said}
+        return case | texts | {'times': len(self.places)} | facts
+
+
+def measured(case: Case, before: Translation, after: Translation, corpus: Corpus) -> Line:
+    term, plain, found = map(tokens_of, (case.term, before.text, after.text))
+    places, said = find(found, term), find(plain, term)
+    usual = counterpart(case, plain, corpus)
+    witnesses = list(case.witnesses)
+    place_in_plain = None
+    if said:
+        place_in_plain = said[0], said[0] + len(term)
+    elif usual is not None:
+        place_in_plain = usual, usual + 1
+    if place_in_plain:
+        witnesses.append((plain, *place_in_plain))
+
+    is_there_once = len(places) == 1
+    in_place = is_there_once and any(is_in_place(found, places[0], places[0] + len(term), each) for each in witnesses)
+    kept = None if said or usual is None else plain[usual]
+    is_doubled = bool(places) and kept is not None and kept in found and kept not in term
+    return Line(case, before, after, places, place_in_plain, bool(said), in_place, is_doubled)
+
+
+def translated(translator: Translator, cases: Sequence[Case], corpus: Corpus) -> list[Line]:
+    """All lines without and with their terms; those of the same term in one call."""
+    plain = translator([case.source for case in cases])
+    numbers_of = defaultdict(list)
+    for number, case in enumerate(cases):
+        numbers_of[case.word, case.term].append(number)
+
+    found = {}
+    for (word, term), numbers in numbers_of.items():
+        translations = translator([cases[number].source for number in numbers], glossary=Glossary({word: [term]}))
+        found |= zip(numbers, translations, strict=True)
+    return [measured(case, plain[number], found[number], corpus) for number, case in enumerate(cases)]
+
+
+def record_of(lines: Sequence[Line]) -> dict[str, Any]:
+    def share(values: Iterable[object]) -> float:
+        return sum(map(bool, values)) / len(lines)
+
+    bleu = make_metrics()['bleu']
+    references = [[without(*line.case.witnesses[which]) for line in lines] for which in (0, 1)]
+    plain = [without(tokens_of(line.plain.text), *(line.place_in_plain or (0, 0))) for line in lines]
+    found = []
+    for line in lines:
+        size = len(tokens_of(line.case.term))
+        begin, end = (line.places[0], line.places[0] + size) if line.places else (0, 0)
+        found.append(without(tokens_of(line.found.text), begin, end))
+    return {
+        'lines': len(lines),
+        'of_references': sum(line.case.kind == 'reference' for line in lines),
+        'plain_has': share(line.is_said for line in lines),
+        'has': share(line.places for line in lines),
+        'once': share(len(line.places) == 1 for line in lines),
+        'in_place': share(line.is_in_place for line in lines),
+        'doubled': share(line.is_doubled for line in lines),
+        'missing': share(line.found.missing for line in lines),
+        'rest_bleu_without': bleu.corpus_score(plain, references).score,
+        'rest_bleu_with': bleu.corpus_score(found, references).score,
+        'signature': str(bleu.get_signature()),
+    }
+
+
+def times(translator: Translator, cases: Sequence[Case]) -> dict[str, Any]:
+    """CPU seconds of twice the lines: plain, each with its term anywhere, and with a glossary of all terms."""
+    sources = [case.source for case in cases] * 2
+    wanted = [[case.term] for case in cases] * 2
+    every = Glossary({case.word: [case.term] for case in cases})
+    functions = {
+        'none': lambda: translator(sources),
+        'anywhere': lambda: translator(sources, required=wanted),
+        'in place': lambda: translator(sources, glossary=every),
+    }
+    seconds = seconds_in_turn(functions, ROUNDS, time.process_time)
+
+    def ratio(one: str, other: str) -> float:
+        return statistics.median(x / y for x, y in zip(seconds[one], seconds[other], strict=True))
+
+    ratios = {f'in place / {name}': ratio('in place', name) for name in ('anywhere', 'none')}
+    return {'lines': len(sources), 'seconds': seconds} | ratios
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
-    parser.add_argument(
-        '--folder', type=Path, default=Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data'), 'tatoeba_en_de')
-    )
+    data = Path(os.environ.get('FLAX_TRANSFORMER_DATA', 'data'))
+    parser.add_argument('--folder', type=Path, default=data / 'tatoeba_en_de')
     parser.add_argument('--lines', type=int, default=LINES)
     parser.add_argument('--run', default='everyday')
     parser.add_argument('--to', default='de', choices=('de', 'en'))
     parser.add_argument('--list', type=Path, help='writes every line here')
     parser.add_argument('--no-times', action='store_true')
     options = parser.parse_args()
-    cases, table = cases_of(options.folder, options.to, options.lines)
+
+    corpus = Corpus(options.folder, options.to)
+    cases = cases_of(corpus, options.lines)
     translator = Translator.from_run(options.run, target_language=options.to)
-    sources = [case.source for case in cases]
-    plain = translator(sources)
-    by_term: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for i, case in enumerate(cases):
-        by_term[case.word, case.term].append(i)
-    found: list = [None] * len(cases)
-    for (word, term), numbers in by_term.items():
-        for i, translation in zip(
-            numbers, translator([sources[i] for i in numbers], glossary=Glossary({word: [term]})), strict=True
-        ):
-            found[i] = translation
-    bleu = make_metrics()['bleu']
-    lines = []
-    rest: dict[str, list[str]] = {'without': [], 'with': [], 'first': [], 'second': []}
-    for case, before, after in zip(cases, plain, found, strict=True):
-        tokens, term = tokens_of(after.text), tokens_of(case.term)
-        at, usual = tokens_of(before.text), counterpart(case, tokens_of(before.text), table)
-        places = find(tokens, term)
-        said = find(at, term)
-        witnesses = list(case.witnesses)
-        if said:
-            witnesses.append((at, said[0], said[0] + len(term)))
-        elif usual is not None:
-            witnesses.append((at, usual, usual + 1))
-        kept = None if usual is None or said else at[usual]
-        doubled = bool(places) and kept is not None and kept in tokens and kept not in term
-        in_place = len(places) == 1 and any(is_in_place(tokens, places[0], places[0] + len(term), w) for w in witnesses)
-        for tokens_, a, b in [*case.witnesses, case.witnesses[0]][:2]:
-            rest['second' if len(rest['first']) > len(rest['second']) else 'first'].append(without(tokens_, a, b))
-        rest['with'].append(without(tokens, *((places[0], places[0] + len(term)) if places else (None, None))))
-        span = (said[0], said[0] + len(term)) if said else (usual, None if usual is None else usual + 1)
-        rest['without'].append(without(at, *span))
-        lines.append(
-            {'source': case.source, 'word': case.word, 'term': case.term, 'kind': case.kind, 'plain': before.text,
-             'found': after.text, 'times': len(places), 'in_place': in_place, 'doubled': doubled, 'said': bool(said),
-             'missing': list(after.missing)}
-        )  # fmt: skip
-    share = lambda name: sum(map(bool, (line[name] for line in lines))) / len(lines)
-    references = [rest['first'], rest['second']]
-    scores = {name: bleu.corpus_score(rest[name], references).score for name in ('without', 'with')}
-    record = {
-        'to': options.to, 'lines': len(lines), 'of_references': sum(line['kind'] == 'reference' for line in lines),
-        'plain_has': share('said'), 'has': share('times'),
-        'once': sum(line['times'] == 1 for line in lines) / len(lines),
-        'in_place': share('in_place'), 'doubled': share('doubled'), 'missing': share('missing'),
-        'rest_bleu_without': scores['without'], 'rest_bleu_with': scores['with'],
-        'signature': str(bleu.get_signature()),
-    }  # fmt: skip
+    lines = translated(translator, cases, corpus)
+    record = {'to': options.to} | record_of(lines)
     if options.to == 'de':
-        record['inflection'] = inflection(translator, inflected(options.folder, table, options.lines))
+        record['inflection'] = inflection(translator, inflected(corpus, options.lines))
     print(json.dumps(record, ensure_ascii=False), flush=True)
     if options.list:
-        options.list.write_text('\n'.join(json.dumps(line, ensure_ascii=False) for line in lines) + '\n')
-    if options.no_times:
-        return
-    wanted = [[case.term] for case in cases] * 2
-    every = Glossary({case.word: [case.term] for case in cases})
-    some = sources * 2
-    functions = {
-        'none': lambda: translator(some),
-        'anywhere': lambda: translator(some, required=wanted),
-        'in place': lambda: translator(some, glossary=every),
-    }
-    seconds = seconds_in_turn(functions, ROUNDS, time.process_time)
-    ratio = lambda a, b: statistics.median(x / y for x, y in zip(seconds[a], seconds[b], strict=True))
-    print(
-        json.dumps(
-            {
-                'lines': len(some),
-                'seconds': seconds,
-                'in place / anywhere': ratio('in place', 'anywhere'),
-                'in place / none': ratio('in place', 'none'),
-            }
-        )
-    )
+        write_whole(options.list, ''.join(json.dumps(line.as_json(), ensure_ascii=False) + '\n' for line in lines))
+    if not options.no_times:
+        print(json.dumps(times(translator, cases)))
 
 
 if __name__ == '__main__':
