@@ -38,6 +38,7 @@ SMALLEST = {
     'decode_peers': Smallest('tiny --cells 1x1 --rounds 1', result=('cells', 'skipped')),
     'documents': Smallest('{out}', result=('format', 'missing')),
     'ends': Smallest('--pairs 1 --load 0', result=('codes',)),
+    'everyday': Smallest('{out} --smallest', corpus='europarl_en_de', result=('megabytes', 'bleu')),
     'fairness': Smallest('{golden} --seconds 0.5 --rounds 1 --connections 1', result=('ratio', 'replies')),
     'fuzz_files': Smallest('--mutations 2 --reader run_files', result=('mutations',)),
     'fuzz_lines': Smallest('24', result=('lost_or_broken',)),
