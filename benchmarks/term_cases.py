@@ -91,7 +91,7 @@ class Corpus:
         return pairs
 
     def with_all_references(self) -> dict[str, list[str]]:
-        """The references of each source; into English, of the training text as well, as German is paired but once."""
+        """The references of each source; into English, the training text's as well: the sets have one each."""
         if self.to == 'de':
             return {source: row.split('\t') for source, row in self.with_rows_of_references()}
         references: dict[str, list[str]] = {}

@@ -5,8 +5,11 @@
     flax-transformer train tatoeba_europarl_letters --init-from runs/mean --workdir runs/letters
     flax-transformer average runs/letters runs/eight_bits --last 1 --int8
     flax-transformer train tatoeba_europarl_letters --init-from runs/eight_bits --workdir runs/more_letters \
-        --training.steps 450 --training.int8-share 0.25 --optimizer.learning-rate 2.5e-4 --optimizer.warmup-steps 40
+        --training.steps 450 --training.int8-share 0.25 --training.cpu-dtype float32 \
+        --optimizer.learning-rate 2.5e-4 --optimizer.warmup-steps 40
     flax-transformer average runs/more_letters runs/everyday --last 1 --int8
+
+`python benchmarks/everyday.py FOLDER` runs these commands, and those of the configs before, one after another.
 
 `translated/CORPUS_PAIR.LANGUAGE`, below $FLAX_TRANSFORMER_DATA, are translations by tatoeba_europarl: of two thirds of
 Tatoeba's sentences and nearly half of the debates', without those whose chrF to the reference is below 30 (debates: 25)
