@@ -250,12 +250,13 @@ def _calibrate(run: Run, config: Config, prepared: Prepared) -> None:
 
 
 def _finish(run: Run, config: Config, prepared: Prepared) -> None:
-    _calibrate(run, config, prepared)
     if is_first():
         try:
             write_sample(run.path, _trained_pairs(config.data))
         except UserError as error:  # the corpora have gone meanwhile; the run is good all the same
             say(f'no pairs of the training are kept, which learning from corrections needs: {error}')
+    # Last, as it takes minutes: who stops it can repeat it by `calibrate`.
+    _calibrate(run, config, prepared)
 
 
 def _trained_pairs(data: DataConfig) -> Iterator[Pair]:

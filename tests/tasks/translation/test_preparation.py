@@ -24,7 +24,7 @@ from flax_transformer.tasks.translation.preparation import (
     prepare_run,
     train_tokenizer,
 )
-from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.run import SAMPLE, Run
 from flax_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from flax_transformer.text.tokenizer import Tokenizer
 
@@ -128,6 +128,14 @@ def test_each_set_is_tokenized_with_its_tag_and_validation_is_never_drawn(folder
     training._calibrate(MagicMock(), replace(config, training=replace(config.training, calibrate_on=1)), prepared)
     ((languages, *_),) = calibrated.call_args.args[1]
     assert languages == {'source_language': 'en', 'target_language': 'de'}
+
+
+def test_who_stops_the_calibration_still_has_pairs_of_the_training(folder: Path, monkeypatch) -> None:
+    stopped = MagicMock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(training, '_calibrate', stopped)
+    with pytest.raises(KeyboardInterrupt):
+        training._finish(Run(folder), mixture(folder), None)
+    assert len((folder / SAMPLE).read_text(encoding='utf-8').splitlines()) == 119  # one side is blank
 
 
 def test_training_batches_mix_by_the_weights_with_the_tags_of_their_corpora(folder: Path) -> None:
