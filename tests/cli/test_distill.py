@@ -285,7 +285,7 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
     assert (begun.base.data.robust, begun.base.data.terms) == (0.15, 0.05)
     config = large[0].config
     assert config.data.language_tags
-    assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == (6, 2)
+    assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == (3, 3)
     with pytest.raises(ValueError, match='expected at least 1'):
         students(folder / 'small.data', ['en-de', 'de-en'], 0.5)
 
