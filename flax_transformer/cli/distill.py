@@ -78,8 +78,8 @@ def main(argv: list[str]) -> None:
         from flax_transformer.tasks.translation.distillation import start_of, students
         from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 
-        _translate(teachers, options, given, folder / 'raw', directions)
         start = None if given else start_of(teachers[0], directions, options.megabytes)
+        _translate(teachers, options, given, folder / 'raw', directions)
         text, candidates = students(folder, [*directions], options.megabytes, start)
         (fitted,) = fit(candidates, 60 * options.minutes)
         shutil.rmtree(layers, ignore_errors=True)  # a start that was stopped, or other options, left them

@@ -1,6 +1,7 @@
 """`distill` makes a small model from a teacher's translations, and goes on wherever it was stopped."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,18 @@ def test_a_student_begins_with_the_first_and_last_decoder_layer(deep: Path, tmp_
     assert start_of(str(deep), directions, 0.01) is None  # megabytes
     assert start_of(str(deep), {'en-de': ('eng_Latn', 'deu_Latn')}, 10) is None
     assert start_of(str(TEACHER), directions, 10) is None  # it is no deeper than students are
+
+
+def test_a_teacher_that_cannot_be_copied_is_refused_before_it_translates(
+    folder: Path, deep: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = folder / 'linked'
+    shutil.copytree(deep, copy)
+    (copy / 'tokenizer').rename(folder / 'tokenizer')
+    (copy / 'tokenizer').symlink_to(folder / 'tokenizer')
+    monkeypatch.setattr(distill, '_translate', lambda *_: pytest.fail('it translated'))
+    code, _, err = call_command('distill', copy, 'small.py', '--source', 'text.en')
+    assert (code, 'tokenizer is a link out of the run' in err) == (2, True), err
 
 
 @pytest.mark.slow

@@ -57,6 +57,11 @@ def average(
 def _check_copy(run: RunDirectory, made: RunDirectory) -> None:
     if made.path.is_file() or (made.path.is_dir() and any(made.path.iterdir())):
         raise UserError(f'{made.path} exists already; give another, or remove it')
+    refuse_links(run)
+
+
+def refuse_links(run: RunDirectory) -> None:
+    """Raises UserError if a file that a copy of the run would get is a link out of it."""
     for name in run.model_files:
         if file := run.link_out(name):
             raise UserError(f'{file} is a link out of the run, whose target would be copied; remove it')

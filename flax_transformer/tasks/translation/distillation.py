@@ -19,6 +19,7 @@ from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.lines import each_line, open_binary
+from flax_transformer.engine.runs.averaging import refuse_links
 from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
 from flax_transformer.ops.int8 import shapes_in_int8
 from flax_transformer.tasks.new_config import Candidate, changed
@@ -164,7 +165,7 @@ def start_of(teacher: str, directions: Mapping[str, tuple[str, str]], megabytes:
     """The config of a student with all encoder layers of a teacher and some decoder layers, to begin with.
 
     None if it would be too large, if the teacher is no deep Transformer that was trained here, or if its pieces do not
-    fit the student's text: other names of languages, few positions.
+    fit the student's text: other names of languages, few positions. Raises UserError if the run cannot be copied.
     """
     run = Run(split_reference(teacher)[0])
     config, tokenizer = run.read_config(), run.read_tokenizer()
@@ -180,8 +181,10 @@ def start_of(teacher: str, directions: Mapping[str, tuple[str, str]], megabytes:
     ):
         return None
     model = replace(config.model, num_decoder_layers=BEGUN_DECODER_LAYERS, embedding_from='')
-    start = replace(config, model=model, training=replace(config.training, average_last=1))
-    return start if _megabytes(model) <= megabytes else None
+    if _megabytes(model) > megabytes:
+        return None
+    refuse_links(run)
+    return replace(config, model=model, training=replace(config.training, average_last=1))
 
 
 def students(
