@@ -96,7 +96,8 @@ class Killer:
         if phase == IN_PYTHON:
             return
         is_complete = (run / 'checkpoints' / str(STEPS)).exists()
-        if code not in expected or (code == 0 and not is_complete):
+        has_ended = code == 0 and is_complete  # before the signal came, whichever it was
+        if not has_ended and (code == 0 or code not in expected):
             self.wrong.append(f'{name} in {phase}: exit code {code}\n{log[-3000:]}')
         elif 'Traceback' in log or 'Exception' in log:
             self.wrong.append(f'{name} in {phase}: a traceback\n{log[-3000:]}')
