@@ -158,7 +158,7 @@ def test_a_stopped_shard_goes_on_where_it_was(
 
     def stopped(self: UpperCase, lines: list[str], **options: object) -> list[Translation]:
         if self.calls == 13 + 2:
-            os.kill(os.getpid(), number)
+            signal.raise_signal(number)  # to this thread, at once
         return translate_lines(self, lines, **options)
 
     with monkeypatch.context() as patch:
