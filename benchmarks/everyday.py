@@ -42,7 +42,8 @@ from flax_transformer.tasks.translation.run import Run
 from flax_transformer.tasks.translation.vocabulary_change import add_marks
 
 ROOT = Path(__file__).parents[1]
-PAIRS = (('en', 'de'), ('de', 'en'))
+LANGUAGES = ('en', 'de')
+PAIRS = (LANGUAGES, LANGUAGES[::-1])
 # One line in so many is left out, and a translation has at least this chrF to the reference.
 TRANSLATED = {'tatoeba': (3, 30.0), 'europarl': (2, 25.0)}
 FIRST_LETTERS = 365  # pairs that there were before the last training
@@ -183,7 +184,7 @@ class Chain:
         return made
 
     def write_first_letters(self) -> None:
-        for language in PAIRS[0]:
+        for language in LANGUAGES:
             file = self.translated / f'letters.{language}'
             if not file.exists():
                 write_lines(file, islice(each_line(ROOT / 'configs' / file.name), FIRST_LETTERS))
@@ -219,7 +220,7 @@ class Chain:
 def check_corpora(root: Path) -> None:
     for corpus in TRANSLATED:
         for part in SMALLEST:
-            for language in PAIRS[0]:
+            for language in LANGUAGES:
                 file = file_of(root, corpus, part, language)
                 if not file.exists():
                     raise UserError(f'{file} does not exist; expected the corpora below ${ROOT_VARIABLE}, else data/')
@@ -232,7 +233,7 @@ def file_of(root: Path, corpus: str, part: str, language: str) -> Path:
 def write_small_corpora(root: Path, folder: Path) -> None:
     for corpus in TRANSLATED:
         for part, period in SMALLEST.items():
-            for language in PAIRS[0]:
+            for language in LANGUAGES:
                 lines = each_line(file_of(root, corpus, part, language))
                 write_lines(file_of(folder, corpus, part, language), islice(lines, 0, None, period))
 

@@ -200,11 +200,10 @@ def case_of_references(corpus: Corpus, source: str, first: list[str], other: lis
 
 
 def cases_of_synonyms(corpus: Corpus, used: set[str]) -> list[Case]:
-    """Lines, none of them `used`, with a word whose usual translation the reference has; the term is another one."""
+    """Lines with a word whose usual translation the reference has; the term is another one. Adds them to `used`."""
     rows = [row.split() for line in SYNONYMS[corpus.to].splitlines() for row in line.split('|')]
     synonyms = [(word.replace('_', ' '), usual, term.replace('_', ' ')) for word, usual, term in rows]
     times: Counter[str] = Counter()
-    used = set(used)
     cases = []
     for source, reference in corpus.unseen():
         words, target = tokens_of(source), tokens_of(reference)
