@@ -89,6 +89,18 @@ def programs_of_a_module_are_let_go() -> Iterator[None]:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+@pytest.fixture(autouse=True)
+def signals_are_handled_as_before() -> Iterator[None]:
+    """A handler that a test left behind would fail other tests, and whatever these start inherits an ignored signal."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    changed = {number.name for number, handler in before.items() if signal.getsignal(number) != handler}
+    for number, handler in before.items():
+        if number.name in changed:
+            signal.signal(number, handler)
+    assert not changed, f'the test left other handlers of {", ".join(sorted(changed))} than there were'
+
+
 MANY_PROGRAMS = 2e9  # bytes: less is kept, since programs are shared and letting go of them takes time
 
 

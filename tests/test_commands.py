@@ -25,7 +25,7 @@ from tiny_embeddings import write_text
 
 from benchmarks.measuring import write_config
 from flax_transformer import WordVectors
-from flax_transformer.cli import COMMANDS, main
+from flax_transformer.cli import COMMANDS, main, process
 
 GOLDEN = ROOT / 'tests' / 'golden' / 'number_words'
 LINES = lines()
@@ -143,6 +143,7 @@ def parse_script(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert not left, f'{name}: no arguments {left}'
         raise Parsed
 
+    monkeypatch.setattr(process, 'run', lambda main, **_: main())  # the handlers of signals remain pytest's
     monkeypatch.setattr(argparse.ArgumentParser, 'parse_known_args', parse_known)
     monkeypatch.setattr(argparse.ArgumentParser, 'parse_args', parse)
     monkeypatch.setattr(sys, 'argv', [str(file), *rest])
