@@ -12,13 +12,14 @@ from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_range
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.data.lines import each_line
+from flax_transformer.data.shards import RECORD
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import remember
 from flax_transformer.tasks.api import open_run
 from flax_transformer.tasks.new_config import fit
 from flax_transformer.tasks.translation.inference.directions import direction, pairs_of
 from flax_transformer.tasks.translation.new_config import check_path
+from flax_transformer.tasks.translation.taught import Taught
 from flax_transformer.text.languages import UNDETERMINED, two_letters
 
 from . import train
@@ -37,12 +38,13 @@ Pair = tuple[str, str]  # languages, as the teacher names them
 class DistillOptions(ToTranslate):
     """Train a small, fast model on what a large one translates: NAME.py is its config, runs/NAME-int8 the model.
 
-    A TEACHER is a run, a model by its name, or a file that has the translations already; several runs are an
-    ensemble. The same command goes on where it was stopped.
+    A TEACHER is a run or a model by its name; several are an ensemble. Or they are translations that are there
+    already: a file for each of --source, or a folder by `translate --shard`. The same command goes on where it was
+    stopped.
     """
 
-    source: Path | None = None  # a text file for the teacher to translate, one sentence a line
-    reference: Path | None = None  # its translations by people, line by line
+    source: tuple[Path, ...] = ()  # text files for the teacher to translate, one sentence a line
+    reference: tuple[Path, ...] = ()  # their translations by people, line by line
     both: bool = False  # make a model of both directions, the references being the sources of the other one
     backward: str | None = None  # a run of the other direction that scores the pairs, as teachers of both do themselves
     minutes: float = 60.0  # how long to train, once all is translated
@@ -53,23 +55,24 @@ class DistillOptions(ToTranslate):
 
 
 def main(argv: list[str]) -> None:
-    given = Path(*argv[:1]) if Path(*argv[:1]).is_file() else None
+    given = _translations(positional(argv)[:-1])
     default = DistillOptions() if given else None
     options = parse('distill', DistillOptions, argv, first='TEACHER ... NAME.py', default=default, most=None)
     *teachers, name = positional(argv)
     file = Path(name)
     folder = file.with_suffix('.data')
     trained, made = Path('runs', file.stem), Path('runs', f'{file.stem}-int8')
-    if not teachers or file.suffix != '.py' or options.source is None:
-        raise UserError('distill: expected TEACHER ... NAME.py --source FILE')
+    if not teachers or file.suffix != '.py' or not options.source:
+        raise UserError('distill: expected TEACHER ... NAME.py --source FILE ...')
     check_path(folder)
-    if options.both and (given or options.reference is None):
+    if options.both and (given or not options.reference):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
     layers = folder / 'raw' / 'layers'  # those of the teacher that the student begins with
     there = ', '.join(str(path) for path in (file, trained, made) if path.exists())
     if there and not folder.exists():
         raise UserError(f'{there} exists; give another name, or remove it')
-    directions = _directions(teachers, options, is_file=given is not None)
+    directions = _directions(teachers, options, are_given=bool(given))
+    taught = Taught(options.source, options.reference, given)
     if options.backward:
         _known(options.backward)  # raises if it is no run
 
@@ -79,7 +82,7 @@ def main(argv: list[str]) -> None:
         from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 
         start = None if given else start_of(teachers[0], directions, options.megabytes)
-        _translate(teachers, options, given, folder / 'raw', directions)
+        _translate(teachers, options, taught, folder / 'raw', directions)
         text, candidates = students(folder, [*directions], options.megabytes, start)
         (fitted,) = fit(candidates, 60 * options.minutes)
         shutil.rmtree(layers, ignore_errors=True)  # a start that was stopped, or other options, left them
@@ -105,13 +108,23 @@ def main(argv: list[str]) -> None:
     print_next(f'The model is in {made}', f'flax-transformer translate {shlex.quote(str(made))} < lines')
 
 
-def _directions(teachers: list[str], options: DistillOptions, *, is_file: bool) -> dict[str, Pair]:
+def _translations(teachers: list[str]) -> tuple[Path, ...]:
+    """The files of translations, or the folder of them, that are the teachers; none if these are models."""
+    paths = tuple(map(Path, teachers))
+    are_files = [path.is_file() for path in paths]
+    is_folder = len(paths) == 1 and Path(paths[0], RECORD).is_file()
+    if is_folder or all(are_files):
+        return paths
+    if any(are_files):
+        raise UserError(f'{", ".join(teachers)}: expected models, or files of translations')
+    return ()
+
+
+def _directions(teachers: list[str], options: DistillOptions, *, are_given: bool) -> dict[str, Pair]:
     """The languages to learn from and into, by names such as en-de."""
     pair = options.decoding.source_language, options.decoding.target_language
-    if not is_file:
+    if not are_given:
         pair = _languages(teachers[0], *pair, both=options.both)
-    elif len(teachers) > 1:
-        raise UserError(f'{", ".join(teachers)}: expected models, or one file of translations')
     short = [two_letters(language or UNDETERMINED) for language in pair]
     if len({*short, UNDETERMINED}) < 3 or not ''.join(short).isalpha():
         raise UserError(f'{teachers[0]}: from {pair[0]} to {pair[1]}; expected two languages, by --from and --to')
@@ -138,30 +151,29 @@ def _known(name: str) -> tuple[Sequence[Pair], DataConfig]:
 
 
 def _translate(
-    teachers: list[str], options: DistillOptions, given: Path | None, raw: Path, directions: dict[str, Pair]
+    teachers: list[str], options: DistillOptions, taught: Taught, raw: Path, directions: dict[str, Pair]
 ) -> None:
     """Writes the pairs to learn from."""
     from flax_transformer.tasks.translation.distillation import score_backward, write_pairs
 
-    texts = [options.source, options.reference]
-    counts = [sum(1 for _ in each_line(text)) for text in (*texts, given) if text]
-    if min(counts) < 100 or len({*counts}) > 1:
-        raise UserError(f'got files of {counts} lines, expected as many of each, at least 100')
+    taught.check()
     raw.mkdir(parents=True, exist_ok=True)
+    are_given = bool(taught.translations)
     for name, pair in directions.items():
-        source, reference = texts
-        if not given:
-            files = {'input': source, 'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
-            n_best = options.decoding.num_candidates if reference else 1
+        own = taught
+        if not are_given:
+            own = taught.translated(raw / name)
+            n_best = options.decoding.num_candidates if taught.references else 1
             decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
-            translate_shard(teachers, TranslateOptions(decoding=decoding, parallel=options.parallel, **files))
-        texts_of_both = source, reference, given or raw / name
+            written = {'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
+            to_translate = TranslateOptions(decoding=decoding, parallel=options.parallel, **written)
+            translate_shard(teachers, to_translate, taught.files)
         scores = None
-        if backward := _backward([] if given else teachers, options, pair):
+        if backward := _backward([] if are_given else teachers, options, pair):
             scores = raw / f'{name}.backward'
-            score_backward(backward, *texts_of_both, scores)
-        note(write_pairs(raw / name, *texts_of_both, scores))
-        texts.reverse()
+            score_backward(backward, own, scores)
+        note(write_pairs(raw / name, own, scores))
+        taught = taught.reversed()
 
 
 def _backward(teachers: list[str], options: DistillOptions, pair: Pair) -> 'Translator | None':

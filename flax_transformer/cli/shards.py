@@ -16,13 +16,12 @@ from flax_transformer.common.files import own_partial, written_whole
 from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.trees import named_leaves
 from flax_transformer.data import shards
-from flax_transformer.data.shards import InputFile, Shard, dealt, find_input, pieces, shares, written_piece
+from flax_transformer.data.shards import RECORD, InputFile, Shard, dealt, pieces, shares, written_piece
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.engine.runs.checksums import format_faults
 
 from .options import note
 
-RECORD = 'translate.json'  # what made the outputs in the folder
 # (lines, write, number of lines before them, what messages put before a line's number) -> counts of flags
 Translate = Callable[[list[bytes], Callable[[list[str]], None], int, str], Counter[str]]
 
@@ -30,9 +29,9 @@ Translate = Callable[[list[bytes], Callable[[list[str]], None], int, str], Count
 class ShardOfFiles:
     """The pieces of the input files that are one shard's, and the folder of their outputs."""
 
-    def __init__(self, shard: str, pattern: Path, folder: Path) -> None:
+    def __init__(self, shard: str, files: list[InputFile], folder: Path) -> None:
         self.shard = Shard.parse(shard)
-        self.files = find_input(str(pattern))
+        self.files = files
         self.folder = folder
         self._record: dict[str, Any] = {}
         self._flags: Counter[str] = Counter()

@@ -17,6 +17,7 @@ from flax_transformer.common.chunks import chunks_of
 from flax_transformer.common.errors import BadInput, BadLine, UserError
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.lines import no_such_file, read_lines
+from flax_transformer.data.shards import InputFile, find_input
 from flax_transformer.tasks.translation.documents.formats import FORMATS, format_of, read_document
 from flax_transformer.tasks.translation.glossary import Glossary
 from flax_transformer.tasks.translation.inference.literals import with_literals
@@ -163,14 +164,15 @@ def _first_bytes(file: Path | None) -> bytes | None:
         return opened.read(1 << 20)
 
 
-def translate_shard(runs: list[str], options: TranslateOptions) -> Counter[str]:
-    """Translates a shard of files, resuming; returns how many translations have each flag."""
+def translate_shard(runs: list[str], options: TranslateOptions, files: list[InputFile] | None = None) -> Counter[str]:
+    """Translates a shard of files, those of `--input` by default, resuming; returns how many lines have each flag."""
     from flax_transformer.engine.preemption import stop_on_signals
 
     from .shards import ShardOfFiles
 
     with stop_on_signals():
-        work = ShardOfFiles(options.shard, options.input, options.output)
+        files = find_input(str(options.input)) if files is None else files
+        work = ShardOfFiles(options.shard, files, options.output)
         translator = _load(runs, options)
         names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
         record = {name: getattr(options, name) for name in names}

@@ -21,6 +21,7 @@ from flax_transformer.common.files import own_partial, partials_of, written_whol
 from .lines import compressing, raw_lines_of
 
 PIECE = 8192  # lines; the last piece of a file has fewer
+RECORD = 'translate.json'  # what made the outputs of a folder
 
 
 class Shard(NamedTuple):
@@ -48,11 +49,16 @@ def find_input(pattern: str) -> list[InputFile]:
     if not paths:
         hint = f"{pattern} is a folder; expected its files, such as '{pattern}/*'"
         raise UserError(hint if Path(pattern).is_dir() else f'--input {pattern}: no file matches')
-    folder = os.path.commonpath([path.parent for path in paths])
+    return input_files(paths)
+
+
+def input_files(paths: Sequence[Path]) -> list[InputFile]:
+    """Files that are translated together, sorted by their names."""
+    folder = os.path.commonpath([path.absolute().parent for path in paths])
     files = []
     for path in paths:
         status = path.stat()
-        name = path.relative_to(folder).as_posix()
+        name = path.absolute().relative_to(folder).as_posix()
         files.append(InputFile(path, name, status.st_size, int(status.st_mtime)))
     return sorted(files, key=attrgetter('name'))
 

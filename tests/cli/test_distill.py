@@ -18,6 +18,7 @@ from num2words import num2words
 from flax_transformer.cli import distill
 from flax_transformer.common.errors import Interrupted
 from flax_transformer.data.lines import each_line
+from flax_transformer.data.shards import RECORD
 from flax_transformer.engine.runs import averaging
 from flax_transformer.engine.runs.averaging import write_copy
 from flax_transformer.interop.huggingface_runs import import_huggingface
@@ -28,9 +29,11 @@ from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
 from flax_transformer.tasks.translation.inference.translator import Translator
 from flax_transformer.tasks.translation.loading import load_run
 from flax_transformer.tasks.translation.run import Run
+from flax_transformer.tasks.translation.taught import Taught
 from flax_transformer.transformer.model import parameter_shapes
 
 TEACHER = TESTS / 'golden' / 'number_words'
+LANGUAGES = ('--from', 'en', '--to', 'de')
 TINY = {
     'model.d_model': 32,
     'model.d_ff': 64,
@@ -46,6 +49,12 @@ TINY = {
 
 def write(file: Path, lines: list[str]) -> None:
     file.write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+
+
+def taught(folder: Path, made: Path) -> Taught:
+    """The files `source` and `reference` of a folder, and pieces of translations, objects as JSON."""
+    (made / RECORD).write_text('{"format": "jsonl"}')
+    return Taught((folder / 'source',), (folder / 'reference',), (made,))
 
 
 @pytest.fixture
@@ -70,8 +79,12 @@ def is_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_student_is_made_whatever_stops_the_command(
     folder: Path, is_tiny: None, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """References choose among the n-best; what is done is not done again."""
-    argv = ('distill', TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de')
+    """References choose among the n-best; what is done is not done again. A second file goes on after the first."""
+    for language in ('en', 'de'):
+        lines = [*each_line(folder / f'text.{language}')]
+        write(folder / f'more.{language}', lines[:50])
+        write(folder / f'text.{language}', lines[50:])
+    argv = ('distill', TEACHER, 'small.py', '--source', 'text.en', 'more.en', '--reference', 'text.de', 'more.de')
     train = distill.train.train_as_asked
 
     def stop(*_: Any) -> None:
@@ -82,6 +95,9 @@ def test_a_student_is_made_whatever_stops_the_command(
     assert "train='small.data/en-de.{lang}'" in Path('small.py').read_text()
     first = next(each_line(Path('small.data/raw/en-de/text.en.000000')))
     assert len(json.loads(first)['n_best']) == 4
+    held_out = [list(each_line(Path(f'small.data/raw/en-de.test.{language}'))) for language in ('en', 'de')]
+    both = [[num2words(number, lang=language) for number in range(1000, 121_000, 1000)] for language in ('en', 'de')]
+    assert set(zip(*held_out, strict=True)) < set(zip(*both, strict=True))
 
     monkeypatch.setattr(distill, 'translate_shard', stop)
     monkeypatch.setattr(distill.train, 'train_as_asked', train)
@@ -241,7 +257,7 @@ def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[
     made.mkdir()
     rows = [good] * 5 + [record] + [good] * 34
     (made / 'source.000000').write_text(''.join(json.dumps(row) + '\n' for row in rows))
-    said = write_pairs(made, tmp_path / 'source', tmp_path / 'reference', made)
+    said = write_pairs(made, taught(tmp_path, made))
     assert said == f'en-de: 35 kept, 1 {reason}'
     sources, targets = (list(each_line(tmp_path / f'en-de.{language}')) for language in ('en', 'de'))
     assert sources.count('number 5') == 1
@@ -259,7 +275,7 @@ def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> N
     (made / 'source.000000').write_text(row * 3)
     write(tmp_path / 'source', ['a cat', 'a cat', 'a cat'])
     write(tmp_path / 'reference', ['', '', 'die Katze'])
-    write_pairs(made, tmp_path / 'source', tmp_path / 'reference', made)
+    write_pairs(made, taught(tmp_path, made))
     assert list(each_line(tmp_path / 'en-de.de')) == ['eine Katze', 'die Katze']
 
 
@@ -268,18 +284,56 @@ def test_a_pair_whose_source_is_unlikely_backward_is_left_out(tmp_path: Path, mo
     lines = [*(num2words(number) for number in range(100, 139)), 'one ' * 500]
     write(tmp_path / 'source', [num2words(number, lang='de') for number in range(100, 140)])
     write(tmp_path / 'made', [*lines[:7], num2words(999), *lines[8:]])
-    texts = tmp_path / 'source', None, tmp_path / 'made'
+    pairs = Taught((tmp_path / 'source',), translations=(tmp_path / 'made',))
     scores = tmp_path / 'scores'
     number_words = Translator.from_run(TEACHER)
     monkeypatch.setattr(number_words.programs, 'max_positions', 64)
-    score_backward(number_words, *texts, scores)
+    score_backward(number_words, pairs, scores)
     whole = scores.read_text()
     scores.write_text(whole[: len(whole) // 2])
-    score_backward(number_words, *texts, scores)
+    score_backward(number_words, pairs, scores)
     assert scores.read_text() == whole
     assert whole.splitlines()[-1] == '0.0000'
-    assert write_pairs(tmp_path / 'de-en', *texts, scores) == 'de-en: 33 kept, 2 low score backward, 1 repetition'
+    assert write_pairs(tmp_path / 'de-en', pairs, scores) == 'de-en: 33 kept, 2 low score backward, 1 repetition'
     assert num2words(999) not in (tmp_path / 'de-en.en').read_text()
+
+
+def test_translations_may_be_in_many_files_or_a_folder_that_shards_filled(
+    folder: Path, call_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each source file's are its own; what makes the pairs is the same in every form."""
+    monkeypatch.setattr(distillation, 'students', lambda *_: pytest.fail('enough'))
+    texts = {language: [*each_line(Path(f'text.{language}'))][:-1] for language in ('en', 'de')}
+    for language, lines in texts.items():
+        for name, part in (('b/x', lines[:70]), ('a/x', lines[70:]), ('whole', lines)):
+            file = folder / f'{name}.{language}'
+            file.parent.mkdir(exist_ok=True)
+            write(file, part)
+    sources = ('--source', 'b/x.en', str(folder / 'a' / 'x.en'))
+    write(folder / 'whole.jsonl', [json.dumps({'translation': line, 'log_prob': -1.0}) for line in texts['de']])
+    for name, lines in (('a', texts['de'][70:]), ('b', texts['de'][:70])):
+        (folder / 'out' / name).mkdir(parents=True)
+        write(folder / 'out' / name / 'x.en.000000', lines)
+    (folder / 'out' / RECORD).write_text('{"format": "text"}')
+
+    made = []
+    for teachers, files in (
+        (('whole.de',), ('--source', 'whole.en')),
+        (('whole.jsonl',), ('--source', 'whole.en')),
+        (('b/x.de', 'a/x.de'), sources),
+        (('out',), sources),
+    ):
+        with pytest.raises(pytest.fail.Exception, match='enough'):
+            call_command('distill', *teachers, 'small.py', *files, *LANGUAGES)
+        names = [f'en-de{kind}.{language}' for kind in ('', '.valid', '.test') for language in ('en', 'de')]
+        made.append([(folder / 'small.data' / 'raw' / name).read_text() for name in names])
+        shutil.rmtree('small.data')
+    assert made[0][0].count('\n') == 108
+    assert made[0] == made[1] == made[2] == made[3]
+
+    (folder / 'out' / 'a' / 'x.en.000000').unlink()
+    code, _, err = call_command('distill', 'out', 'small.py', *sources, *LANGUAGES)
+    assert (code, 'got 0 translations of the 50 lines of' in err, 'expected all' in err) == (2, True, True), err
 
 
 def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Path) -> None:
@@ -288,7 +342,7 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
     raw = folder / 'small.data' / 'raw'
     raw.mkdir(parents=True)
     for pair, source, target in (('en-de', 'text.en', 'made.de'), ('de-en', 'made.de', 'text.en')):
-        write_pairs(raw / pair, folder / source, None, folder / target)
+        write_pairs(raw / pair, Taught((folder / source,), translations=(folder / target,)))
     said, small = students(folder / 'small.data', ['en-de', 'de-en'], 2.5)
     assert [line.split() for line in said.splitlines()[1::2]] == [['1', 'copy']] * 2
     teacher = Run(TEACHER).read_config()
@@ -312,13 +366,19 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([TEACHER, 'there.py', '--source', 'text.en'], 'there.py exists'),
         ([TEACHER, 'begun.py', '--source', 'text.en'], 'runs/begun exists'),
         ([TEACHER, 'small.py', '--source', 'none.en'], 'none.en does not exist'),
-        ([TEACHER, 'small.py', '--source', 'empty'], 'got files of [0] lines'),
-        ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'empty'], 'got files of [121, 0] lines'),
+        ([TEACHER, 'small.py', '--source', 'empty'], 'empty: got 0 lines, expected at least 100'),
+        ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'empty'], '121 lines in text.en, 0 in empty'),
+        ([TEACHER, 'small.py', '--source', 'text.en', 'text.de', '--reference', 'text.de'], '2 and 1 files, expected'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--both'], 'and --reference'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--to', 'fr'], "target_language='fr'"),
         ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--both'], "source_language='de'"),
         (['text.de', 'small.py', '--source', 'text.en'], 'expected two languages, by --from and --to'),
-        (['text.de', 'text.de', 'small.py', '--source', 'text.en'], 'expected models, or one file of translations'),
+        (['text.de', TEACHER, 'small.py', '--source', 'text.en'], 'expected models, or files of translations'),
+        (['text.de', 'text.de', 'small.py', '--source', 'text.en', *LANGUAGES], '1 and 2 files, expected as many'),
+        (
+            ['bad.jsonl', 'small.py', '--source', 'text.en', *LANGUAGES],
+            "bad.jsonl, line 1: got 'eins', expected an object",
+        ),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], 'from de to de'),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'pt_BR', '--to', 'pt_PT'], 'from pt_BR to pt_PT'),
         (['text.de', 'small.py', '--source', 'text.en', '--from', 'x/y', '--to', 'de'], 'from x/y to de'),
@@ -334,6 +394,7 @@ def test_what_cannot_be_done_is_said_before_anything_is(
 ) -> None:
     write(folder / 'empty', [])
     write(folder / 'there.py', [])
+    write(folder / 'bad.jsonl', ['eins'])
     (folder / 'runs' / 'begun').mkdir(parents=True)
     (folder / 'runs' / 'old-int8').mkdir()
     before = sorted(folder.rglob('*'))

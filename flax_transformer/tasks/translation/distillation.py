@@ -2,9 +2,9 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,12 +13,11 @@ import numpy as np
 
 from flax_transformer.common.errors import BadLine, UserError
 from flax_transformer.common.files import written_whole
-from flax_transformer.common.json_text import parse_json
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
-from flax_transformer.data.lines import each_line, open_binary
+from flax_transformer.data.lines import each_line
 from flax_transformer.engine.runs.averaging import refuse_links
 from flax_transformer.engine.runs.run_directory import ORIGIN_FILE, split_reference
 from flax_transformer.ops.int8 import shapes_in_int8
@@ -33,6 +32,7 @@ from .metrics import make_metrics
 from .model import family_of
 from .new_config import HELD_OUT, NewOptions, propose
 from .run import Run
+from .taught import Taught, Translated
 
 WORST = 0.05  # share of the translations, of the lowest scores, that is left out
 # A student that begins with its teacher's layers: its share of the usual learning rate, the steps that it should have,
@@ -57,14 +57,12 @@ STUDENT = {
 }
 
 
-def score_backward(backward: Translator, source: Path, reference: Path | None, translated: Path, scores: Path) -> None:
+def score_backward(backward: Translator, taught: Taught, scores: Path) -> None:
     """Appends the nats a token of each source, given what is learned as its translation; 0: not known.
 
     Goes on after the lines that a stopped process has written.
     """
-    texts = each_line(source), each_line(reference) if reference else repeat('')
-    rows = zip(*texts, _records_in(translated, source.suffix), strict=False)
-    pairs = ((_nearest(record, wanted)['text'], line) for line, wanted, record in rows)
+    pairs = ((_nearest(record, wanted)['text'], line) for line, wanted, record in taught.rows())
     with open(scores, 'a+b') as opened:
         opened.seek(0)
         written = opened.read()
@@ -84,16 +82,13 @@ def _likelihoods(backward: Translator, pairs: list[tuple[str, str]]) -> list[flo
         return [*_likelihoods(backward, pairs[:half]), *_likelihoods(backward, pairs[half:])] if half else [0.0]
 
 
-def write_pairs(
-    stem: Path, source: Path, reference: Path | None, translated: Path, backward: Path | None = None
-) -> str:
+def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str:
     """Writes STEM.en and STEM.de, if STEM is en-de, to learn from; says how many translations are, and why not.
 
-    `translated` is a file, or a folder by `translate --shard --format jsonl`; `backward` is by `score_backward`.
-    References are learned from: they have what the teacher does not know. STEM.valid.* and STEM.test.* are held out.
+    `backward` is by `score_backward`. References are learned from: they have what the teacher does not know.
+    STEM.valid.* and STEM.test.* are held out.
     """
-    texts = each_line(source), each_line(reference) if reference else repeat('')
-    known = [_worth(record) for record in _records_in(translated, source.suffix)]
+    known = [_worth(record) for record in taught.records()]
     low = np.quantile(known, WORST)
     likely = list(map(float, each_line(backward))) if backward else [0.0] * len(known)
     unlikely = np.quantile(likely, WORST)
@@ -106,8 +101,7 @@ def write_pairs(
             return [stack.enter_context(written_whole(file)) for file in files]
 
         train, *held_out = map(both_sides, ('', '.valid', '.test'))
-        records = _records_in(translated, source.suffix)
-        for number, (line, wanted, record, score) in enumerate(zip(*texts, records, likely, strict=False)):
+        for number, ((line, wanted, record), score) in enumerate(zip(taught.rows(), likely, strict=False)):
             text, fault = _chosen(record, wanted, low)
             if score < unlikely:
                 fault = fault or 'low score backward'
@@ -124,20 +118,12 @@ def write_pairs(
     return f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
 
 
-def _records_in(translated: Path, suffix: str) -> Iterator[dict[str, Any]]:
-    if translated.is_file():
-        yield from ({'translation': line} for line in each_line(translated))
-    for part in sorted(translated.glob('*.[0-9]*')):
-        with open_binary(part, suffix) as opened:
-            yield from map(parse_json, opened)
-
-
-def _worth(record: dict[str, Any]) -> float:
+def _worth(record: Translated) -> float:
     """The quality or, if the teacher is not calibrated, nats a token; 0: not known."""
     return record.get('quality') or record.get('log_prob', 0.0) / max(record.get('num_tokens', 0), 1)
 
 
-def _nearest(record: dict[str, Any], reference: str) -> dict[str, Any]:
+def _nearest(record: Translated, reference: str) -> dict[str, Any]:
     """A translation; of the n-best the most like the reference, by chrF.
 
     That is sequence-level interpolation (Kim and Rush 2016, section 3.3).
@@ -148,7 +134,7 @@ def _nearest(record: dict[str, Any], reference: str) -> dict[str, Any]:
     return record | {'text': record['translation']}
 
 
-def _chosen(record: dict[str, Any], reference: str, low: float) -> tuple[str, str]:
+def _chosen(record: Translated, reference: str, low: float) -> tuple[str, str]:
     """A translation, and what is wrong with it."""
     best = _nearest(record, reference)
     text = best['text']

@@ -1,0 +1,121 @@
+"""What a student learns from: lines, what a teacher made of them, and what people did."""
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from flax_transformer.common.errors import UserError
+from flax_transformer.common.json_text import parse_json, read_json
+from flax_transformer.data.lines import content_suffix, each_line, open_binary
+from flax_transformer.data.shards import RECORD, InputFile, input_files
+
+LEAST = 100  # lines
+
+Translated = dict[str, Any]  # as `translate --format jsonl` writes it; from a file of text, the translation alone
+
+
+@dataclass(frozen=True)
+class Taught:
+    """Files of lines, plain or compressed, each of which goes on where the one before it ends."""
+
+    sources: tuple[Path, ...]
+    references: tuple[Path, ...] = ()  # by people: one for each source file, or none
+    translations: tuple[Path, ...] = ()  # one for each source file, or a folder by `translate --shard`
+
+    def reversed(self) -> 'Taught':
+        """The other direction, which nobody has translated yet."""
+        return Taught(self.references, self.sources)
+
+    def translated(self, folder: Path) -> 'Taught':
+        return replace(self, translations=(folder,))
+
+    def rows(self) -> Iterator[tuple[str, str, Translated]]:
+        """Each line with its reference, which is empty if there is none, and its translation."""
+        references = _lines_of(self.references) if self.references else repeat('')
+        return zip(_lines_of(self.sources), references, self.records(), strict=False)
+
+    def records(self) -> Iterator[Translated]:
+        if not self._folder:
+            return chain.from_iterable(map(_records_of, self.translations))
+        return chain.from_iterable(self._records_in_folder(file) for file in self.files)
+
+    def check(self) -> None:
+        """Raises UserError unless all files of a line's have as many lines, and there are enough."""
+        counts = [_count(each_line(file)) for file in self.sources]
+        if sum(counts) < LEAST:
+            raise UserError(f'{_named(self.sources)}: got {sum(counts)} lines, expected at least {LEAST}')
+        self._check_counts(counts, self.references, each_line)
+        if not self._folder:
+            self._check_counts(counts, self.translations, _records_of)
+            return
+        for file, expected in zip(self.files, counts, strict=True):
+            count = _count(self._records_in_folder(file))
+            if count != expected:
+                raise UserError(
+                    f'{self._folder}: got {count} translations of the {expected} lines of {file.path}, expected all; '
+                    '`translate --shard 1/1` makes those that are missing'
+                )
+
+    def _check_counts(self, counts: list[int], others: tuple[Path, ...], read: Callable[[Path], Iterator[Any]]) -> None:
+        if others and len(others) != len(counts):
+            raise UserError(
+                f'got {_named(self.sources)} and {_named(others)}: {len(counts)} and {len(others)} files, expected as '
+                'many of each'
+            )
+        for source, expected, file in zip(self.sources, counts, others, strict=False):
+            count = _count(read(file))
+            if count != expected:
+                raise UserError(f'got {expected} lines in {source}, {count} in {file}, expected as many of each')
+
+    @cached_property
+    def files(self) -> list[InputFile]:
+        """The source files, in the order given."""
+        by_path = {file.path: file for file in input_files(self.sources)}
+        return [by_path[path] for path in self.sources]
+
+    @property
+    def _folder(self) -> Path | None:
+        """The folder of the translations, if they are in one."""
+        return next((path for path in self.translations if path.is_dir()), None)
+
+    def _records_in_folder(self, file: InputFile) -> Iterator[Translated]:
+        is_json = read_json(self._folder / RECORD).get('format') == 'jsonl'
+        for part in sorted(self._folder.glob(f'{glob.escape(file.name)}.[0-9]*')):
+            with open_binary(part, file.path.suffix) as opened:
+                for line in opened:
+                    text = line.decode().removesuffix('\n').removesuffix('\r')
+                    yield parse_json(text) if is_json else {'translation': text}
+
+
+def _records_of(file: Path) -> Iterator[Translated]:
+    """The lines of a file of translations: text, or .jsonl as `translate --format jsonl` writes it."""
+    if content_suffix(file) != '.jsonl':
+        yield from ({'translation': line} for line in each_line(file))
+        return
+    for number, line in enumerate(each_line(file), start=1):
+        try:
+            record = parse_json(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or not isinstance(record.get('translation'), str):
+            raise UserError(
+                f'{file}, line {number}: got {line[:50]!r}, expected an object with "translation", as '
+                '`translate --format jsonl` writes it'
+            )
+        yield record
+
+
+def _lines_of(files: Sequence[Path]) -> Iterator[str]:
+    return chain.from_iterable(map(each_line, files))
+
+
+def _count(lines: Iterator[Any]) -> int:
+    return sum(1 for _ in lines)
+
+
+def _named(files: Sequence[Path]) -> str:
+    return ', '.join(map(str, files))
