@@ -15,7 +15,8 @@ def import_named(command: str, argv: list[str], *, download: bool) -> None:
     A name below a folder that exists, or below `runs`, is a path.
     """
     most = None if command in ('translate', 'serve', 'compare', 'distill') else 'RUN' in COMMANDS[command].split()[1]
-    for name in [*positional(argv)[:most], value_of('--init-from', argv) or '']:
+    by_options = [value_of(option, argv) or '' for option in ('--init-from', '--backward')]
+    for name in [*positional(argv)[:most], *by_options]:
         owner, *rest = Path(name).parts or ['']
         is_path = Path(*rest and [owner]).is_dir() or owner == 'runs' or name.endswith('.py')
         if HUB_NAME.fullmatch(name) and not is_path and (download or not imported_run(name)):

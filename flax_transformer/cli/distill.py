@@ -167,7 +167,8 @@ def _translate(
             decoding = replace(options.decoding, n_best=n_best, **_named(*pair))
             written = {'output': raw / name, 'shard': '1/1', 'format': 'jsonl', 'input_format': 'text'}
             to_translate = TranslateOptions(decoding=decoding, parallel=options.parallel, **written)
-            translate_shard(teachers, to_translate, taught.files)
+            remedy = f'Give another name than {raw.parent.stem}.py, or remove {raw.parent}'
+            translate_shard(teachers, to_translate, taught.files, remedy)
         scores = None
         if backward := _backward([] if are_given else teachers, options, pair):
             scores = raw / f'{name}.backward'

@@ -29,10 +29,15 @@ Translate = Callable[[list[bytes], Callable[[list[str]], None], int, str], Count
 class ShardOfFiles:
     """The pieces of the input files that are one shard's, and the folder of their outputs."""
 
-    def __init__(self, shard: str, files: list[InputFile], folder: Path) -> None:
+    def __init__(self, shard: str, files: list[InputFile], folder: Path, remedy: str = '') -> None:
+        """Args: remedy: what to do where the folder holds other translations; '': what `translate` needs."""
         self.shard = Shard.parse(shard)
         self.files = files
         self.folder = folder
+        self._remedy = remedy or (
+            'Give another folder (--output); or, if input files were repaired, remove their outputs and '
+            f'{folder / RECORD}, then start all shards again'
+        )
         self._record: dict[str, Any] = {}
         self._flags: Counter[str] = Counter()
         self._outputs: Counter[str] = Counter()
@@ -69,8 +74,7 @@ class ShardOfFiles:
             changed = [f'{name}: {there.get(name, "absent")} there, {ours.get(name, "absent")} here' for name in names]
             raise UserError(
                 f'{self.folder} holds translations by another model, with other options or of other input:\n'
-                f'{format_faults(changed)}\nGive another folder (--output); or, if input files were repaired, remove '
-                f'their outputs and {file}, then start all shards again'
+                f'{format_faults(changed)}\n{self._remedy}'
             )
 
     def run(self, translate: Translate) -> Counter[str]:

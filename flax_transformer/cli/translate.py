@@ -164,7 +164,9 @@ def _first_bytes(file: Path | None) -> bytes | None:
         return opened.read(1 << 20)
 
 
-def translate_shard(runs: list[str], options: TranslateOptions, files: list[InputFile] | None = None) -> Counter[str]:
+def translate_shard(
+    runs: list[str], options: TranslateOptions, files: list[InputFile] | None = None, remedy: str = ''
+) -> Counter[str]:
     """Translates a shard of files, those of `--input` by default, resuming; returns how many lines have each flag."""
     from flax_transformer.engine.preemption import stop_on_signals
 
@@ -172,7 +174,7 @@ def translate_shard(runs: list[str], options: TranslateOptions, files: list[Inpu
 
     with stop_on_signals():
         files = find_input(str(options.input)) if files is None else files
-        work = ShardOfFiles(options.shard, files, options.output)
+        work = ShardOfFiles(options.shard, files, options.output, remedy)
         translator = _load(runs, options)
         names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
         record = {name: getattr(options, name) for name in names}

@@ -16,7 +16,7 @@ from flax.traverse_util import flatten_dict
 from num2words import num2words
 
 from flax_transformer.cli import distill
-from flax_transformer.common.errors import Interrupted
+from flax_transformer.common.errors import Interrupted, UserError
 from flax_transformer.data.lines import each_line
 from flax_transformer.data.shards import RECORD
 from flax_transformer.engine.runs import averaging
@@ -95,6 +95,10 @@ def test_a_student_is_made_whatever_stops_the_command(
     assert "train='small.data/en-de.{lang}'" in Path('small.py').read_text()
     first = next(each_line(Path('small.data/raw/en-de/text.en.000000')))
     assert len(json.loads(first)['n_best']) == 4
+    config = Path('small.py').rename('written')
+    code, _, err = call_command(*argv, '--decoding.max-tokens', '9')
+    assert (code, 'Give another name than small.py, or remove small.data' in err) == (2, True), err
+    config.rename('small.py')
     held_out = [list(each_line(Path(f'small.data/raw/en-de.test.{language}'))) for language in ('en', 'de')]
     both = [[num2words(number, lang=language) for number in range(1000, 121_000, 1000)] for language in ('en', 'de')]
     assert set(zip(*held_out, strict=True)) < set(zip(*both, strict=True))
@@ -265,6 +269,13 @@ def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[
     assert targets[sources.index('number 5')] == 'Zahl 5'
     assert list(each_line(tmp_path / 'en-de.valid.en')) == ['number 0', 'number 20']
     assert list(each_line(tmp_path / 'en-de.test.de')) == ['Zahl 1', 'Zahl 21']
+
+
+def test_translations_of_which_none_is_fit_are_refused_with_the_reasons(tmp_path: Path) -> None:
+    write(tmp_path / 'source', ['a cat'] * 40)
+    write(tmp_path / 'made', [''] * 40)
+    with pytest.raises(UserError, match=r'en-de: 36 empty; expected translations to learn from'):
+        write_pairs(tmp_path / 'en-de', Taught((tmp_path / 'source',), translations=(tmp_path / 'made',)))
 
 
 def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> None:

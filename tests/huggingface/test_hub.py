@@ -122,6 +122,12 @@ def test_a_question_at_a_terminal_is_an_option(hub: local_hub.Hub, capsys, monke
     assert main(['card', 'some/m2m']) == 0
 
 
+def test_a_model_that_an_option_names_is_imported(hub: local_hub.Hub, capsys) -> None:
+    Path('text').touch()
+    argv = ('some.py', '--source', 'text', '--backward', 'some/nllb')
+    assert 'some/nllb is no folder here, but' in error_of(capsys, 'distill', 'everyday', *argv)
+
+
 def test_a_folder_hides_a_name(hub: local_hub.Hub, capsys) -> None:
     Path('some').mkdir()
     for name in ('some/nllb', 'runs/nllb'):

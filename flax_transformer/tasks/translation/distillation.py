@@ -115,7 +115,12 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
             for target in dict.fromkeys(filter(str.strip, targets)):
                 for file, cell in zip(files, (line, target), strict=True):
                     file.write(cell.encode() + b'\n')
-    return f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
+    text = f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
+    if not counts['kept'] and not taught.references:
+        raise UserError(
+            f'{text}; expected translations to learn from: give another teacher, other text, or --reference'
+        )
+    return text
 
 
 def _worth(record: Translated) -> float:
