@@ -83,6 +83,7 @@ def launch(
 
         if multihost.is_first():
             run.note_environment(str(trainer.devices))
+            run.unfinished.touch()
         run_session(
             trainer,
             run,
@@ -98,6 +99,8 @@ def launch(
             is_scored_first=start is not None,
         )
         training.finish(run, config, prepared)
+        if multihost.is_first():
+            run.unfinished.unlink()
     return run
 
 

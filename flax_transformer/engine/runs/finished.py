@@ -46,7 +46,7 @@ def finished(run: RunDirectory, config: LoopConfig) -> str | None:
     """
     try:
         message = seems_finished(run, config)
-        if message is None:
+        if message is None or run.unfinished.exists():
             return None
         for folder in run.checkpoints.iterdir():
             if not folder.name.isdecimal() or not has_manifest(folder) or faults(folder):

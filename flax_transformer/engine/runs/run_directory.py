@@ -27,6 +27,7 @@ from .task_module import Home, home_of
 from .trust import remember
 
 CONFIG_FILE = 'config.json'
+UNFINISHED = 'unfinished'  # there until training, and what follows its last step, has come to its end
 ORIGIN_FILE = 'origin.json'  # name, revision and license of an imported model on Hugging Face's hub
 CHECKPOINTS = ('last', 'best', 'average')  # the names after @; other checkpoints go by their step
 HUB_NAME = re.compile(r'([\w.-]+/[\w.-]+)(?:@([\w./-]+))?')  # OWNER/NAME[@REVISION]
@@ -66,6 +67,10 @@ class RunDirectory(Generic[C]):
     @property
     def config_file(self) -> Path:
         return self.path / CONFIG_FILE
+
+    @property
+    def unfinished(self) -> Path:
+        return self.path / UNFINISHED
 
     @property
     def checkpoints(self) -> Path:

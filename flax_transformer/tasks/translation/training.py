@@ -255,7 +255,7 @@ def _finish(run: Run, config: Config, prepared: Prepared) -> None:
             write_sample(run.path, _trained_pairs(config.data))
         except UserError as error:  # the corpora have gone meanwhile; the run is good all the same
             say(f'no pairs of the training are kept, which learning from corrections needs: {error}')
-    # Last, as it takes minutes: who stops it can repeat it by `calibrate`.
+    # Last, as it takes minutes: the next start repeats it if it is stopped.
     _calibrate(run, config, prepared)
 
 

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, copy_config
 
+from flax_transformer.cli import main
 from flax_transformer.cli.train import _print_next
 from flax_transformer.common.quiet import quiet
 from flax_transformer.engine.runs.finished import finished, seems_finished
 from flax_transformer.tasks.classification.config import ClassificationConfig, ClassificationDataConfig
 from flax_transformer.tasks.embeddings.config import EmbeddingsConfig
+from flax_transformer.tasks.translation import training
 from flax_transformer.tasks.translation.run import Run
 
 CONFIG = """from pathlib import Path
@@ -80,6 +83,21 @@ def test_what_a_start_must_look_at_is_not_called_finished(copy_run: Path, tmp_pa
         assert finished(run, config) is None
     place.unlink()
     assert finished(run, config) is None
+
+
+def test_what_follows_the_last_step_is_done_by_the_next_start_if_it_was_stopped(
+    copy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(shutil.copytree(copy_run, tmp_path / 'run'))
+    (tmp_path / 'copy.py').write_text(CONFIG.format(config=str(run.config_file)))
+    assert not run.unfinished.exists()
+    run.unfinished.touch()
+    for ends, code in (([KeyboardInterrupt], 130), ([None], 0), ([], 0)):
+        follow = Mock(side_effect=ends)
+        monkeypatch.setattr(training, '_finish', follow)
+        assert main(['train', str(tmp_path / 'copy.py'), '--workdir', str(run.path)]) == code
+        assert follow.call_count == len(ends)
+        assert run.unfinished.exists() == bool(code)
 
 
 @pytest.mark.parametrize('part', ['params', 'training'])
