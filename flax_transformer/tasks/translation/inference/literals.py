@@ -15,7 +15,7 @@ from .marked import Marked, Span, apart, literal, with_spans
 from .names import Names
 from .persons import persons, surnames
 from .placeholders import placeholders
-from .plain_tags import TAG, WHOLE, tag_span
+from .plain_tags import TAG, WHOLE, markdown_spans, tag_span
 from .result import LINE_BREAKS
 from .sentence_case import SentenceCase
 
@@ -32,12 +32,17 @@ _CLAUSE = r'(?:Abs|Nr|Satz|S|lit|i\.[ ]?V\.[ ]?m)\.?[ ](?:§[ ])?(?:\d+\w?|[a-z]
 # A formula has terms (2x, mc², x2) and sums of them.
 _TERM = r'(?:\d+(?:[.,]\d+)?[a-z]?|[A-Za-z]{1,2}[²³]|[A-Za-z]\d?)'
 _SUM = rf'{_TERM}(?:[ ]?[-+−*/×·^][ ]?{_TERM}){{0,9}}'
+_ENTITY = r'&(?:[a-zA-Z]{2,8}\d{,2}|\#\d{1,6}|\#[xX][\da-fA-F]{1,5});'  # of HTML
+# What may contain the signs of all others.
+_ADDRESS = rf"""
+    (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
+    | {WHOLE} | {TAG} | {_ENTITY}
+"""
 _LITERAL = re.compile(
     rf"""
-    (?:\b[a-z]{{2,9}}://|\bwww\.|\bmailto:){_PATH}    # addresses; signs that end a sentence stay outside
+    {_ADDRESS}
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
-    | (?<![\w.@/-])[\w-]{{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?    # files, sites
-    | {WHOLE} | {TAG}
+    | (?<![\w.@/-])(?:[\w-]|%[\dA-F]{{2}}){{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?
     | `[^`]+` | ^[ ]*\$[ ][a-z].* | \[X\d+X\]    # code, a command; Weblate's placeholders
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
@@ -64,6 +69,7 @@ _LITERAL = re.compile(
     """,
     re.X,
 )
+_ADDRESSES = re.compile(_ADDRESS, re.X)
 _TAG = re.compile(r'>>(\w+)<<(?=\s)')  # Marian's, of the target language
 _CLOCK = re.compile(r'(0?[1-9]|1[0-2])(:[0-5]\d)?[ \u00a0\u202f]?([ap])\.?m\.?', re.I)
 _MONTHS = 'Jan|Feb|M[aä][iryz]|Apr|Ju[nl]|Aug|Sep|O[ck]t|Nov|De[cz]'
@@ -114,7 +120,8 @@ class Literals:
                 spans = [match.span() for match in matches if _kind(match) == 'name']
                 kept += apart(taken, spans)
                 taken = sorted({*taken, *kept})
-        literals = []
+        literals = markdown_spans(text) if is_plain and self._are_kept else []
+        taken = sorted([*taken, *((span.start, span.end) for span in literals)])
         for ranges in self._ranges(text):
             for start, end, kind in apart(taken, ranges):
                 raw = marked.escape(self._localized(text[start:end], kind))
@@ -135,7 +142,7 @@ class Literals:
         if marker := _MARKER.match(text):
             yield [(0, len(marker[0].rstrip()), 'sign')]
         for matches in _matches(text):
-            yield [(*match.span(), _kind(match)) for match in matches]
+            yield [(*match.span(), self._and if match[0] == '&amp;' else _kind(match)) for match in matches]
         yield from self._ranges_of_names(text)
         strange = [(*match.span(), _kind(match)) for match in self._strange(text)]
         yield [(*at, self._and if text[at[0] - 1 : at[1] + 1] == ' & ' else kind) for *at, kind in strange]
@@ -178,6 +185,7 @@ class Literals:
 
 
 def _matches(text: str) -> Iterator[Iterator[re.Match[str]]]:
+    yield _ADDRESSES.finditer(text)
     yield placeholders('message').finditer(text)
     yield _LITERAL.finditer(text)
 
@@ -217,7 +225,7 @@ def _is_address(match: re.Match[str]) -> bool:
 def _kind(match: re.Match[str]) -> str:
     """What stands in for a literal: a number, a name, or nothing for a sign."""
     text = match[0]
-    if not any(map(str.isalnum, text)):
+    if not any(map(str.isalnum, text)) or (re.fullmatch(_ENTITY, text) and text not in ('&lt;', '&gt;')):
         return 'sign'
     if ('number' in match.re.groupindex and match['number']) or _COUNT.fullmatch(text):
         return 'number'

@@ -18,12 +18,12 @@ _PRINTF = rf"""
     {_LENGTH}(?:[diouxXeEfFgGaAcCsSpnmrb@]|<\w+>))
 """
 _BRACES = r'\{\{ | \}\} | \{(?:[^{}]|\{[^{}]*\})*\}'
-# Placeholders where nothing names the kind of message; a per cent sign after a number is none.
+# Placeholders where nothing names the kind of message; a per cent sign after a number is none, and my%20file has none.
 _MESSAGE = rf"""
     (?<!')'(?:\{{[^{{}}'"]*\}}|[{{}}]+)'(?!') | [$%\#]?\{{\{{[^{{}}]*\}}\}}
     | [$%\#]?\{{(?:[^{{}}]|\{{[^{{}}]*\}})*+\}} | %%[A-Za-z]\w{{2,}}%% | \$t\([^()]*\) | (?<![\w$])\$[A-Za-z_]\w*\$?
     | \[\[\w+\]\]
-    | (?<![\d%])%(?:%(?!\s) | \w{{3,}}%(?![%\w]) |
+    | (?<![\d%])(?!(?<=\w)%[\dA-F]{{2}})%(?:%(?!\s) | \w{{3,}}%(?![%\w]) |
       (?:\(\w+\)|<\w+>|\d+\$)?[-+\#0']*\d*(?:\.\d+)?{_LENGTH}[diouxXeEfFgGcsrp@])
 """
 _WRITTEN = {

@@ -1,8 +1,11 @@
-"""Tags of HTML that are written out in plain text: around words, they are put aside as those of documents are."""
+"""Tags that are written out in plain text, of HTML or Markdown's: they are put aside as those of documents are."""
 
 import re
+from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
 
-from .marked import Span
+from .marked import Span, apart
 
 NO_LANGUAGE = ['code', 'kbd', 'math', 'pre', 'samp', 'svg', 'textarea', 'var']  # elements that are kept whole
 WHOLE = rf'<(?:{"|".join(NO_LANGUAGE)}|script|style)\b[^<>]*>[^<]*</\w+>'
@@ -16,6 +19,27 @@ _TAG = re.compile(TAG)
 BLOCK = re.compile(r'</?(?:p|div|li|[uo]l|t[dhr]|table|h\d|br|hr)\b', re.I)
 _OPENS, _CLOSES = '"\'“„‘(«[', '"\'”“’)»]'
 _VOID = re.compile('br|hr|img|input|wbr', re.I)
+# Code comes first: what is in it is no tag.
+_ADDRESS = r'(?:[^()\s]|\([^()\s]*\))+'
+_LINK = re.compile(rf'`[^`]+`|(?P<open>!?\[)(?=[^\s\]])[^\[\]]+(?P<close>\]\({_ADDRESS}(?:[ ]"[^"]*")?\))')
+_EMPHASIS = re.compile(
+    r"""`[^`]+`|(?<![^\s("'„“‚‘«»:>—–-])(?P<open>\*{1,3}|~~)(?=[^\s*~])(?:(?!(?P=open)).)+(?<=\S)(?P<close>(?P=open))(?![\w*~])"""
+)
+
+
+def markdown_spans(text: str) -> list[Span]:
+    """The spans of the signs around links and around words that are stressed, without overlaps, in order."""
+    links = list(chain.from_iterable(_pairs(_LINK, text, 'a')))
+    stressed = list(_pairs(_EMPHASIS, text, 'em'))
+    free = set(apart([(span.start, span.end) for span in links], chain.from_iterable(stressed)))
+    pairs = [pair for pair in stressed if free.issuperset(pair)]
+    return sorted([*links, *chain.from_iterable(pairs)], key=attrgetter('start'))
+
+
+def _pairs(pattern: re.Pattern[str], text: str, name: str) -> Iterator[list[Span]]:
+    for match in pattern.finditer(text):
+        if match['open']:
+            yield [Span(*match.span(kind), kind, match[kind], name) for kind in ('open', 'close')]
 
 
 def tag_span(text: str, start: int, end: int) -> Span | None:

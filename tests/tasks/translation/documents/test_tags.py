@@ -192,16 +192,19 @@ def test_tags_in_plain_text_stay_around_their_words() -> None:
         'a<BR>b': 'A<BR> B',
         'a <a href=x/>b</A>': 'A <a href=x/>B</A>',
         '<i title="a > b">c</i>': '<i title="a > b">C</i>',
+        'a [b c](d/e_(f) "g"), ![h](i.png)': 'A [B C](d/e_(f) "g"), ![H](i.png)',
+        '**a** *b* c ~~d~~: **[e](f)**': '**A** *B* C ~~D~~: **[E](f)**',
     }
     names = {
         'Press <Enter>': 'PRESS <Enter>',
         'A <b> begins, a </b> ends': 'A <b> BEGINS, A </b> ENDS',
         'a <code>b c</code>': 'A <code>b c</code>',
         'say "<b>", "</b>"': 'SAY "<b>", "</b>"',
+        'a * b * c, d*e*f, `[g](h) *i* j` *k': 'A * B * C, D*E*F, `[g](h) *i* j` *K',
     }
     texts = [done.text for done in translate_aside(german, [*around, *names], mark=mark)]
     assert texts == [*around.values(), *names.values()]
-    assert asked[: len(around)] == ['a big car', 'a b', 'a b', 'a b', 'c']
+    assert asked[: len(around)] == ['a big car', 'a b', 'a b', 'a b', 'c', 'a b c, h', 'a b c d: e']
     opening, *_ = mark('<a href="a/b">b</a>', Glossary({'b': ['c']})).spans
     assert opening.raw == '<a href="a/b">'
     own = Span(3, 3, 'open', '<b>', 'b')  # of a document, in whose text others are words
@@ -272,6 +275,11 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
         ('Open ~/a/b.txt and C:\\x\\y, or report_1.pdf, and/or he/she.', '~/a/b.txt, C:\\x\\y, report_1.pdf'),
         ('Pay 3,250.50 EUR by 14:30 on 2026-11-27, -5 to 10–12.', '3,250.50 EUR, 14:30, 2026-11-27, -5, 10–12'),
         ('Use v2.3.1 or ABC-1234 of DE89 3704 0044 0532 0130 00.', 'v2.3.1, ABC-1234, DE89 3704 0044 0532 0130 00'),
+        ('Open http://a.b/?c=%2Fd&e=%20f to see my%20file.pdf for %d.', 'http://a.b/?c=%2Fd&e=%20f, my%20file.pdf, %d'),
+        (
+            'Go <a href="b?c=%2Fd">5 &lt; 6&nbsp;km &#38; &copy;</a>',
+            '<a href="b?c=%2Fd">, 5, &lt;, 6, &nbsp;, &#38;, &copy;, </a>',
+        ),
         ('Hello [X6X], see [X12X], [[go_on]] and [XX].', '[X6X], [X12X], [[go_on]]'),
         ('Call +49 30 1234567, @tom or #go; the 3rd 5-year-old in 1999.', '+49 30 1234567, @tom, #go, 3, 5, 1999'),
         ('1. Say Привет мир → now 😀😀!', '1., Привет мир, →, 😀😀'),
