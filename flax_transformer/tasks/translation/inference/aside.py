@@ -31,6 +31,7 @@ def translate_aside(
     lines: Sequence[str | bytes | Marked],
     *,
     mark: Callable[[Any], str | bytes | Marked] | None = None,
+    continued: Callable[[str, str], str] = lambda source, text: text,
     alignment: bool = False,
     adds_stop: bool = False,
     can_align: bool = True,
@@ -38,19 +39,21 @@ def translate_aside(
 ) -> list[Translation]:
     """What `translate(lines, **options)` makes of the lines; `text` of a marked one has every span once, well nested.
 
-    `mark` gives a line its literals. The model sees a text without its tags, and with a stand-in for each literal. If
+    `mark` gives a line its literals, and `continued(source, translation)` is that of a part that is within a sentence.
+    The model sees a text without its tags, and with a stand-in for each literal. If
     the translation does not have each stand-in once, the text is translated with others, then without. `translate` gets
     `alignment` for each line. With `adds_stop`, a text of a document that is no sentence, as a heading, is translated
     as one.
     """
+    if mark is not None:
+        lines = list(map(mark, lines))
     inner = [part for line in lines if isinstance(line, Marked) for part in _inner(line)]
     if inner:
         own = dict.fromkeys(('prefixes', 'required', 'progress'))  # the lines' own
-        same = {'mark': mark, 'can_align': can_align, 'adds_stop': adds_stop}
-        done = iter(translate_aside(translate, inner, **same, **(options | own)))
-        lines = [_with_inner(line, done) if isinstance(line, Marked) else line for line in lines]
-    if mark is not None:
-        lines = list(map(mark, lines))
+        same = {'mark': mark, 'continued': continued, 'can_align': can_align, 'adds_stop': adds_stop}
+        done = translate_aside(translate, inner, **same, **(options | own))
+        texts = iter([continued(part.text, one.text) for part, one in zip(inner, done, strict=True)])
+        lines = [_with_inner(line, texts) if isinstance(line, Marked) else line for line in lines]
     todo = [i for i, line in enumerate(lines) if isinstance(line, Marked)]
     texts: dict[int, _Aside] = {}
     translations: list[Translation] | None = None
@@ -78,17 +81,18 @@ def _inner(line: Marked) -> list[Marked]:
     return [part for span in line.spans for part in span.parts if isinstance(part, Marked)]
 
 
-def _with_inner(line: Marked, done: Iterator[Translation]) -> Marked:
+def _with_inner(line: Marked, texts: Iterator[str]) -> Marked:
     """The line with translations in place of the texts in its spans."""
     spans = []
     edits = []
     end = 0
     for span in line.spans:
         if span.parts:
-            new = ''.join(next(done).text if isinstance(part, Marked) else part for part in span.parts)
-            start = line.raw.index(span.raw, end)
-            end = start + len(span.raw)
-            edits.append((start, end, new))
+            new = ''.join(next(texts) if isinstance(part, Marked) else part for part in span.parts)
+            start = line.raw.find(span.raw, end)
+            if start >= 0:  # a plain text has no raw one
+                end = start + len(span.raw)
+                edits.append((start, end, new))
             span = span._replace(raw=new, parts=())
         spans.append(span)
     return line._replace(spans=tuple(spans), raw=edited(line.raw, edits))

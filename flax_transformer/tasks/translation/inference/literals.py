@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.glossary import Glossary
@@ -11,7 +12,8 @@ from flax_transformer.tasks.translation.words import TrainingWords
 from flax_transformer.text.languages import is_named, two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
-from .marked import Marked, Span, apart, literal, with_spans
+from .enclosed import parentheses, quotations
+from .marked import Marked, Span, apart, literal, pairs_apart, with_spans
 from .names import Names
 from .persons import persons, surnames
 from .placeholders import placeholders
@@ -78,6 +80,7 @@ _MARKER = re.compile(
     r'|(?:\.{3}|…)(?=\w))'
 )
 _WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
+_ENCLOSING = re.compile(r'[(\["“‘\']')
 PENDING = re.compile(r'[,;:](?=\s*$)')  # a sentence goes on
 _AND = {'en': 'and', 'de': 'und', 'fr': 'et', 'es': 'y'}
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
@@ -95,11 +98,14 @@ class Literals:
         self._are_kept = decoding.literals != 'translated'
         self._swaps = decoding.literals == 'localized' and len(styles) == 2
         self._thousands, self._decimal = ',.' if two_letters(source) in _POINT else '.,'
-        self._keeps_uhr = target is None or two_letters(target) == 'de'
+        self._is_into_german = target is None or two_letters(target) == 'de'
         own, other = (_AND.get(two_letters(language)) for language in (source, target or source))
         self._and = f'{own} {other}' if own and other else 'sign'
         lexicon = words.get(source) if words and is_named(source) else None
         self._names = Names(source, lexicon) if lexicon else None
+        self._words_of_target = words.get(target) if words and target else None
+        self._knows_brackets = tokenizer.has_piece_for('(')
+        self._is_english = two_letters(source) == 'en'
         self._in_sentence_case = SentenceCase(tokenizer, source, lexicon, self._ranges_of_names)
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
@@ -121,6 +127,10 @@ class Literals:
                 kept += apart(taken, spans)
                 taken = sorted({*taken, *kept})
         literals = markdown_spans(text) if is_plain and self._are_kept else []
+        enclosures = self._enclosures(marked, [*marked.spans, *literals])
+        asides = [span for span in enclosures if span.kind == 'literal']
+        taken = [place for place in taken if not any(span.start <= place[0] < span.end for span in asides)]
+        literals += enclosures
         taken = sorted([*taken, *((span.start, span.end) for span in literals)])
         for ranges in self._ranges(text):
             for start, end, kind in apart(taken, ranges):
@@ -130,6 +140,32 @@ class Literals:
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
         marked = self._in_sentence_case(with_spans(marked, literals), kept, glossary)
         return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
+
+    def _enclosures(self, line: Marked, spans: Sequence[Span]) -> list[Span]:
+        """The spans of parentheses without tags inside and, in English, of quotation marks, in order.
+
+        None if the model has a piece for a bracket, which it has seen then.
+        """
+        if not self._are_kept or self._knows_brackets or not _ENCLOSING.search(line.text):
+            return []
+        kept = [match.span() for matches in _matches(line.text) for match in matches]
+        found = [
+            aside
+            for aside in parentheses(line, kept)
+            if not any(aside.start <= span.start < aside.end for span in spans)
+        ]
+        if self._is_english:
+            taken = sorted((span.start, span.end) for span in (*found, *spans))
+            found += pairs_apart(taken, list(quotations(line, kept, in_german=self._is_into_german)))
+        return sorted(found, key=attrgetter('start'))
+
+    def continued(self, source: str, text: str) -> str:
+        """A translation of what begins with a small letter, which begins so if its first word mostly does."""
+        word = re.match(r'[^\W\d_]+', text)
+        if not (source[:1].islower() and word and self._words_of_target):
+            return text
+        is_small = self._words_of_target.forms(word[0].lower())[0].islower()
+        return text[0].lower() + text[1:] if is_small else text
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""
@@ -175,10 +211,10 @@ class Literals:
     def _localized(self, raw: str, kind: str) -> str:
         own, other = self._thousands, self._decimal
         number = rf'(?<![\w.,:/-])\d+(?:{re.escape(own)}\d{{3}})*(?:{re.escape(other)}\d+)?(?![\w.,:/-]*\d)'
-        raw = raw if self._keeps_uhr else raw.removesuffix(' Uhr')  # it would be translated: at 14:30 o'clock
+        raw = raw if self._is_into_german else raw.removesuffix(' Uhr')  # it would be translated: at 14:30 o'clock
         if not self._swaps or kind != 'number':
             return raw
-        if self._keeps_uhr and (clock := _CLOCK.fullmatch(raw)):
+        if self._is_into_german and (clock := _CLOCK.fullmatch(raw)):
             hour = int(clock[1]) % 12 + 12 * (clock[3] in 'pP')
             return f'{hour}{clock[2] or ""} Uhr'
         return re.sub(number, lambda match: match[0].translate(str.maketrans(own + other, other + own)), raw)

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -68,6 +69,12 @@ def apart(taken: Sequence[tuple[int, int]], ranges: Iterable[Any]) -> Iterator[A
         after = bisect_right(ends, found[0])
         if after == len(taken) or found[1] <= taken[after][0]:
             yield found
+
+
+def pairs_apart(taken: Sequence[tuple[int, int]], pairs: Sequence[Sequence[Span]]) -> Iterator[Span]:
+    """Yields the spans of those pairs that overlap none of the ranges that are taken, which are in order."""
+    free = set(apart(taken, chain.from_iterable(pairs)))
+    return chain.from_iterable(pair for pair in pairs if free.issuperset(pair))
 
 
 def literal(line: Marked, start: int, end: int, kind: str) -> Span:

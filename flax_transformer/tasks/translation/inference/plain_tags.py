@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter
 
-from .marked import Span, apart
+from .marked import Span, pairs_apart
 
 NO_LANGUAGE = ['code', 'kbd', 'math', 'pre', 'samp', 'svg', 'textarea', 'var']  # elements that are kept whole
 WHOLE = rf'<(?:{"|".join(NO_LANGUAGE)}|script|style)\b[^<>]*>[^<]*</\w+>'
@@ -30,10 +30,8 @@ _EMPHASIS = re.compile(
 def markdown_spans(text: str) -> list[Span]:
     """The spans of the signs around links and around words that are stressed, without overlaps, in order."""
     links = list(chain.from_iterable(_pairs(_LINK, text, 'a')))
-    stressed = list(_pairs(_EMPHASIS, text, 'em'))
-    free = set(apart([(span.start, span.end) for span in links], chain.from_iterable(stressed)))
-    pairs = [pair for pair in stressed if free.issuperset(pair)]
-    return sorted([*links, *chain.from_iterable(pairs)], key=attrgetter('start'))
+    stressed = pairs_apart([(span.start, span.end) for span in links], list(_pairs(_EMPHASIS, text, 'em')))
+    return sorted([*links, *stressed], key=attrgetter('start'))
 
 
 def _pairs(pattern: re.Pattern[str], text: str, name: str) -> Iterator[list[Span]]:

@@ -4,6 +4,7 @@ import html
 import random
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals, with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked, Span
 from flax_transformer.tasks.translation.inference.result import Translation
+from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
 
 TAG = re.compile(r'<[^<>]*>')
 TOUCHING = ['O<k n="{}">2</k>O', '10<k n="{}">6</k>', 'dog<k n="{}">[1]</k>,', 'Ko<k n="{}">1</k>.']
@@ -212,11 +214,49 @@ def test_tags_in_plain_text_stay_around_their_words() -> None:
     assert (first.kind, first.raw, last.raw) == ('literal', '&lt;b&gt;', '&lt;/b&gt;')
 
 
-def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:
-    class WithoutSign(Ascii):
-        def has_piece_for(self, character: str) -> bool:
-            return character.isalnum()
+class WithoutSign(Ascii):
+    def has_piece_for(self, character: str) -> bool:
+        return character.isalnum()
 
+
+def test_brackets_and_quotation_marks_without_a_piece_are_put_around_what_they_were_around() -> None:
+    def german(lines: list[str], **_: object) -> list[Translation]:
+        asked.extend(lines)
+        words = [tuple((i, i) for i, _ in enumerate(line.split())) for line in lines]
+        return [Translation(line.title(), 0.0, 0.0, 0, alignment=own) for line, own in zip(lines, words, strict=True)]
+
+    asked = []
+    words = TrainingWords({'de': Lexicon('de', ['a', 'Cat', 'it', 'see'])})
+    literals = Literals(WithoutSign(), 'en', DecodingConfig(target_language='de'), words)
+    expected = {
+        'my dog (a cat (see it)) ran': ['see it', 'a cat', 'my dog ran'],
+        'one dog (cat), two': ['cat', 'one dog, two'],
+        '(it ran.)': ['it ran.'],
+        'the law (EU) by f(x), book(s) (2)': ['the law by Tom, London (2)'],
+        'say “a cat,” or "see it"': ['say a cat, or see it'],
+        "the boys' dog isn't 'it'": ["the boys' dog isn't it"],
+    }
+    glossary = Glossary({'cat': ['Katze']})
+    texts = []
+    for line, shown in expected.items():
+        asked.clear()
+        mark = partial(literals.mark, glossary=glossary)
+        (done,) = translate_aside(german, [line], mark=mark, continued=literals.continued)
+        texts.append(done.text)
+        assert asked[: len(shown)] == shown
+    assert texts == [
+        'My Dog (a Cat (see It)) Ran',
+        'One Dog (Cat), Two',
+        '(It Ran.)',
+        'The Law (EU) By f(x), book(s) (2)',
+        'Say „A Cat,“ Or "See It"',
+        "The Boys' Dog Isn'T 'It'",
+    ]
+    knowing = Literals(Ascii(), 'en', DecodingConfig(target_language='de'), words)
+    assert knowing.mark('a (b c) "d"') == 'a (b c) "d"'
+
+
+def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:
     asked = []
 
     def german(lines: list[str], **_: object) -> list[Translation]:
