@@ -4,11 +4,20 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from flax_transformer.cli import translate
 from flax_transformer.decoding.config import DecodingConfig
 from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import Translation
+
+
+def translate_by(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the command `translate` use this in place of a model."""
+    monkeypatch.setattr(translate, 'open_translator', lambda runs, options: translator)
+    monkeypatch.setattr(translate, '_ready', lambda translator, *_: translator)
 
 
 class Ascii:

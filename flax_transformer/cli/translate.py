@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -20,6 +21,7 @@ from flax_transformer.data.lines import no_such_file, read_lines
 from flax_transformer.data.shards import InputFile, find_input
 from flax_transformer.tasks.translation.documents.formats import FORMATS, format_of, read_document
 from flax_transformer.tasks.translation.glossary import Glossary
+from flax_transformer.tasks.translation.inference.directions import pair_for
 from flax_transformer.tasks.translation.inference.literals import with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import DOUBTFUL, Translation, pharaoh
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _LISTED = 10  # lines in a message
+_READ, _READ_CHARACTERS = 100, 10_000  # lines, and characters, that tell the language
 FLAGS = {
     'truncated': 'translations cut at their longest permitted length (see --decoding.max-extra-tokens, max-tokens)',
     'split': 'lines translated in parts, by sentences or for being longer than --decoding.max-source-tokens',
@@ -145,15 +148,22 @@ def _check(options: TranslateOptions) -> None:
 def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str]:
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if options.input is None else stack.enter_context(options.input.open('rb'))
-        if options.show_attention and not (options.input is None and stream.isatty()):
+        is_typed = options.input is None and stream.isatty()
+        if options.show_attention and not is_typed:
             raise UserError('--show-attention draws under each answer as you type; got input that is not a terminal')
-        translator = _load(runs, options)
+        translator = open_translator(runs, options)
+        if is_typed:
+            translator = _ready(translator, options)
         source = _first_bytes(options.input)
         writer = stack.enter_context(LineWriter(options.output, resume=options.resume, source=source))
         links = None if options.alignments is None else stack.enter_context(options.alignments.open('w'))
         done = writer.num_before
         lines = lines_from(stream, options, done, translator, 'translate', has_ends=_is_plain(options))
         records = read_records(lines, options.input_format, done)
+        if not is_typed:
+            first = next(records, [])
+            translator = _ready(translator, options, (record.text for record in first))
+            records = chain([first], records)
         return _translate(translator, options, records, writer.write, done=done, links=links)
 
 
@@ -175,7 +185,7 @@ def translate_shard(
     with stop_on_signals():
         files = find_input(str(options.input)) if files is None else files
         work = ShardOfFiles(options.shard, files, options.output, remedy)
-        translator = _load(runs, options)
+        translator = _ready(open_translator(runs, options), options)
         names = ('format', 'input_format', 'glossary', 'backend', 'compute_type')
         record = {name: getattr(options, name) for name in names}
         if options.decoding.weights == 'auto':  # another machine may choose otherwise
@@ -211,7 +221,7 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     for fault in document.faults:
         note(fault)
     records = [Record(line.text, marked=line) for line in document.lines]
-    translator = _load(runs, options)
+    translator = _ready(open_translator(runs, options), options, (line.text for line in document.lines))
     language = two_letters(translator.target_language or '')
     others = [other for other in document.languages if language and two_letters(other) != language]
     if others:
@@ -245,14 +255,31 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     return counts
 
 
-def _load(runs: list[str], options: TranslateOptions) -> 'Translator':
-    translator = open_translator(runs, options)
+def _ready(translator: 'Translator', options: TranslateOptions, texts: Iterable[str] = ()) -> 'Translator':
+    """What translates, by the search that is asked for; the texts tell the direction if nobody has."""
+    translator = _facing(translator, options, texts)
     note(f'translating {translator.languages}')
     if options.backend == 'jax':
         return translator
     from flax_transformer.interop.ctranslate2 import CTranslate2Translator
 
     return CTranslate2Translator.of(translator, options.compute_type)
+
+
+def _facing(translator: 'Translator', options: TranslateOptions, texts: Iterable[str]) -> 'Translator':
+    """The translator, into the other language if the texts are in the one that it translates into.
+
+    Only for those that know two languages, both ways, where nobody has said which is meant. What is resumed must not
+    depend on where it was stopped.
+    """
+    pair = None
+    is_open = options.decoding.source_language is None and options.decoding.target_language is None
+    if is_open and not options.resume:
+        pair = pair_for('\n'.join(islice(texts, _READ))[:_READ_CHARACTERS], translator.pairs)
+    if pair and pair[0] != translator.source_language:
+        languages = dict(zip(('source_language', 'target_language'), pair, strict=True))
+        return translator.with_decoding(replace(translator.decoding, **languages))
+    return translator
 
 
 def _translate(

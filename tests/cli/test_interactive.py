@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from conftest import TESTS
+from translators import translate_by
 
 from flax_transformer.cli import lines as interactive
-from flax_transformer.cli import main, translate
+from flax_transformer.cli import main
 from flax_transformer.tasks.translation import inspection
 from flax_transformer.tasks.translation.inference.result import Translation
 from flax_transformer.tasks.translation.inspection import draw
@@ -34,7 +35,7 @@ class UpperCase:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable]:
     """A function that types lines, each once the one before it is answered: (exit code, answers, standard error)."""
-    monkeypatch.setattr(translate, '_load', lambda runs, options: UpperCase())
+    translate_by(UpperCase(), monkeypatch)
     keyboard, terminal = pty.openpty()
 
     def run(keys: list[bytes], *options: str) -> tuple[int, bytes, str]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from conftest import TESTS
 from random_records import check_record, random_bad_record, random_record
+from translators import translate_by
 
-from flax_transformer.cli import lines, translate
+from flax_transformer.cli import lines
 from flax_transformer.cli.lines import read_records
 from flax_transformer.common.errors import BadInput, BadLine
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -36,7 +37,7 @@ class UpperCase:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, call_command: Callable) -> Call:
     """A function that translates lines: (exit code, lines of standard output, standard error)."""
-    monkeypatch.setattr(translate, '_load', lambda runs, options: UpperCase())
+    translate_by(UpperCase(), monkeypatch)
 
     def run(content: bytes, *options: str) -> tuple[int, list[bytes], str]:
         code, output, error = call_command('translate', RUN, *options, text=content)

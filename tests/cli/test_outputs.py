@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TESTS
-from translators import Shuffling
+from translators import Shuffling, translate_by
 
 from flax_transformer.cli import translate
 from flax_transformer.cli.lines import LineWriter
@@ -30,7 +30,7 @@ class Breaking(Shuffling):
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Breaking:
     translator = Breaking(changes=0)
-    monkeypatch.setattr(translate, '_load', lambda runs, options: translator)
+    translate_by(translator, monkeypatch)
     monkeypatch.setattr(translate, 'CHUNK', 1)
     return translator
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import zstandard
 from conftest import TESTS
+from translators import translate_by
 
-from flax_transformer.cli import main, translate
+from flax_transformer.cli import main
 from flax_transformer.data import shards
 from flax_transformer.data.lines import open_binary
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -63,7 +64,7 @@ class UpperCase:
 def translator(monkeypatch: pytest.MonkeyPatch) -> UpperCase:
     """What `translate` gets instead of a model."""
     found = UpperCase()
-    monkeypatch.setattr(translate, '_load', lambda runs, options: found)
+    translate_by(found, monkeypatch)
     return found
 
 
@@ -109,7 +110,7 @@ def test_shards_of_a_model_give_the_lines_of_one_translation(
     copy_run: Path, call: Call, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = Translator.from_run(copy_run, beam_width=1)  # once: each new one compiles
-    monkeypatch.setattr(translate, '_load', lambda runs, options: translator)
+    translate_by(translator, monkeypatch)
     names = sorted(file.name for file in files.iterdir())
     Path('all').write_text(''.join(f'{line}\n' for name in names for line in text_of(files / name).splitlines()))
     assert main(['translate', str(copy_run), '--input', 'all', '--output', 'expected']) == 0

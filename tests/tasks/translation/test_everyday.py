@@ -92,6 +92,10 @@ def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callab
     assert 'translating de to en\n' in error
     assert 'lines that are not in German: 1; input line 2\n' in error
     assert 'doubtful translations, of a quality below 0.5' in error
+    for more, direction in ((), 'de to en'), (('--to', 'de'), 'en to de'):
+        _, output, error = call_command('translate', 'everyday', *options, *more, text='Tom ist mein Bruder.\n')
+        assert f'translating {direction}\n' in error
+        assert output == 'Tom is my brother.\n' or more
 
 
 @pytest.mark.parametrize('runs', [('everday',), ('Hello world',), ('everyday', 'Hello world')])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from flax_transformer.data.bitext.config import DataConfig
-from flax_transformer.text.languages import UNDETERMINED, is_named, known_language
+from flax_transformer.text.languages import UNDETERMINED, is_named, known_language, two_letters
 from flax_transformer.text.tokenizer import Tokenizer
 
 Pairs = Sequence[tuple[str, str]]
@@ -18,6 +18,17 @@ def pairs_of(data: DataConfig, tokenizer: Tokenizer) -> Pairs:
     usual = data.source_language, data.target_language
     learned = dict.fromkeys(corpus.languages for corpus in data.corpora)
     return sorted(learned, key=lambda pair: pair != usual)
+
+
+def pair_for(text: str, pairs: Pairs) -> tuple[str, str] | None:
+    """The pair to translate a text by, if two languages are translated both ways and it is surely in one of them."""
+    if len(pairs) != 2 or pairs[0] != pairs[1][::-1] or not all(map(is_named, pairs[0])):
+        return None
+    from flax_transformer.data.audit.language import CERTAIN, identifier_of  # slow to import
+
+    language, confidence = identifier_of(pairs[0]).classify(text)
+    fitting = [pair for pair in pairs if two_letters(pair[0]) == language]
+    return fitting[0] if fitting and confidence > CERTAIN else None
 
 
 def direction(pairs: Pairs, source: str | None, target: str | None) -> tuple[str | None, str | None]:
