@@ -239,7 +239,7 @@ def _random_settings() -> str:
 
 def _note_steps(run: RunDirectory, config: TaskConfig, steps: int) -> None:
     if multihost.is_first():
-        run.write_config(replace(config, training=replace(config.training, steps=steps)))
+        run.write_and_remember(replace(config, training=replace(config.training, steps=steps)))
 
 
 def _preparing() -> contextlib.AbstractContextManager[None]:

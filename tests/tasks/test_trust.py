@@ -13,6 +13,7 @@ from strange_files import GOLDEN
 from flax_transformer.cli import main
 from flax_transformer.common.errors import UserError
 from flax_transformer.config import Config, DataConfig
+from flax_transformer.engine import launch
 from flax_transformer.engine.runs.averaging import average
 from flax_transformer.engine.runs.run_directory import RunDirectory
 from flax_transformer.engine.runs.trust import is_remembered, remember, remembered_task_folder
@@ -193,6 +194,14 @@ def test_a_run_is_remembered_for_its_user_and_its_config_alone(tmp_path: Path, m
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path / 'another_user'))
     with pytest.raises(UserError, match=REFUSED):
         read(run)
+
+
+def test_a_run_whose_steps_follow_the_clock_stays_ours(tmp_path: Path) -> None:
+    run = Run(tmp_path / 'run')
+    run.open(Config(data=OURS))
+    launch._note_steps(run, Config(data=OURS), 7)
+    assert run.read_config().training.steps == 7
+    assert is_remembered(run.path)
 
 
 @pytest.mark.parametrize('damage', ['file', 'fifo', 'no home'])

@@ -142,6 +142,10 @@ class RunDirectory(Generic[C]):
         """Creates the directory, or finds this config's run there; writes the config and remembers the run as ours."""
         self.check(config)
         self.path.mkdir(parents=True, exist_ok=True)
+        self.write_and_remember(config)
+
+    def write_and_remember(self, config: Any) -> None:
+        """Writes the config of a run that is trained here, and notes that the run is ours with it."""
         home = self.write_config(config)
         remember(self.path, home and home.folder)
 
