@@ -1,18 +1,20 @@
 """The command `distill`."""
 
+import hashlib
 import json
 import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flax_transformer.common.errors import UserError
 from flax_transformer.common.fields import check_range
 from flax_transformer.common.files import write_whole
 from flax_transformer.data.bitext.config import DataConfig
 from flax_transformer.data.shards import RECORD
+from flax_transformer.engine.preemption import stop_on_signals
 from flax_transformer.engine.runs.run_directory import split_reference
 from flax_transformer.engine.runs.trust import remember
 from flax_transformer.tasks.api import open_run
@@ -26,6 +28,7 @@ from . import train
 from .card import CardOptions, card_of
 from .new import config_text
 from .options import ToTranslate, note, parse, positional, print_next, read_config_file, trainer_on_one_device
+from .shards import checksum
 from .translate import TranslateOptions, translate_shard
 
 if TYPE_CHECKING:
@@ -54,58 +57,114 @@ class DistillOptions(ToTranslate):
         check_range(self, 'minutes', 'megabytes', above=0, below=1e6)
 
 
+class Student(NamedTuple):
+    """Where a student is made: NAME.py, NAME.data, runs/NAME and runs/NAME-int8."""
+
+    file: Path  # its config
+
+    @property
+    def folder(self) -> Path:
+        return self.file.with_suffix('.data')
+
+    @property
+    def raw(self) -> Path:
+        return self.folder / 'raw'
+
+    @property
+    def layers(self) -> Path:
+        """A run with those layers of the teacher that the student begins with."""
+        return self.raw / 'layers'
+
+    @property
+    def trained(self) -> Path:
+        return Path('runs', self.file.stem)
+
+    @property
+    def made(self) -> Path:
+        return Path('runs', f'{self.file.stem}-int8')
+
+    def check(self) -> str:
+        """Returns what is there already. Raises UserError if it is not of this student."""
+        check_path(self.folder)
+        there = ', '.join(str(path) for path in (self.file, self.trained, self.made) if path.exists())
+        if there and not (self.folder.exists() and self.file.exists()):
+            raise UserError(f'{there} exists; give another name, or remove it')
+        runs = self.made.parent
+        if runs.exists() and not runs.is_dir():
+            raise UserError(f'{runs} is no folder; the student would be in it')
+        return there
+
+
 def main(argv: list[str]) -> None:
     given = _translations(positional(argv)[:-1])
     default = DistillOptions() if given else None
     options = parse('distill', DistillOptions, argv, first='TEACHER ... NAME.py', default=default, most=None)
     *teachers, name = positional(argv)
-    file = Path(name)
-    folder = file.with_suffix('.data')
-    trained, made = Path('runs', file.stem), Path('runs', f'{file.stem}-int8')
-    if not teachers or file.suffix != '.py' or not options.source:
-        raise UserError('distill: expected TEACHER ... NAME.py --source FILE ...')
-    check_path(folder)
+    student = Student(Path(name))
+    if not teachers or student.file.suffix != '.py' or not options.source:
+        got = shlex.join(argv)
+        raise UserError(f'distill: got {got}, expected TEACHER ... NAME.py --source FILE ...')
     if options.both and (given or not options.reference):
         raise UserError('--both: expected a model, and --reference, the sources of the other direction')
-    layers = folder / 'raw' / 'layers'  # those of the teacher that the student begins with
-    there = ', '.join(str(path) for path in (file, trained, made) if path.exists())
-    if there and not folder.exists():
-        raise UserError(f'{there} exists; give another name, or remove it')
+    there = student.check()
     directions = _directions(teachers, options, are_given=bool(given))
-    taught = Taught(options.source, options.reference, given)
     if options.backward:
         _known(options.backward)  # raises if it is no run
 
     command = f'flax-transformer distill {shlex.join(argv)}'
-    if not file.exists():
-        from flax_transformer.tasks.translation.distillation import start_of, students
-        from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
+    with stop_on_signals(exit_at_second=True):
+        if not student.file.exists():
+            taught = Taught(options.source, options.reference, given)
+            _prepare(student, teachers, options, taught, directions, command)
+        elif f'{command}\n' not in student.file.read_text('utf-8', 'replace'):
+            note(f'{name} is of another command, whose options hold; for those given now remove {there}')
+        if not student.made.exists():
+            _make(student, teachers, options, directions, are_given=bool(given))
+    print_next(
+        f'The model is in {student.made}', f'flax-transformer translate {shlex.quote(str(student.made))} < lines'
+    )
 
-        start = None if given else start_of(teachers[0], directions, options.megabytes)
-        _translate(teachers, options, taught, folder / 'raw', directions)
-        text, candidates = students(folder, [*directions], options.megabytes, start)
-        (fitted,) = fit(candidates, 60 * options.minutes)
-        shutil.rmtree(layers, ignore_errors=True)  # a start that was stopped, or other options, left them
-        if fitted.start is not None:
-            write_fewer_layers(teachers[0], layers, replace(fitted.start, model=fitted.config.model))
-        write_whole(file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
-    elif f'{command}\n' not in file.read_text('utf-8', 'replace'):
-        note(f'{file} is of another command, whose options hold; for those given now remove {there}')
-    if not made.exists():
-        from flax_transformer.engine.runs.averaging import average
 
-        begins_with = layers if layers.exists() else None
-        train.train_as_asked(train.TrainOptions(read_config_file(name, None), trained, begins_with))
-        new = folder / 'raw' / made.name
-        shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
-        run = open_run(trained)
-        # A teacher may have learned from the lines held out: its layers would be best before they learn anything else.
-        choice = {'last': 1} if begins_with else {'best': 1}
-        average(run, new, trainer_on_one_device(run.read_config()).shapes.params, **choice, int8=True)
-        _write_card(new, [] if given else teachers, options, directions)
-        new.rename(made)
-        remember(made)
-    print_next(f'The model is in {made}', f'flax-transformer translate {shlex.quote(str(made))} < lines')
+def _prepare(
+    student: Student,
+    teachers: list[str],
+    options: DistillOptions,
+    taught: Taught,
+    directions: dict[str, Pair],
+    command: str,
+) -> None:
+    """Translates, filters, and writes the student's config."""
+    from flax_transformer.tasks.translation.distillation import start_of, students
+    from flax_transformer.tasks.translation.fewer_layers import write_fewer_layers
+
+    start = None if taught.translations else start_of(teachers[0], directions, options.megabytes)
+    _translate(teachers, options, taught, student.raw, directions)
+    text, candidates = students(student.folder, [*directions], options.megabytes, start)
+    (fitted,) = fit(candidates, 60 * options.minutes)
+    shutil.rmtree(student.layers, ignore_errors=True)  # a start that was stopped, or other options, left them
+    if fitted.start is not None:
+        write_fewer_layers(teachers[0], student.layers, replace(fitted.start, model=fitted.config.model))
+    write_whole(student.file, config_text(fitted.config, f'{command}\n\n{text}\n', {}))
+
+
+def _make(
+    student: Student, teachers: list[str], options: DistillOptions, directions: dict[str, Pair], *, are_given: bool
+) -> None:
+    """Trains the student, and writes it in eight bits, with a card."""
+    from flax_transformer.engine.runs.averaging import average
+
+    begins_with = student.layers if student.layers.exists() else None
+    config = read_config_file(str(student.file), None)
+    train.train_as_asked(train.TrainOptions(config, student.trained, begins_with), is_all=False)
+    new = student.raw / student.made.name
+    shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
+    run = open_run(student.trained)
+    # A teacher may have learned from the lines held out: its layers would be best before they learn anything else.
+    choice = {'last': 1} if begins_with else {'best': 1}
+    average(run, new, trainer_on_one_device(run.read_config()).shapes.params, **choice, int8=True)
+    _write_card(new, teachers, options, directions, are_given=are_given)
+    new.rename(student.made)
+    remember(student.made)
 
 
 def _translations(teachers: list[str]) -> tuple[Path, ...]:
@@ -127,7 +186,8 @@ def _directions(teachers: list[str], options: DistillOptions, *, are_given: bool
         pair = _languages(teachers[0], *pair, both=options.both)
     short = [two_letters(language or UNDETERMINED) for language in pair]
     if len({*short, UNDETERMINED}) < 3 or not ''.join(short).isalpha():
-        raise UserError(f'{teachers[0]}: from {pair[0]} to {pair[1]}; expected two languages, by --from and --to')
+        given = ' '.join(f'{name} {one}' for name, one in zip(('--from', '--to'), pair, strict=True) if one)
+        raise UserError(f'{teachers[0]}: got {given or "no languages"}; expected two, by --from and --to')
     directions = {'-'.join(short): pair}
     if options.both:
         directions['-'.join(short[::-1])] = pair[::-1]
@@ -171,10 +231,22 @@ def _translate(
             translate_shard(teachers, to_translate, taught.files, remedy)
         scores = None
         if backward := _backward([] if are_given else teachers, options, pair):
-            scores = raw / f'{name}.backward'
+            scores = _scores_file(raw, name, own, backward)
+            note(f'{name}: {backward.languages} scores the pairs')
             score_backward(backward, own, scores)
-        note(write_pairs(raw / name, own, scores))
+        said = write_pairs(raw / name, own, scores)
+        note(said)
+        write_whole(raw / f'{name}.counts.txt', f'{said}\n')
         taught = taught.reversed()
+
+
+def _scores_file(raw: Path, name: str, taught: Taught, backward: 'Translator') -> Path:
+    """The file for the scores of these pairs by this model; others are removed."""
+    made_by = f'{taught.digest()} {checksum(backward.params)}'
+    file = raw / f'{name}.backward-{hashlib.sha256(made_by.encode()).hexdigest()[:12]}'
+    for other in {*raw.glob(f'{name}.backward*')} - {file}:
+        other.unlink()
+    return file
 
 
 def _backward(teachers: list[str], options: DistillOptions, pair: Pair) -> 'Translator | None':
@@ -188,7 +260,9 @@ def _backward(teachers: list[str], options: DistillOptions, pair: Pair) -> 'Tran
     return Translator.from_run(*runs, parallel=options.parallel, **_named(*pair[::-1])) if runs else None
 
 
-def _write_card(run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> None:
+def _write_card(
+    run: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair], *, are_given: bool
+) -> None:
     """Writes the card; prints its table."""
     from flax_transformer.data.bitext.text_files import read_text_files
     from flax_transformer.tasks.translation.evaluation import compare_translators
@@ -200,16 +274,27 @@ def _write_card(run: Path, teachers: list[str], options: DistillOptions, directi
         short = name.split('-')
         test = read_text_files(*(run.with_name(f'{name}.test.{language}') for language in short))
         decoding = asdict(options.decoding) | _named(*pair)
-        sides = {'teacher': Translator.from_run(*teachers, **decoding)} if teachers else {}
+        sides = {} if are_given else {'teacher': Translator.from_run(*teachers, **decoding)}
         sides['student'] = Translator.from_run(run, **_named(*short))
         lines, values = compare_translators(sides, test)
-        table += [f'{name}, {len(test)} lines held out', *lines]
+        table += [f'{name}, {len(test)} lines held out; literals are ignored, as by `evaluate`', *lines]
         scores.append(run.with_name(f'{name}.json'))
         write_whole(scores[-1], json.dumps({'set': 'held out', 'direction': name, **asdict(values)}))
     text = '\n'.join(table)
     card = card_of(str(run), CardOptions(scores=tuple(scores)))
-    write_whole(run / 'README.md', f'{card}\n```\n{text}\n```\n')
+    learned = _learned_from(run.parent, teachers, options, directions)
+    write_whole(run / 'README.md', f'{card}\n{learned}\n```\n{text}\n```\n')
     print(text)
+
+
+def _learned_from(raw: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> str:
+    """What the card says of the teacher."""
+    texts = ', '.join(path.name for path in (*options.source, *options.reference))
+    counts = '\n'.join(f'- {(raw / f"{name}.counts.txt").read_text("utf-8").strip()}' for name in directions)
+    return (
+        f'## Teacher\n\nIt learned from translations by {", ".join(teachers)} of {texts} (Kim and Rush 2016), so that '
+        f'their licenses matter, too. Lines by what became of their translations:\n\n{counts}\n'
+    )
 
 
 def _named(source: str, target: str) -> dict[str, str]:

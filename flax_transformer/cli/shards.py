@@ -50,7 +50,7 @@ class ShardOfFiles:
     def agree(self, options: dict[str, Any], decoding: DecodingConfig, params: Any) -> None:
         """Writes down what makes the outputs, unless another shard has the same."""
         fields = {f'decoding.{name}': value for name, value in asdict(decoding).items() if name != 'batch_tokens'}
-        record = {'parameters': _checksum(params), **options, **fields, 'lines_per_output': shards.PIECE}
+        record = {'parameters': checksum(params), **options, **fields, 'lines_per_output': shards.PIECE}
         for file in self.files:
             modified = time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(file.modified))
             record[f'input {file.name}'] = f'{file.size} bytes of {modified}'
@@ -115,7 +115,7 @@ class ShardOfFiles:
             note(f'{output}: {len(lines)} lines in {time.monotonic() - start:.1f} s')
 
 
-def _checksum(params: Any) -> str:
+def checksum(params: Any) -> str:
     digest = hashlib.sha256()
     for name, leaf in named_leaves(params):
         digest.update(f'{name} {leaf.dtype} {leaf.shape}'.encode())

@@ -41,11 +41,13 @@ def main(argv: list[str]) -> None:
     train_as_asked(parse('train', TrainOptions, argv, first='CONFIG', default=partial(train_options, argv=argv)))
 
 
-def train_as_asked(options: TrainOptions) -> None:
+def train_as_asked(options: TrainOptions, *, is_all: bool = True) -> None:
+    """Trains, or goes on; says what can be done next if that `is_all` that the command does."""
     message = _finished(options)
     if message is not None:
-        say(message)
-        _print_next(options.config, options.workdir)
+        if is_all:
+            say(message)
+            _print_next(options.config, options.workdir)
         return
     # JAX counts its devices once, when first asked; request simulated ones before.
     import jax
@@ -77,7 +79,8 @@ def train_as_asked(options: TrainOptions) -> None:
     if multihost.is_first():
         for line in advice(read_metrics(run.path), run.read_config()):
             note(line)
-        _print_next(options.config, run.path)
+        if is_all:
+            _print_next(options.config, run.path)
 
 
 def _finished(options: TrainOptions) -> str | None:

@@ -1,10 +1,12 @@
 """`distill` makes a small model from a teacher's translations, and goes on wherever it was stopped."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,7 @@ def test_a_student_is_made_whatever_stops_the_command(
     argv = ('distill', TEACHER, 'small.py', '--source', 'text.en', 'more.en', '--reference', 'text.de', 'more.de')
     train = distill.train.train_as_asked
 
-    def stop(*_: Any) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise Interrupted('SIGTERM')
 
     monkeypatch.setattr(distill.train, 'train_as_asked', stop)
@@ -192,7 +194,7 @@ def test_only_a_student_of_layers_begins_with_them_and_ends_with_its_last_checkp
     monkeypatch.setattr(distillation, 'students', lambda *_: ('', [candidate]))
     monkeypatch.setattr(distill, 'fit', lambda candidates, _: candidates)
     begun = []
-    monkeypatch.setattr(distill.train, 'train_as_asked', begun.append)
+    monkeypatch.setattr(distill.train, 'train_as_asked', lambda options, **_: begun.append(options))
     monkeypatch.setattr(distill, 'open_run', lambda _: Run(deep))
     made = []
 
@@ -256,13 +258,17 @@ def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[
     lines = [f'number {i}' for i in range(40)]
     write(tmp_path / 'source', lines)
     write(tmp_path / 'reference', [f'Zahl {i}' for i in range(40)])
-    good = {'translation': 'gut', 'quality': 0.9} if 'quality' in record else {'translation': 'gut', 'num_tokens': 1}
+    good = (
+        {'translation': 'gut', 'quality': 0.9}
+        if 'quality' in record
+        else {'translation': 'gut', 'log_prob': -0.1, 'num_tokens': 1}
+    )
     made = tmp_path / 'en-de'
     made.mkdir()
     rows = [good] * 5 + [record] + [good] * 34
     (made / 'source.000000').write_text(''.join(json.dumps(row) + '\n' for row in rows))
     said = write_pairs(made, taught(tmp_path, made))
-    assert said == f'en-de: 35 kept, 1 {reason}'
+    assert said == f'en-de: 35 kept, 4 held out, 1 {reason}; 40 in all'
     sources, targets = (list(each_line(tmp_path / f'en-de.{language}')) for language in ('en', 'de'))
     assert sources.count('number 5') == 1
     assert sources.count('number 6') == 2
@@ -274,8 +280,39 @@ def test_a_bad_translation_is_left_out_and_counted(tmp_path: Path, record: dict[
 def test_translations_of_which_none_is_fit_are_refused_with_the_reasons(tmp_path: Path) -> None:
     write(tmp_path / 'source', ['a cat'] * 40)
     write(tmp_path / 'made', [''] * 40)
-    with pytest.raises(UserError, match=r'en-de: 36 empty; expected translations to learn from'):
+    with pytest.raises(UserError, match=r'en-de: 40 empty; expected translations to learn from'):
         write_pairs(tmp_path / 'en-de', Taught((tmp_path / 'source',), translations=(tmp_path / 'made',)))
+
+
+def test_lines_held_out_are_fit_and_come_once_and_blank_ones_hide_no_low_score(tmp_path: Path) -> None:
+    """The next line that is fit takes the place of one that is not."""
+    lines = [*[''] * 20, *['the same'] * 3, *(f'number {i}' for i in range(77))]
+    write(tmp_path / 'source', lines)
+    write(tmp_path / 'reference', [''] * 100)
+    made = tmp_path / 'en-de'
+    made.mkdir()
+    rows = [{'translation': line, 'quality': i / 100 if line else None} for i, line in enumerate(lines)]
+    (made / 'source.000000').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    said = write_pairs(made, taught(tmp_path, made))
+    assert said == 'en-de: 68 kept, 20 empty, 10 held out, 2 low score; 100 in all'
+    held_out = [line for kind in ('valid', 'test') for line in each_line(tmp_path / f'en-de.{kind}.en')]
+    assert len(held_out) == len(set(held_out)) == 10
+    assert {'the same', 'number 0'} < set(held_out)
+
+
+def test_scores_backward_of_other_pairs_are_not_taken(tmp_path: Path) -> None:
+    write(tmp_path / 'source', ['eins', 'zwei'])
+    model = SimpleNamespace(params={'a': np.ones(2)})
+    files = []
+    for lines, params in ((['one', 'two'], 1), (['one', 'two'], 1), (['one', 'three'], 1), (['one', 'three'], 2)):
+        write(tmp_path / 'made', lines)
+        model.params['a'] = np.full(2, params)
+        pairs = Taught((tmp_path / 'source',), translations=(tmp_path / 'made',))
+        files.append(distill._scores_file(tmp_path, 'de-en', pairs, model))
+        files[-1].touch()
+    assert files[0] == files[1]
+    assert len(set(files)) == 3
+    assert [*tmp_path.glob('de-en.backward*')] == [files[-1]]
 
 
 def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> None:
@@ -284,7 +321,7 @@ def test_the_hypothesis_nearest_to_the_reference_is_learned(tmp_path: Path) -> N
     n_best = [{'text': 'ein Hund'}, {'text': 'eine Katze'}]
     row = json.dumps({'translation': 'ein Hund', 'n_best': n_best}) + '\n'
     (made / 'source.000000').write_text(row * 3)
-    write(tmp_path / 'source', ['a cat', 'a cat', 'a cat'])
+    write(tmp_path / 'source', ['a dog', 'a bird', 'a cat'])
     write(tmp_path / 'reference', ['', '', 'die Katze'])
     write_pairs(made, taught(tmp_path, made))
     assert list(each_line(tmp_path / 'en-de.de')) == ['eine Katze', 'die Katze']
@@ -305,7 +342,8 @@ def test_a_pair_whose_source_is_unlikely_backward_is_left_out(tmp_path: Path, mo
     score_backward(number_words, pairs, scores)
     assert scores.read_text() == whole
     assert whole.splitlines()[-1] == '0.0000'
-    assert write_pairs(tmp_path / 'de-en', pairs, scores) == 'de-en: 33 kept, 2 low score backward, 1 repetition'
+    said = write_pairs(tmp_path / 'de-en', pairs, scores)
+    assert said == 'de-en: 33 kept, 4 held out, 2 low score backward, 1 repetition; 40 in all'
     assert num2words(999) not in (tmp_path / 'de-en.en').read_text()
 
 
@@ -348,14 +386,15 @@ def test_translations_may_be_in_many_files_or_a_folder_that_shards_filled(
 
 
 def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Path) -> None:
-    """Copies and other lengths are left out as `clean` leaves them out; both directions have tags."""
+    """Other languages are left out, on either side; both directions have tags."""
     write(folder / 'made.de', [*[*each_line(Path('text.de'))][:-2], num2words(120_000), ''])
     raw = folder / 'small.data' / 'raw'
     raw.mkdir(parents=True)
     for pair, source, target in (('en-de', 'text.en', 'made.de'), ('de-en', 'made.de', 'text.en')):
-        write_pairs(raw / pair, Taught((folder / source,), translations=(folder / target,)))
+        said = write_pairs(raw / pair, Taught((folder / source,), translations=(folder / target,)))
+        assert re.search('1 (other language|source in another language)', said)
     said, small = students(folder / 'small.data', ['en-de', 'de-en'], 2.5)
-    assert [line.split() for line in said.splitlines()[1::2]] == [['1', 'copy']] * 2
+    assert said.count('pairs kept, 0 left out') == 2
     teacher = Run(TEACHER).read_config()
     start = replace(teacher, data=replace(teacher.data, robust=0.45, terms=0.05, language_tags=True))
     _, (*large, begun) = students(folder / 'small.data', ['en-de', 'de-en'], 10, start)
@@ -383,16 +422,19 @@ def test_translations_of_a_file_give_students_of_the_bytes_asked_for(folder: Pat
         ([TEACHER, 'small.py', '--source', 'text.en', '--both'], 'and --reference'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--to', 'fr'], "target_language='fr'"),
         ([TEACHER, 'small.py', '--source', 'text.en', '--reference', 'text.de', '--both'], "source_language='de'"),
-        (['text.de', 'small.py', '--source', 'text.en'], 'expected two languages, by --from and --to'),
+        (['text.de', 'small.py', '--source', 'text.en'], 'got no languages; expected two, by --from and --to'),
         (['text.de', TEACHER, 'small.py', '--source', 'text.en'], 'expected models, or files of translations'),
         (['text.de', 'text.de', 'small.py', '--source', 'text.en', *LANGUAGES], '1 and 2 files, expected as many'),
         (
             ['bad.jsonl', 'small.py', '--source', 'text.en', *LANGUAGES],
             "bad.jsonl, line 1: got 'eins', expected an object",
         ),
-        (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], 'from de to de'),
-        (['text.de', 'small.py', '--source', 'text.en', '--from', 'pt_BR', '--to', 'pt_PT'], 'from pt_BR to pt_PT'),
-        (['text.de', 'small.py', '--source', 'text.en', '--from', 'x/y', '--to', 'de'], 'from x/y to de'),
+        (['text.de', 'small.py', '--source', 'text.en', '--from', 'de', '--to', 'de'], 'got --from de --to de'),
+        (
+            ['text.de', 'small.py', '--source', 'text.en', '--from', 'pt_BR', '--to', 'pt_PT'],
+            'got --from pt_BR --to pt_PT',
+        ),
+        (['text.de', 'small.py', '--source', 'text.en', '--from', 'x/y', '--to', 'de'], 'got --from x/y --to de'),
         ([TEACHER, 'small.py', '--source', 'text.en', '--backward', 'none'], 'none does not exist'),
         ([TEACHER, 'a,b.py', '--source', 'text.en'], 'a comma or {lang} has a meaning'),
         ([TEACHER, 'old.py', '--source', 'text.en'], 'runs/old-int8 exists'),

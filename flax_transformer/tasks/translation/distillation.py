@@ -1,8 +1,8 @@
 """A small model that learns from the translations of a large one (sequence-level distillation, Kim and Rush 2016)."""
 
 import contextlib
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from flax_transformer.common.files import written_whole
 from flax_transformer.common.quiet import say
 from flax_transformer.data.audit.cleaning import clean
 from flax_transformer.data.audit.config import Vocabulary
+from flax_transformer.data.audit.language import is_foreign, is_known
 from flax_transformer.data.bitext.config import CorpusConfig, DataConfig
 from flax_transformer.data.lines import each_line
 from flax_transformer.engine.runs.averaging import refuse_links
@@ -44,6 +45,7 @@ BEGUN_DECODER_LAYERS = 2
 # and 0.3 its BLEU was 0.35 lower after as many minutes, and it was no more robust (benchmarks/scores/students).
 BEGUN_SHARES = {'robust': 0.15, 'terms': 0.1}
 _LENGTHS = 'source_length', 'target_length'
+FOREIGN_SOURCE = 'source in another language'  # of its reference, nothing is learned, either
 _CHUNK = 1000  # pairs that are scored, then written
 # From random numbers, 6 + 2 layers have 4.5 BLEU less after 28 minutes, and are no faster for one line on a CPU, 1.05
 # times for 32 (benchmarks/scores/students).
@@ -86,46 +88,76 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
     """Writes STEM.en and STEM.de, if STEM is en-de, to learn from; says how many translations are, and why not.
 
     `backward` is by `score_backward`. References are learned from: they have what the teacher does not know.
-    STEM.valid.* and STEM.test.* are held out.
+    STEM.valid.* and STEM.test.* are held out: lines that come once, whatever their scores.
     """
-    known = [_worth(record) for record in taught.records()]
-    low = np.quantile(known, WORST)
-    likely = list(map(float, each_line(backward))) if backward else [0.0] * len(known)
-    unlikely = np.quantile(likely, WORST)
-    every = max(20, len(known) // HELD_OUT)
+    languages = stem.name.split('-')
+    faults = [_fault(line, wanted, record, languages) for line, wanted, record in taught.rows()]
+    scores = {'low score': _worths(taught)}
+    if backward:
+        scores['low score backward'] = list(map(float, each_line(backward)))
+    for name, own in scores.items():
+        lowest = _lowest([score for score, fault in zip(own, faults, strict=True) if not fault])
+        for number, score in enumerate(own):
+            if score is not None and score < lowest:
+                faults[number] = faults[number] or name
+
+    every = max(20, len(faults) // HELD_OUT)
     counts: Counter[str] = Counter()
+    seen: set[str] = set()  # sources held out
+    waiting: deque[list[BinaryIO]] = deque()  # files that get the next lines that are fit
     with contextlib.ExitStack() as stack:
 
         def both_sides(kind: str) -> list[BinaryIO]:
-            files = [Path(f'{stem}{kind}.{language}') for language in stem.name.split('-')]
+            files = [Path(f'{stem}{kind}.{language}') for language in languages]
             return [stack.enter_context(written_whole(file)) for file in files]
 
         train, *held_out = map(both_sides, ('', '.valid', '.test'))
-        for number, ((line, wanted, record), score) in enumerate(zip(taught.rows(), likely, strict=False)):
-            text, fault = _chosen(record, wanted, low)
-            if score < unlikely:
-                fault = fault or 'low score backward'
+        for number, ((line, wanted, record), fault) in enumerate(zip(taught.rows(), faults, strict=True)):
+            if _is_foreign(wanted, languages[1]):
+                wanted = ''
+            text = '' if fault and wanted else _nearest(record, wanted)['text']
             if number % every < 2:
-                files = held_out[number % every]
-                targets = [wanted or record['translation']]
+                waiting.append(held_out[number % every])
+            is_fit = line.strip() and line not in seen and fault != FOREIGN_SOURCE
+            if waiting and is_fit and (wanted or fault in ('', *scores)):
+                files = waiting.popleft()
+                targets = [wanted or text]
+                seen.add(line)
+                counts['held out'] += 1
             else:
                 counts[fault or 'kept'] += 1
                 files = train
-                targets = [wanted if fault else text, wanted]
+                targets = [] if fault == FOREIGN_SOURCE else [wanted if fault else text, wanted]
             for target in dict.fromkeys(filter(str.strip, targets)):
                 for file, cell in zip(files, (line, target), strict=True):
                     file.write(cell.encode() + b'\n')
-    text = f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
+    said = f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
     if not counts['kept'] and not taught.references:
         raise UserError(
-            f'{text}; expected translations to learn from: give another teacher, other text, or --reference'
+            f'{said}; expected translations to learn from: give another teacher, other text, or --reference'
         )
-    return text
+    return f'{said}; {len(faults):,} in all'
 
 
-def _worth(record: Translated) -> float:
-    """The quality or, if the teacher is not calibrated, nats a token; 0: not known."""
-    return record.get('quality') or record.get('log_prob', 0.0) / max(record.get('num_tokens', 0), 1)
+def _worths(taught: Taught) -> list[float | None]:
+    """The quality of each translation or, if the teacher is not calibrated, nats a token; None: not known."""
+    qualities = []
+    nats = []
+    for record in taught.records():
+        qualities.append(record.get('quality'))
+        total, count = record.get('log_prob'), record.get('num_tokens')
+        nats.append(total / count if total is not None and count else None)
+    return nats if all(quality is None for quality in qualities) else qualities
+
+
+def _lowest(scores: Sequence[float | None]) -> float:
+    """Below it is the share of the scores, of translations without another fault, that is left out."""
+    known = [score for score in scores if score is not None]
+    return float(np.quantile(known, WORST)) if known else -np.inf
+
+
+def _is_foreign(line: str, expected: str) -> bool:
+    return is_known(expected) and is_foreign(line, expected)
 
 
 def _nearest(record: Translated, reference: str) -> dict[str, Any]:
@@ -139,17 +171,18 @@ def _nearest(record: Translated, reference: str) -> dict[str, Any]:
     return record | {'text': record['translation']}
 
 
-def _chosen(record: Translated, reference: str, low: float) -> tuple[str, str]:
-    """A translation, and what is wrong with it."""
-    best = _nearest(record, reference)
+def _fault(line: str, wanted: str, record: Translated, languages: Sequence[str]) -> str:
+    """What is wrong with a translation; '': nothing."""
+    best = _nearest(record, wanted)
     text = best['text']
     faults = {
         'empty': not text.strip(),
         'cut off': best.get('truncated'),
         'repetition': has_loop(list(map(hash, text.split() if ' ' in text else text))),
-        'low score': _worth(record) < low,
+        FOREIGN_SOURCE: _is_foreign(line, languages[0]),
+        'other language': _is_foreign(text, languages[1]),
     }
-    return text, next((fault for fault, is_there in faults.items() if is_there), '')
+    return next((fault for fault, is_there in faults.items() if is_there), '')
 
 
 def start_of(teacher: str, directions: Mapping[str, tuple[str, str]], megabytes: float) -> Config | None:

@@ -1,6 +1,7 @@
 """What a student learns from: lines, what a teacher made of them, and what people did."""
 
 import glob
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
+from flax_transformer.common.files import sha256_of
 from flax_transformer.common.json_text import parse_json, read_json
 from flax_transformer.data.lines import content_suffix, each_line, open_binary
 from flax_transformer.data.shards import RECORD, InputFile, input_files
@@ -42,6 +44,12 @@ class Taught:
         if not self._folder:
             return chain.from_iterable(map(_records_of, self.translations))
         return chain.from_iterable(self._records_in_folder(file) for file in self.files)
+
+    def digest(self) -> str:
+        """Of the content of all files."""
+        files = [*self.sources, *self.references]
+        files += [part for file in self.files for part in self._parts(file)] if self._folder else self.translations
+        return hashlib.sha256(''.join(map(sha256_of, files)).encode()).hexdigest()
 
     def check(self) -> None:
         """Raises UserError unless all files of a line's have as many lines, and there are enough."""
@@ -82,9 +90,12 @@ class Taught:
         """The folder of the translations, if they are in one."""
         return next((path for path in self.translations if path.is_dir()), None)
 
+    def _parts(self, file: InputFile) -> list[Path]:
+        return sorted(self._folder.glob(f'{glob.escape(file.name)}.[0-9]*'))
+
     def _records_in_folder(self, file: InputFile) -> Iterator[Translated]:
         is_json = read_json(self._folder / RECORD).get('format') == 'jsonl'
-        for part in sorted(self._folder.glob(f'{glob.escape(file.name)}.[0-9]*')):
+        for part in self._parts(file):
             with open_binary(part, file.path.suffix) as opened:
                 for line in opened:
                     text = line.decode().removesuffix('\n').removesuffix('\r')
