@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import TESTS
-from translators import Shuffling
+from translators import Shuffling, translate_by
 
-from flax_transformer.cli import translate
 from flax_transformer.tasks.translation.documents.formats import format_of, read_document
 from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.result import Translation
@@ -172,7 +171,7 @@ def both(text: str) -> tuple[str, str]:
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Shuffling:
     translator = Shuffling(changes=0)
-    monkeypatch.setattr(translate, '_load', lambda runs, options: translator)
+    translate_by(translator, monkeypatch)
     return translator
 
 
