@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from .literals import PENDING
+from .literals import DASH, PENDING
 from .marked import Marked, Span, edited, outside_of_spans
 from .placing import tags_in_place
 from .plain_tags import BLOCK
@@ -249,7 +249,8 @@ class _Aside:
         line = self._line
         if line.raw and (not self.asked or translation.text == self.asked):
             return replace(translation, text=line.raw, alignment=None, n_best=())
-        if not line.spans and not line.raw and line.escape is str and not PENDING.search(line.text):
+        is_plain = not line.spans and not line.raw and line.escape is str
+        if is_plain and not (PENDING.search(line.text) or DASH.search(line.text)):
             return translation if keep_links else replace(translation, alignment=None)
         ranked = [other for other in translation.n_best if self.is_in(other)]
         if line.raw and any(tag.kind != 'literal' for tag in self.tags):
@@ -308,6 +309,9 @@ class _Aside:
         """The text with tags and literals in place, and where it has what."""
         line = self._line
         text = translation.text
+        dash = DASH.search(line.text)
+        if dash and '--' not in line.text:
+            text = text.replace('--', dash[0])
         is_in_document = bool(line.raw)
         if is_in_document or PENDING.search(line.text):
             text = _without_added_stop(text, line.text)
@@ -333,6 +337,8 @@ class _Aside:
             literals[start] = span._replace(raw=raw)
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         written = [*tags_in_place(self.tags, self._text, text, links), *written]
+        if line.text[:1].isupper() and text[:1].islower() and 0 not in literals:
+            text = text[0].upper() + text[1:]
         out = ''
         at = 0
         moves = []

@@ -18,7 +18,7 @@ _QUOTED = re.compile(
     | '(?=\w)[^']*(?<=[^\s'])')(?![\w'’])""",
     re.X,
 )
-_GERMAN = str.maketrans('“”‘’', '„“‚‘')
+_GERMAN = {'"': '„“', '“': '„“', '‘': '‚‘'}  # by the sign that opens
 _LETTERS = re.compile(r'[^\W\d_]{2}')
 _ACRONYM = re.compile(r'[A-ZÄÖÜ]{2,6}')
 
@@ -48,7 +48,7 @@ def parentheses(line: Marked, kept: Iterable[tuple[int, int]]) -> Iterator[Span]
 
 
 def quotations(line: Marked, kept: Iterable[tuple[int, int]], *, in_german: bool) -> Iterator[tuple[Span, Span]]:
-    """The spans of quotation marks in English, in pairs; in German, typographic ones are written as German has them.
+    """The spans of quotation marks in English, in pairs; German writes others.
 
     They cut nothing of what is kept.
     """
@@ -56,7 +56,7 @@ def quotations(line: Marked, kept: Iterable[tuple[int, int]], *, in_german: bool
     for match in _whole(_QUOTED, text, kept):
         first, last = match.start(), match.end() - 1
         signs = text[first] + text[last]
-        opening, closing = map(line.escape, signs.translate(_GERMAN) if in_german else signs)
+        opening, closing = map(line.escape, _GERMAN.get(text[first], signs) if in_german else signs)
         yield (
             Span(first, first + 1, 'open', opening, 'quotation'),
             Span(last, last + 1, 'close', closing, 'quotation'),

@@ -25,7 +25,7 @@ _NUMBER = r'\d+(?:[.,:/\u00a0\u202f\u2019–-]\d+)*(?:,[-–—](?!\w))?'
 _UNITS = (
     'km/h|m/s|kWh|[kMGT]i?B|[kMG]?Hz|[kMG]?bit/s|[kmµcd]?m[²³]?|[mµk]?g|[mcdh]?l|[mµn]?s|[kM]?W|[mk]?[VA]|[km]?[JΩ]|k?Pa|'
     'bar|dB|px|pt|min|h|°[CF]?|%|‰|€|\\$|£|¥|EUR|USD|GBP|CHF|JPY|'
-    '[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)])|(?:[ap]\\.?m|[AP]M)\\b'
+    '[ap]\\.m\\.(?=[ ][a-z]|[,;:!?)–—-])|(?:[ap]\\.?m|[AP]M)\\b'
 )
 _COUNT = re.compile(r'\{?(?:n|num\w*|\w*count|total)\}?|%.*[diu]')  # placeholders of numbers
 _PATH = r'(?:[^\s<>"()]|\([^\s<>"()]*\))*(?:[^\s<>".,;:!?\'()\]»”]|\([^\s<>"()]*\))'
@@ -49,6 +49,7 @@ _LITERAL = re.compile(
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
     | (?:(?<=\bBIC[ ])|(?<=\bBIC:[ ])|(?<=\bSWIFT[ ])|(?<=\bSWIFT:[ ]))[A-Z]{{6}}[A-Z\d]{{2}}(?:[A-Z\d]{{3}})?\b
+    | (?<=[^\s.!?][ ])-[a-zA-Z]\w{{,2}}(?![\w-])    # options of commands
     | (?<!\w)(?:[@#]\w[\w-]*|--\w[\w-]*|[A-Z]:\\[^\s"<>|]*\w)
     | (?<![\w/])(?:~|\.\.?)?(?:/[\w.+-]*\w)+/?(?!\w) | (?<![\w.])\.[a-z]\w+(?![\w.])    # paths
     | \b[a-z]\w*\([^\s()]*\) | \b[^\W\d]\w*(?:[_+=~^&]\w+)+\b    # names in programs, keys, AT&T
@@ -64,7 +65,8 @@ _LITERAL = re.compile(
         | (?<![\w.])\d{{1,2}}\.\d{{1,2}}\.(?=[ ][a-zäöü(])    # 24.12. in a sentence
         | (?<!\w)[+−-]?[$€£¥][ ]?{_NUMBER}(?:k|m|bn|[KMB])?(?!\w)
         | (?<![\w.,])(?:[±+−-]|[<>≤≥~≈]=?[ ]?|§§?[ ]?)?(?:\d{{1,3}}(?:[ ]\d{{3}})+(?![\w ]*\d)|{_NUMBER})
-          (?:(?<=[:.]\d\d)[ ]Uhr\b|(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])
+          (?:(?:(?<=[:.]\d\d)|(?<=\b0)|(?<=\b1[3-9])|(?<=\b2[0-4]))[ ]Uhr\b
+          |(?!(?<=\d0)s)[ \u00a0\u202f]?(?:{_UNITS})(?![\w/])
           |(?![A-Z_\d]|[a-rt-z]\b|[a-z]+\d|-\w*\d|-[A-Z]\b))
     )
     | \b(?=[^\W\d]*\d)\w+(?:[-_.:/#](?:\w*\d\w*|[A-Z]\b))*\b | \b[^\W\d]+(?:[-.:/#]\w*\d\w*)+\b    # identifiers
@@ -81,6 +83,7 @@ _MARKER = re.compile(
 )
 _WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
 _ENCLOSING = re.compile(r'[(\["“‘\']')
+DASH = re.compile(r'(?<!\S)[-–—](?!-)')  # which models that have seen -- write so
 PENDING = re.compile(r'[,;:](?=\s*$)')  # a sentence goes on
 _AND = {'en': 'and', 'de': 'und', 'fr': 'et', 'es': 'y'}
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
@@ -139,7 +142,8 @@ class Literals:
                 literals.append(own or Span(start, end, 'literal', raw, kind))
             taken = sorted({*taken, *((span.start, span.end) for span in literals)})
         marked = self._in_sentence_case(with_spans(marked, literals), kept, glossary)
-        return line if not marked.spans and marked.text == text and not PENDING.search(text) else marked
+        is_same = not marked.spans and marked.text == text
+        return line if is_same and not (PENDING.search(text) or DASH.search(text)) else marked
 
     def _enclosures(self, line: Marked, spans: Sequence[Span]) -> list[Span]:
         """The spans of parentheses without tags inside and, in English, of quotation marks, in order.
@@ -211,7 +215,9 @@ class Literals:
     def _localized(self, raw: str, kind: str) -> str:
         own, other = self._thousands, self._decimal
         number = rf'(?<![\w.,:/-])\d+(?:{re.escape(own)}\d{{3}})*(?:{re.escape(other)}\d+)?(?![\w.,:/-]*\d)'
-        raw = raw if self._is_into_german else raw.removesuffix(' Uhr')  # it would be translated: at 14:30 o'clock
+        if raw.endswith(' Uhr') and not self._is_into_german:  # it would be translated: at 14:30 o'clock
+            hours, _, minutes = re.split('([:.])', f'{raw.removesuffix(" Uhr")}:00')[:3]
+            return f'{hours}:{minutes}'
         if not self._swaps or kind != 'number':
             return raw
         if self._is_into_german and (clock := _CLOCK.fullmatch(raw)):

@@ -22,6 +22,7 @@ _AFTER_VERB = re.compile(
 )
 _NO_NAME = re.compile('(?:able|ible|i[sz]e[sd]?|ing|[st]ions?|ments?|ness|ly|ism|less|ful|ous|ed|ology|ships?)$')
 _NEAR = 60  # characters
+_ACRONYM = range(2, 7)  # letters
 _SHORTEST = 3  # letters of a name; O'Brien has one of these
 # German nouns that are no names end as such, are composed of known words, or have an article.
 _LAST_OF_COMPOUND = 5  # letters
@@ -42,12 +43,18 @@ class Names:
         Words next to each other are one name.
         """
         spans: list[tuple[int, int]] = []
+        words = _WORD.findall(text)
+        has_acronyms = 2 * sum(map(str.isupper, words)) < len(words)  # else it is in capitals
         for match in _WORD.finditer(text):
             start = match.start()
             word = _LAST_CLITIC.sub('', match[0])
             goes_on = bool(spans) and text[spans[-1][1] : start] == ' '
             end = start + len(word)
-            if not self._is_name(word, goes_on) or self._is_other(word, text, start, end):
+            if word.isupper():
+                is_name = has_acronyms and self._is_acronym(word)
+            else:
+                is_name = self._is_name(word, goes_on) and not self._is_other(word, text, start, end)
+            if not is_name:
                 continue
             if goes_on:
                 start, _ = spans.pop()
@@ -59,7 +66,7 @@ class Names:
     def _is_name(self, word: str, goes_on: bool) -> bool:
         """Whether a word is a name; one that goes on with a name may look like a form of another word."""
         parts = [part for part in re.split("[-'’]", word.lower()) if len(part) >= _SHORTEST]
-        if not parts or not word[0].isupper() or word.isupper():
+        if not parts or not word[0].isupper():
             return False
         if not all(self._lexicon.has_letters(part) for part in parts):
             return True
@@ -67,6 +74,9 @@ class Names:
         if any(is_known(part) for part in parts):
             return False
         return not (self._has_capital_nouns and any(ends_as_noun(part) or self._is_compound(part) for part in parts))
+
+    def _is_acronym(self, word: str) -> bool:
+        return len(word) in _ACRONYM and not self._lexicon.has_word(word.lower())
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))

@@ -178,6 +178,20 @@ def test_the_clock_has_24_hours_in_german() -> None:
     spans = local.mark('at 9 a.m., 12:30 PM, 12am, 13 p.m. and 1,250.5').spans
     assert [span.raw for span in spans] == ['9 Uhr', '12:30 Uhr', '0 Uhr', '13 p.m.', '1.250,5']
 
+    english = Literals(Ascii(), 'de', DecodingConfig(target_language='en'))
+    spans = english.mark('um 14 Uhr, um 7.45 Uhr, von 0 Uhr bis 9 Uhr').spans
+    assert [span.raw for span in spans] == ['14:00', '7:45', '0:00', '9']
+
+
+def test_a_dash_stays_one_and_what_begins_with_a_capital_begins_so() -> None:
+    def translate(lines: list[str], **_: object) -> list[Translation]:
+        return [Translation(line.lower().replace(' - ', ' -- '), 0.0, 0.0, 0) for line in lines]
+
+    mark = Literals(Ascii(), 'en', DecodingConfig()).mark
+    lines = ['A dark - very dark', 'Price: 25 km', 'a - b -- c', 'A b']
+    texts = [done.text for done in translate_aside(translate, lines, mark=mark)]
+    assert texts == ['A dark - very dark', 'Price: 25 km', 'a -- b -- c', 'a b']  # the last needs nothing
+
 
 def test_tags_in_plain_text_stay_around_their_words() -> None:
     def german(lines: list[str], **_: object) -> list[Translation]:
@@ -249,7 +263,7 @@ def test_brackets_and_quotation_marks_without_a_piece_are_put_around_what_they_w
         'One Dog (Cat), Two',
         '(It Ran.)',
         'The Law (EU) By f(x), book(s) (2)',
-        'Say „A Cat,“ Or "See It"',
+        'Say „A Cat,“ Or „See It“',
         "The Boys' Dog Isn'T 'It'",
     ]
     knowing = Literals(Ascii(), 'en', DecodingConfig(target_language='de'), words)
@@ -328,6 +342,7 @@ def test_a_heading_is_translated_as_a_sentence() -> None:
             'C++, AT&T, :-), 3. 10. 1990, 5,-, § 5, 5 p.m.',
         ),
         ('Press Ctrl+Shift+S, R&D: a=b, H~2~O.', 'Ctrl+Shift+S, R&D, a=b, H~2~O'),
+        ('Call ls -la with -v. -Yes, by 9 a.m.–5 p.m. there', '-la, -v, 9 a.m., 5 p.m.'),
         ('§ 14 Abs. 2 Satz 1 BGB, Art. 6 lit. b, § 5 STATT', '§ 14 Abs. 2 Satz 1 BGB, Art. 6 lit. b, § 5'),
         ('by § 8 Abs. 1 i. V. m. § 2 ff. BGB', '§ 8 Abs. 1 i. V. m. § 2 ff. BGB'),
         ('on 24.12. we go by 5 p.m.?', '24.12., 5 p.m.'),

@@ -33,7 +33,8 @@ STARTS = {
         ('en', 'We know Ngozi Adichie, of Lagos.', ['Ngozi Adichie', 'Lagos']),
         ('en', "Siobhan's brother; O'Rourke-Brennan; Łódź", ['Siobhan', "O'Rourke-Brennan", 'Łódź']),
         ('en', 'Londons: Creations', []),  # forms of words that it has
-        ('en', "We'll know. NATO and we. I'll there", []),
+        ('en', "We'll know. NATO and we. I'll there", ['NATO']),
+        ('en', 'WE KNOW SIOBHAN. WE', []),  # not in capitals
         ('en', 'Brothers, Siobhán Brothersen', ['Siobhán Brothersen']),  # the second goes on with the name
         ('en', 'Recalibrate the night; Configurable night', ['Configurable']),
         ('en', 'Recalibrate the night. Siemens works.', ['Siemens']),  # a verb begins
