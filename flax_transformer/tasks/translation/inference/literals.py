@@ -216,8 +216,10 @@ class Literals:
         own, other = self._thousands, self._decimal
         number = rf'(?<![\w.,:/-])\d+(?:{re.escape(own)}\d{{3}})*(?:{re.escape(other)}\d+)?(?![\w.,:/-]*\d)'
         if raw.endswith(' Uhr') and not self._is_into_german:  # it would be translated: at 14:30 o'clock
-            hours, _, minutes = re.split('([:.])', f'{raw.removesuffix(" Uhr")}:00')[:3]
-            return f'{hours}:{minutes}'
+            clock = raw.removesuffix(' Uhr')
+            if clock.isdigit():
+                return f'{clock}:00'
+            return clock.replace('.', ':') if self._swaps else clock
         if not self._swaps or kind != 'number':
             return raw
         if self._is_into_german and (clock := _CLOCK.fullmatch(raw)):

@@ -178,9 +178,10 @@ def test_the_clock_has_24_hours_in_german() -> None:
     spans = local.mark('at 9 a.m., 12:30 PM, 12am, 13 p.m. and 1,250.5').spans
     assert [span.raw for span in spans] == ['9 Uhr', '12:30 Uhr', '0 Uhr', '13 p.m.', '1.250,5']
 
-    english = Literals(Ascii(), 'de', DecodingConfig(target_language='en'))
-    spans = english.mark('um 14 Uhr, um 7.45 Uhr, von 0 Uhr bis 9 Uhr').spans
-    assert [span.raw for span in spans] == ['14:00', '7:45', '0:00', '9']
+    for literals, morning in (('kept', '7.45'), ('localized', '7:45')):
+        english = Literals(Ascii(), 'de', DecodingConfig(literals=literals, target_language='en'))
+        spans = english.mark('um 14 Uhr, um 7.45 Uhr, von 0 Uhr bis 9 Uhr').spans
+        assert [span.raw for span in spans] == ['14:00', morning, '0:00', '9']
 
 
 def test_a_dash_stays_one_and_what_begins_with_a_capital_begins_so() -> None:
