@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
@@ -13,7 +13,7 @@ from flax_transformer.text.languages import is_named, two_letters
 from flax_transformer.text.tokenizer import UNSPACED, Tokenizer, as_text
 
 from .enclosed import parentheses, quotations
-from .marked import Marked, Span, apart, literal, pairs_apart, with_spans
+from .marked import Marked, Span, apart, is_within, literal, pairs_apart, with_spans
 from .names import Names
 from .persons import persons, surnames
 from .placeholders import placeholders
@@ -132,7 +132,7 @@ class Literals:
         literals = markdown_spans(text) if is_plain and self._are_kept else []
         enclosures = self._enclosures(marked, [*marked.spans, *literals])
         asides = [span for span in enclosures if span.kind == 'literal']
-        taken = [place for place in taken if not any(span.start <= place[0] < span.end for span in asides)]
+        taken = [place for place in taken if not is_within(asides, place[0])]
         literals += enclosures
         taken = sorted([*taken, *((span.start, span.end) for span in literals)])
         for ranges in self._ranges(text):
@@ -153,10 +153,11 @@ class Literals:
         if not self._are_kept or self._knows_brackets or not _ENCLOSING.search(line.text):
             return []
         kept = [match.span() for matches in _matches(line.text) for match in matches]
+        starts = sorted(span.start for span in spans)
         found = [
             aside
             for aside in parentheses(line, kept)
-            if not any(aside.start <= span.start < aside.end for span in spans)
+            if bisect_left(starts, aside.start) == bisect_left(starts, aside.end)
         ]
         if self._is_english:
             taken = sorted((span.start, span.end) for span in (*found, *spans))

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
 
@@ -75,6 +75,12 @@ def pairs_apart(taken: Sequence[tuple[int, int]], pairs: Sequence[Sequence[Span]
     """Yields the spans of those pairs that overlap none of the ranges that are taken, which are in order."""
     free = set(apart(taken, chain.from_iterable(pairs)))
     return chain.from_iterable(pair for pair in pairs if free.issuperset(pair))
+
+
+def is_within(spans: Sequence[Span], place: int) -> bool:
+    """Whether a place is in one of the spans, which are in order."""
+    number = bisect_right(spans, place, key=attrgetter('start')) - 1
+    return number >= 0 and place < spans[number].end
 
 
 def literal(line: Marked, start: int, end: int, kind: str) -> Span:
