@@ -100,7 +100,7 @@ def launch(
         )
         training.finish(run, config, prepared)
         if multihost.is_first():
-            run.unfinished.unlink()
+            run.unfinished.unlink(missing_ok=True)
     return run
 
 

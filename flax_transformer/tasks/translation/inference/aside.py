@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .literals import DASH, PENDING
-from .marked import Marked, Span, edited, outside_of_spans
+from .marked import Marked, Span, edited, outside_of_spans, without_commas
 from .placing import tags_in_place
 from .plain_tags import BLOCK
 from .result import Translation, unchanged
@@ -31,7 +31,6 @@ def translate_aside(
     lines: Sequence[str | bytes | Marked],
     *,
     mark: Callable[[Any], str | bytes | Marked] | None = None,
-    continued: Callable[[str, str], str] = lambda source, text: text,
     alignment: bool = False,
     adds_stop: bool = False,
     can_align: bool = True,
@@ -39,20 +38,23 @@ def translate_aside(
 ) -> list[Translation]:
     """What `translate(lines, **options)` makes of the lines; `text` of a marked one has every span once, well nested.
 
-    `mark` gives a line its literals, and `continued(source, translation)` is that of a part that is within a sentence.
-    The model sees a text without its tags, and with a stand-in for each literal. If
+    `mark` gives a line its literals; `encloses=False` says that a prefix or required phrases fit the whole line. The
+    model sees a text without its tags, and with a stand-in for each literal. If
     the translation does not have each stand-in once, the text is translated with others, then without. `translate` gets
     `alignment` for each line. With `adds_stop`, a text of a document that is no sentence, as a heading, is translated
     as one.
     """
     if mark is not None:
-        lines = list(map(mark, lines))
+        wishes = zip(*(options.get(name) or [None] * len(lines) for name in ('prefixes', 'required')), strict=True)
+        lines = [mark(line, encloses=not any(own)) for line, own in zip(lines, wishes, strict=True)]
+    owners = [i for i, line in enumerate(lines) if isinstance(line, Marked) for _ in _inner(line)]
     inner = [part for line in lines if isinstance(line, Marked) for part in _inner(line)]
+    insides: list[Translation] = []
     if inner:
         own = dict.fromkeys(('prefixes', 'required', 'progress'))  # the lines' own
-        same = {'mark': mark, 'continued': continued, 'can_align': can_align, 'adds_stop': adds_stop}
-        done = translate_aside(translate, inner, **same, **(options | own))
-        texts = iter([continued(part.text, one.text) for part, one in zip(inner, done, strict=True)])
+        same = {'mark': mark, 'can_align': can_align, 'adds_stop': adds_stop}
+        insides = translate_aside(translate, inner, **same, **(options | own))
+        texts = iter([without_commas(part, one.text) for part, one in zip(inner, insides, strict=True)])
         lines = [_with_inner(line, texts) if isinstance(line, Marked) else line for line in lines]
     todo = [i for i, line in enumerate(lines) if isinstance(line, Marked)]
     texts: dict[int, _Aside] = {}
@@ -74,7 +76,21 @@ def translate_aside(
         options['progress'] = None  # they are counted already
     for i, text in texts.items():
         translations[i] = text.restored(translations[i], keep_links=alignment)
+    for i, one in zip(owners, insides, strict=True):
+        translations[i] = _with_faults(translations[i], one)
     return translations
+
+
+def _with_faults(translation: Translation, inside: Translation) -> Translation:
+    """With the faults of a text inside, and its quality if that is lower."""
+    qualities = [one.quality for one in (translation, inside) if one.quality is not None]
+    return replace(
+        translation,
+        truncated=translation.truncated or inside.truncated,
+        repetition=translation.repetition or inside.repetition,
+        missing=(*translation.missing, *inside.missing),
+        quality=min(qualities, default=None),
+    )
 
 
 def _inner(line: Marked) -> list[Marked]:
@@ -86,16 +102,20 @@ def _with_inner(line: Marked, texts: Iterator[str]) -> Marked:
     spans = []
     edits = []
     end = 0
+    is_found = True
     for span in line.spans:
         if span.parts:
             new = ''.join(next(texts) if isinstance(part, Marked) else part for part in span.parts)
             start = line.raw.find(span.raw, end)
-            if start >= 0:  # a plain text has no raw one
-                end = start + len(span.raw)
-                edits.append((start, end, new))
+            is_found = is_found and start >= 0
+            end = max(start, 0) + len(span.raw)
+            edits.append((start, end, new))
             span = span._replace(raw=new, parts=())
         spans.append(span)
-    return line._replace(spans=tuple(spans), raw=edited(line.raw, edits))
+    # A plain text has no raw one; that of a document may write a parenthesis in another way.
+    places = [(span.start, span.end, span.raw) for span in spans]
+    raw = edited(line.raw, edits) if is_found else edited(line.text, places, line.escape) if line.raw else ''
+    return line._replace(spans=tuple(spans), raw=raw)
 
 
 def _joined(line: Marked) -> Marked:
@@ -247,6 +267,7 @@ class _Aside:
     def restored(self, translation: Translation, *, keep_links: bool) -> Translation:
         """The translation with tags and literals in place; the line as it was if nothing changed."""
         line = self._line
+        translation = _with_dashes(translation, line.text)
         if line.raw and (not self.asked or translation.text == self.asked):
             return replace(translation, text=line.raw, alignment=None, n_best=())
         is_plain = not line.spans and not line.raw and line.escape is str
@@ -309,9 +330,6 @@ class _Aside:
         """The text with tags and literals in place, and where it has what."""
         line = self._line
         text = translation.text
-        dash = DASH.search(line.text)
-        if dash and '--' not in line.text:
-            text = text.replace('--', dash[0])
         is_in_document = bool(line.raw)
         if is_in_document or PENDING.search(line.text):
             text = _without_added_stop(text, line.text)
@@ -337,7 +355,8 @@ class _Aside:
             literals[start] = span._replace(raw=raw)
             links[_word_at(text, start)] = _word_at(self._text, span.start)  # known for certain
         written = [*tags_in_place(self.tags, self._text, text, links), *written]
-        if line.text[:1].isupper() and text[:1].islower() and 0 not in literals:
+        is_small = text[:1].islower() and len(text[0].upper()) == 1
+        if line.text[:1].isupper() and is_small and 0 not in literals:
             text = text[0].upper() + text[1:]
         out = ''
         at = 0
@@ -351,6 +370,15 @@ class _Aside:
             at = end
         moves.append(_Move(at, len(out)))
         return out + line.escape(text[at:]), moves
+
+
+def _with_dashes(translation: Translation, source: str) -> Translation:
+    """The translation with the source's dash where models that have seen -- write that."""
+    dash = re.search(r'(?<=\s)[-–—](?=\s)', source) or DASH.search(source)
+    if not dash or '--' in source or '--' not in translation.text:
+        return translation
+    others = tuple(replace(other, text=other.text.replace('--', dash[0])) for other in translation.n_best)
+    return replace(translation, text=translation.text.replace('--', dash[0]), n_best=others)
 
 
 def _moved_words(text: str, moves: Sequence[_Move], there: str, escape: Callable[[str], str] = str) -> list[int]:

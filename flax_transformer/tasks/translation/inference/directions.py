@@ -7,6 +7,7 @@ from flax_transformer.text.languages import UNDETERMINED, is_named, known_langua
 from flax_transformer.text.tokenizer import Tokenizer
 
 Pairs = Sequence[tuple[str, str]]
+_SURE = 0.95  # confidence in the language of a few words; names look like this or that
 
 
 def pairs_of(data: DataConfig, tokenizer: Tokenizer) -> Pairs:
@@ -24,11 +25,12 @@ def pair_for(text: str, pairs: Pairs) -> tuple[str, str] | None:
     """The pair to translate a text by, if two languages are translated both ways and it is surely in one of them."""
     if len(pairs) != 2 or pairs[0] != pairs[1][::-1] or not all(map(is_named, pairs[0])):
         return None
-    from flax_transformer.data.audit.language import CERTAIN, identifier_of  # slow to import
+    from flax_transformer.data.audit.language import CERTAIN, FEWEST_LETTERS, identifier_of  # slow to import
 
     language, confidence = identifier_of(pairs[0]).classify(text)
     fitting = [pair for pair in pairs if two_letters(pair[0]) == language]
-    return fitting[0] if fitting and confidence > CERTAIN else None
+    least = CERTAIN if sum(map(str.isalpha, text)) >= FEWEST_LETTERS else _SURE
+    return fitting[0] if fitting and confidence > least else None
 
 
 def direction(pairs: Pairs, source: str | None, target: str | None) -> tuple[str | None, str | None]:

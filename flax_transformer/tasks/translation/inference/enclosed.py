@@ -7,7 +7,7 @@ other pieces than after a blank: they leave it as it was.
 import re
 from collections.abc import Iterable, Iterator
 
-from .marked import Marked, Span
+from .marked import Marked, Span, aside
 
 # Around whole words: not in book(s), f(x) or :(. What is in brackets may have brackets of its own.
 _INSIDE = r'[^()\[\]]*(?:\([^()]*\)[^()\[\]]*)*'
@@ -40,11 +40,13 @@ def parentheses(line: Marked, kept: Iterable[tuple[int, int]]) -> Iterator[Span]
             yield Span(last, end, 'close', line.escape(text[last:end]), 'parenthesis')
             continue
         # The blank goes with it where a sign follows: 'It is late (as ever).'
-        blank = ' ' if text[start - 1 : start] == ' ' and text[end : end + 1] in (*'.,;:!?',) else ''
+        blank = ' ' if text[start - 1 : start] == ' ' and text[end : end + 1] in (*'.,;:!?"”’“»<',) else ''
         opening, closing = line.escape(blank + text[start:first]), line.escape(text[last:end])
-        part = Marked(inside, escape=line.escape, raw=line.escape(inside))
+        raw = line.escape(inside)
+        is_sentence = not inside[0].islower() or inside[-1] in '.!?…'
+        part = Marked(inside, escape=line.escape, raw=raw) if is_sentence else aside(inside, line.escape)
         parts = () if _ACRONYM.fullmatch(inside) else (opening, part, closing)
-        yield Span(start - len(blank), end, 'literal', opening + part.raw + closing, 'sign', parts)
+        yield Span(start - len(blank), end, 'literal', opening + raw + closing, 'sign', parts)
 
 
 def quotations(line: Marked, kept: Iterable[tuple[int, int]], *, in_german: bool) -> Iterator[tuple[Span, Span]]:

@@ -44,7 +44,7 @@ _LITERAL = re.compile(
     rf"""
     {_ADDRESS}
     | (?<![\w.+-])[\w.+-]+@\w[\w-]{{0,62}}(?:\.[\w-]{{1,63}})+(?<!-)    # e-mail addresses
-    | (?<![\w.@/-])(?:[\w-]|%[\dA-F]{{2}}){{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?
+    | (?<![\w.%@/-])(?:[\w-]|%[\dA-F]{{2}}){{2,}}(?:[./\\][\w-]+)*\.[a-z][a-z\d]{{1,4}}(?![\w-])(?:/(?:{_PATH})?)?
     | `[^`]+` | ^[ ]*\$[ ][a-z].* | \[X\d+X\]    # code, a command; Weblate's placeholders
     | \b(?:Ctrl|Strg|Alt|Shift|Umschalt|Cmd|Win|Fn)(?:[ ]\+[ ][^\W_]+)+    # keys
     | \$\$[^$]+\$\$ | (?<![\w.,+*/^-]){_SUM}(?:[ ]?[=≈≠≤≥][ ]?{_SUM}){{1,9}}(?:[ ](?:{_UNITS}))?(?![\w^/])    # formulas
@@ -106,14 +106,18 @@ class Literals:
         self._and = f'{own} {other}' if own and other else 'sign'
         lexicon = words.get(source) if words and is_named(source) else None
         self._names = Names(source, lexicon) if lexicon else None
-        self._words_of_target = words.get(target) if words and target else None
         self._knows_brackets = tokenizer.has_piece_for('(')
         self._is_english = two_letters(source) == 'en'
         self._in_sentence_case = SentenceCase(tokenizer, source, lexicon, self._ranges_of_names)
         self._known: dict[str, bool] = {}  # whether a character is left to the model
 
-    def mark(self, line: str | bytes | Marked, glossary: Glossary | None = None) -> str | bytes | Marked:
-        """The line with its literals, which are no terms; itself if it has none."""
+    def mark(
+        self, line: str | bytes | Marked, glossary: Glossary | None = None, *, encloses: bool = True
+    ) -> str | bytes | Marked:
+        """The line with its literals, which are no terms; itself if it has none.
+
+        With `encloses`, Markdown's signs, brackets and quotation marks are put aside, too.
+        """
         marked = line if isinstance(line, Marked) else Marked(as_text(line)[0].translate(LINE_BREAKS))
         text = marked.text
         is_plain = not isinstance(line, Marked)
@@ -121,16 +125,19 @@ class Literals:
             _outside_of_addresses([(term.start, term.end) for term in glossary.find(text)], text) if glossary else []
         )
         tag = _TAG.match(text)
-        tags = [tag.span()] if tag and tag[1] in self._tokenizer.languages else []
-        kept = [*terms, *tags]
+        kept = [*terms, *([tag.span()] if tag and tag[1] in self._tokenizer.languages else [])]
         taken = sorted([*((span.start, span.end) for span in marked.spans), *kept])
         if not self._are_kept:  # the model gets addresses as they are written
             for matches in _matches(text):
                 spans = [match.span() for match in matches if _kind(match) == 'name']
                 kept += apart(taken, spans)
                 taken = sorted({*taken, *kept})
-        literals = markdown_spans(text) if is_plain and self._are_kept else []
-        enclosures = self._enclosures(marked, [*marked.spans, *literals])
+        literals: list[Span] = []
+        enclosures: list[Span] = []
+        if encloses and self._are_kept:
+            tags = [match.span() for match in _ADDRESSES.finditer(text) if match[0].startswith('<')]
+            literals = markdown_spans(text, sorted([*taken, *tags])) if is_plain else []
+            enclosures = self._enclosures(marked, [*marked.spans, *literals])
         asides = [span for span in enclosures if span.kind == 'literal']
         taken = [place for place in taken if not is_within(asides, place[0])]
         literals += enclosures
@@ -150,7 +157,7 @@ class Literals:
 
         None if the model has a piece for a bracket, which it has seen then.
         """
-        if not self._are_kept or self._knows_brackets or not _ENCLOSING.search(line.text):
+        if self._knows_brackets or not _ENCLOSING.search(line.text):
             return []
         kept = [match.span() for matches in _matches(line.text) for match in matches]
         starts = sorted(span.start for span in spans)
@@ -163,14 +170,6 @@ class Literals:
             taken = sorted((span.start, span.end) for span in (*found, *spans))
             found += pairs_apart(taken, list(quotations(line, kept, in_german=self._is_into_german)))
         return sorted(found, key=attrgetter('start'))
-
-    def continued(self, source: str, text: str) -> str:
-        """A translation of what begins with a small letter, which begins so if its first word mostly does."""
-        word = re.match(r'[^\W\d_]+', text)
-        if not (source[:1].islower() and word and self._words_of_target):
-            return text
-        is_small = self._words_of_target.forms(word[0].lower())[0].islower()
-        return text[0].lower() + text[1:] if is_small else text
 
     def _ranges(self, text: str) -> Iterator[list[tuple[int, int, str]]]:
         """Yields the start, end and kind of literals; those that come first win."""

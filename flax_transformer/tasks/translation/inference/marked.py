@@ -1,5 +1,6 @@
 """Texts with spans: tags, and literals (addresses, placeholders of programs, numbers, what a caller names)."""
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,18 @@ def edited(text: str, edits: Iterable[tuple[int, int, str]], escape: Callable[[s
         pieces += [escape(text[at:start]), new]
         at = end
     return ''.join([*pieces, escape(text[at:])])
+
+
+def aside(text: str, escape: Callable[[str], str]) -> Marked:
+    """A text from within a sentence, as models of sentences have seen such: between commas."""
+    return Marked(f', {text},', escape=escape)
+
+
+def without_commas(line: Marked, translation: str) -> str:
+    """The translation of a line, without the commas of `aside`."""
+    if not (line.text.startswith(', ') and line.text.endswith(',')):
+        return translation
+    return re.sub(r'^[\s,–-]+|[\s,]+$', '', translation)
 
 
 def outside_of_spans(line: Marked) -> str:

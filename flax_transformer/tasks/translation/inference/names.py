@@ -43,8 +43,8 @@ class Names:
         Words next to each other are one name.
         """
         spans: list[tuple[int, int]] = []
-        words = _WORD.findall(text)
-        has_acronyms = 2 * sum(map(str.isupper, words)) < len(words)  # else it is in capitals
+        words = [word for word in _WORD.findall(text) if len(word) > 1]
+        has_acronyms = 2 * sum(map(str.isupper, words)) <= len(words)  # else it is in capitals
         for match in _WORD.finditer(text):
             start = match.start()
             word = _LAST_CLITIC.sub('', match[0])
@@ -76,7 +76,7 @@ class Names:
         return not (self._has_capital_nouns and any(ends_as_noun(part) or self._is_compound(part) for part in parts))
 
     def _is_acronym(self, word: str) -> bool:
-        return len(word) in _ACRONYM and not self._lexicon.has_word(word.lower())
+        return word.isalpha() and len(word) in _ACRONYM and not self._lexicon.has_word(word.lower())
 
     def _is_compound(self, word: str) -> bool:
         beginnings = range(_FIRST_OF_COMPOUND, len(word))

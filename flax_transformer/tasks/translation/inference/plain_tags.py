@@ -1,8 +1,7 @@
 """Tags that are written out in plain text, of HTML or Markdown's: they are put aside as those of documents are."""
 
 import re
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from .marked import Span, pairs_apart
@@ -27,10 +26,11 @@ _EMPHASIS = re.compile(
 )
 
 
-def markdown_spans(text: str) -> list[Span]:
-    """The spans of the signs around links and around words that are stressed, without overlaps, in order."""
-    links = list(chain.from_iterable(_pairs(_LINK, text, 'a')))
-    stressed = pairs_apart([(span.start, span.end) for span in links], list(_pairs(_EMPHASIS, text, 'em')))
+def markdown_spans(text: str, taken: Sequence[tuple[int, int]] = ()) -> list[Span]:
+    """The spans of the signs around links and around words that are stressed, in order, apart from those taken."""
+    links = list(pairs_apart(taken, list(_pairs(_LINK, text, 'a'))))
+    taken = sorted([*taken, *((span.start, span.end) for span in links)])
+    stressed = pairs_apart(taken, list(_pairs(_EMPHASIS, text, 'em')))
     return sorted([*links, *stressed], key=attrgetter('start'))
 
 

@@ -295,7 +295,6 @@ class Translator(PartTranslator, Streams):
             self._translated,
             lines,
             mark=partial(self._literals.mark, glossary=glossary) if self._marks_lines else None,
-            continued=self._literals.continued,
             prefixes=prefixes,
             required=required,
             glossary=glossary,

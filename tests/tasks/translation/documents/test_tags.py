@@ -19,7 +19,6 @@ from flax_transformer.tasks.translation.inference.aside import translate_aside
 from flax_transformer.tasks.translation.inference.literals import Literals, with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked, Span
 from flax_transformer.tasks.translation.inference.result import Translation
-from flax_transformer.tasks.translation.words import Lexicon, TrainingWords
 
 TAG = re.compile(r'<[^<>]*>')
 TOUCHING = ['O<k n="{}">2</k>O', '10<k n="{}">6</k>', 'dog<k n="{}">[1]</k>,', 'Ko<k n="{}">1</k>.']
@@ -189,9 +188,9 @@ def test_a_dash_stays_one_and_what_begins_with_a_capital_begins_so() -> None:
         return [Translation(line.lower().replace(' - ', ' -- '), 0.0, 0.0, 0) for line in lines]
 
     mark = Literals(Ascii(), 'en', DecodingConfig()).mark
-    lines = ['A dark - very dark', 'Price: 25 km', 'a - b -- c', 'A b']
+    lines = ['A dark - very dark', 'Price: 25 km', 'a - b -- c', 'A b', '- a – b 5']
     texts = [done.text for done in translate_aside(translate, lines, mark=mark)]
-    assert texts == ['A dark - very dark', 'Price: 25 km', 'a -- b -- c', 'a b']  # the last needs nothing
+    assert texts == ['A dark - very dark', 'Price: 25 km', 'a -- b -- c', 'a b', '- a – b 5']  # 'A b' needs nothing
 
 
 def test_tags_in_plain_text_stay_around_their_words() -> None:
@@ -241,11 +240,10 @@ def test_brackets_and_quotation_marks_without_a_piece_are_put_around_what_they_w
         return [Translation(line.title(), 0.0, 0.0, 0, alignment=own) for line, own in zip(lines, words, strict=True)]
 
     asked = []
-    words = TrainingWords({'de': Lexicon('de', ['a', 'Cat', 'it', 'see'])})
-    literals = Literals(WithoutSign(), 'en', DecodingConfig(target_language='de'), words)
+    literals = Literals(WithoutSign(), 'en', DecodingConfig(target_language='de'))
     expected = {
-        'my dog (a cat (see it)) ran': ['see it', 'a cat', 'my dog ran'],
-        'one dog (cat), two': ['cat', 'one dog, two'],
+        'my dog (a cat (see it)) ran': [', see it,', ', a cat,', 'my dog ran'],
+        'one dog (Cat), two': ['Cat', 'one dog, two'],
         '(it ran.)': ['it ran.'],
         'the law (EU) by f(x), book(s) (2)': ['the law by Tom, London (2)'],
         'say “a cat,” or "see it"': ['say a cat, or see it'],
@@ -256,19 +254,30 @@ def test_brackets_and_quotation_marks_without_a_piece_are_put_around_what_they_w
     for line, shown in expected.items():
         asked.clear()
         mark = partial(literals.mark, glossary=glossary)
-        (done,) = translate_aside(german, [line], mark=mark, continued=literals.continued)
+        (done,) = translate_aside(german, [line], mark=mark)
         texts.append(done.text)
         assert asked[: len(shown)] == shown
     assert texts == [
-        'My Dog (a Cat (see It)) Ran',
+        'My Dog (A Cat (See It)) Ran',
         'One Dog (Cat), Two',
         '(It Ran.)',
         'The Law (EU) By f(x), book(s) (2)',
         'Say „A Cat,“ Or „See It“',
         "The Boys' Dog Isn'T 'It'",
     ]
-    knowing = Literals(Ascii(), 'en', DecodingConfig(target_language='de'), words)
+    knowing = Literals(Ascii(), 'en', DecodingConfig(target_language='de'))
     assert knowing.mark('a (b c) "d"') == 'a (b c) "d"'
+    line = 'a (bc) [*de*](f) "gh"'
+    for wish in ({'prefixes': ['A']}, {'required': [['B']]}):  # they fit the whole line
+        asked.clear()
+        translate_aside(german, [line], mark=literals.mark, **wish)
+        assert asked == ['a (bc) de(f) "gh"'], asked
+    for whole in ('<code>*ab* c</code>', '<a title="*ab cd*">ef</a>'):
+        (done,) = translate_aside(german, [f'one {whole}'], mark=literals.mark)
+        assert done.text.lower() == f'one {whole}'
+    (part,) = [part for part in split_html('<p>(It&#39;s) (and red)') if isinstance(part, Marked)]
+    (done,) = translate_aside(german, [part], mark=literals.mark)
+    assert done.text == "(It'S) (And Red)"
 
 
 def test_a_sign_that_the_vocabulary_lacks_is_read_as_and() -> None:

@@ -35,6 +35,7 @@ STARTS = {
         ('en', 'Londons: Creations', []),  # forms of words that it has
         ('en', "We'll know. NATO and we. I'll there", ['NATO']),
         ('en', 'WE KNOW SIOBHAN. WE', []),  # not in capitals
+        ('en', "I like HTML, I'M here. I DON'T know.", ['HTML']),
         ('en', 'Brothers, Siobhán Brothersen', ['Siobhán Brothersen']),  # the second goes on with the name
         ('en', 'Recalibrate the night; Configurable night', ['Configurable']),
         ('en', 'Recalibrate the night. Siemens works.', ['Siemens']),  # a verb begins
