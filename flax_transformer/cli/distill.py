@@ -70,6 +70,10 @@ class Student(NamedTuple):
     def raw(self) -> Path:
         return self.folder / 'raw'
 
+    def held_out(self, direction: str) -> Path:
+        """The sources of a direction's test set."""
+        return self.raw / f'{direction}.test.{direction.split("-")[0]}'
+
     @property
     def layers(self) -> Path:
         """A run with those layers of the teacher that the student begins with."""
@@ -118,6 +122,8 @@ def main(argv: list[str]) -> None:
             _prepare(student, teachers, options, taught, directions, command)
         elif f'{command}\n' not in student.file.read_text('utf-8', 'replace'):
             note(f'{name} is of another command, whose options hold; for those given now remove {there}')
+            if any(not student.held_out(pair).exists() for pair in directions):
+                raise UserError(f'{name} is for other languages than {" and ".join(directions)}; give another name')
         if not student.made.exists():
             _make(student, teachers, options, directions, are_given=bool(given))
     print_next(
@@ -290,7 +296,8 @@ def _write_card(
 def _learned_from(raw: Path, teachers: list[str], options: DistillOptions, directions: dict[str, Pair]) -> str:
     """What the card says of the teacher."""
     texts = ', '.join(path.name for path in (*options.source, *options.reference))
-    counts = '\n'.join(f'- {(raw / f"{name}.counts.txt").read_text("utf-8").strip()}' for name in directions)
+    files = [raw / f'{name}.counts.txt' for name in directions]
+    counts = '\n'.join(f'- {file.read_text("utf-8").strip()}' for file in files if file.exists())
     return (
         f'## Teacher\n\nIt learned from translations by {", ".join(teachers)} of {texts} (Kim and Rush 2016), so that '
         f'their licenses matter, too. Lines by what became of their translations:\n\n{counts}\n'

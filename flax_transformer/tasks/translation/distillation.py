@@ -1,8 +1,9 @@
 """A small model that learns from the translations of a large one (sequence-level distillation, Kim and Rush 2016)."""
 
 import contextlib
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -45,6 +46,7 @@ BEGUN_DECODER_LAYERS = 2
 # and 0.3 its BLEU was 0.35 lower after as many minutes, and it was no more robust (benchmarks/scores/students).
 BEGUN_SHARES = {'robust': 0.15, 'terms': 0.1}
 _LENGTHS = 'source_length', 'target_length'
+LINE_BREAK = re.compile(r'[\r\n]')
 FOREIGN_SOURCE = 'source in another language'  # of its reference, nothing is learned, either
 _CHUNK = 1000  # pairs that are scored, then written
 # From random numbers, 6 + 2 layers have 4.5 BLEU less after 28 minutes, and are no faster for one line on a CPU, 1.05
@@ -64,7 +66,8 @@ def score_backward(backward: Translator, taught: Taught, scores: Path) -> None:
 
     Goes on after the lines that a stopped process has written.
     """
-    pairs = ((_nearest(record, wanted)['text'], line) for line, wanted, record in taught.rows())
+    rows = _rows(taught, backward.source_language)
+    pairs = ((_nearest(record, wanted)['text'], line) for line, wanted, record in rows)
     with open(scores, 'a+b') as opened:
         opened.seek(0)
         written = opened.read()
@@ -91,7 +94,7 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
     STEM.valid.* and STEM.test.* are held out: lines that come once, whatever their scores.
     """
     languages = stem.name.split('-')
-    faults = [_fault(line, wanted, record, languages) for line, wanted, record in taught.rows()]
+    faults = [_fault(line, wanted, record, languages) for line, wanted, record in _rows(taught, languages[1])]
     scores = {'low score': _worths(taught)}
     if backward:
         scores['low score backward'] = list(map(float, each_line(backward)))
@@ -104,7 +107,6 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
     every = max(20, len(faults) // HELD_OUT)
     counts: Counter[str] = Counter()
     seen: set[str] = set()  # sources held out
-    waiting: deque[list[BinaryIO]] = deque()  # files that get the next lines that are fit
     with contextlib.ExitStack() as stack:
 
         def both_sides(kind: str) -> list[BinaryIO]:
@@ -112,15 +114,12 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
             return [stack.enter_context(written_whole(file)) for file in files]
 
         train, *held_out = map(both_sides, ('', '.valid', '.test'))
-        for number, ((line, wanted, record), fault) in enumerate(zip(taught.rows(), faults, strict=True)):
-            if _is_foreign(wanted, languages[1]):
-                wanted = ''
+        rows = zip(_rows(taught, languages[1]), faults, strict=True)
+        for number, ((line, wanted, record), fault) in enumerate(rows):
             text = '' if fault and wanted else _nearest(record, wanted)['text']
-            if number % every < 2:
-                waiting.append(held_out[number % every])
             is_fit = line.strip() and line not in seen and fault != FOREIGN_SOURCE
-            if waiting and is_fit and (wanted or fault in ('', *scores)):
-                files = waiting.popleft()
+            if number % every < 2 and is_fit and (wanted or fault in ('', *scores)):
+                files = held_out[number % every]
                 targets = [wanted or text]
                 seen.add(line)
                 counts['held out'] += 1
@@ -130,13 +129,19 @@ def write_pairs(stem: Path, taught: Taught, backward: Path | None = None) -> str
                 targets = [] if fault == FOREIGN_SOURCE else [wanted if fault else text, wanted]
             for target in dict.fromkeys(filter(str.strip, targets)):
                 for file, cell in zip(files, (line, target), strict=True):
-                    file.write(cell.encode() + b'\n')
+                    file.write(LINE_BREAK.sub(' ', cell).encode('utf-8', 'replace') + b'\n')
     said = f'{stem.name}: {", ".join(f"{count:,} {name}" for name, count in counts.most_common())}'
     if not counts['kept'] and not taught.references:
         raise UserError(
             f'{said}; expected translations to learn from: give another teacher, other text, or --reference'
         )
     return f'{said}; {len(faults):,} in all'
+
+
+def _rows(taught: Taught, target: str) -> Iterator[tuple[str, str, Translated]]:
+    """The rows, without references in another language."""
+    for line, wanted, record in taught.rows():
+        yield line, '' if _is_foreign(wanted, target) else wanted, record
 
 
 def _worths(taught: Taught) -> list[float | None]:

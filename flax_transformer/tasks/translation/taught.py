@@ -2,6 +2,8 @@
 
 import glob
 import hashlib
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flax_transformer.common.errors import UserError
-from flax_transformer.common.files import sha256_of
+from flax_transformer.common.files import naming_damage, sha256_of
 from flax_transformer.common.json_text import parse_json, read_json
-from flax_transformer.data.lines import content_suffix, each_line, open_binary
+from flax_transformer.data.lines import content_suffix, each_line, open_binary, utf8_fault
 from flax_transformer.data.shards import RECORD, InputFile, input_files
 
 LEAST = 100  # lines
@@ -91,15 +93,21 @@ class Taught:
         return next((path for path in self.translations if path.is_dir()), None)
 
     def _parts(self, file: InputFile) -> list[Path]:
-        return sorted(self._folder.glob(f'{glob.escape(file.name)}.[0-9]*'))
+        found = self._folder.glob(f'{glob.escape(file.name)}.[0-9]*')
+        return sorted(part for part in found if re.fullmatch(r'\.\d{6,}', part.suffix))
 
     def _records_in_folder(self, file: InputFile) -> Iterator[Translated]:
-        is_json = read_json(self._folder / RECORD).get('format') == 'jsonl'
+        with naming_damage(self._folder / RECORD, 'give the translations as files'):
+            is_json = dict(read_json(self._folder / RECORD)).get('format') == 'jsonl'
         for part in self._parts(file):
             with open_binary(part, file.path.suffix) as opened:
-                for line in opened:
-                    text = line.decode().removesuffix('\n').removesuffix('\r')
-                    yield parse_json(text) if is_json else {'translation': text}
+                for number, line in enumerate(opened, start=1):
+                    place = f'{part}, line {number}'
+                    try:
+                        text = line.decode().removesuffix('\n').removesuffix('\r')
+                    except UnicodeDecodeError as error:
+                        raise UserError(f'{place}: {utf8_fault(error)}') from None
+                    yield _record(text, place) if is_json else {'translation': text}
 
 
 def _records_of(file: Path) -> Iterator[Translated]:
@@ -108,16 +116,24 @@ def _records_of(file: Path) -> Iterator[Translated]:
         yield from ({'translation': line} for line in each_line(file))
         return
     for number, line in enumerate(each_line(file), start=1):
-        try:
-            record = parse_json(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict) or not isinstance(record.get('translation'), str):
-            raise UserError(
-                f'{file}, line {number}: got {line[:50]!r}, expected an object with "translation", as '
-                '`translate --format jsonl` writes it'
-            )
-        yield record
+        yield _record(line, f'{file}, line {number}')
+
+
+def _record(line: str, place: str) -> Translated:
+    """A translation and what is known of it. Raises UserError for another object."""
+    try:
+        record = parse_json(line)
+        texts = [record['translation'], *(other['text'] for other in record.get('n_best') or ())]
+        numbers = [record.get(name) or 0.0 for name in ('quality', 'log_prob', 'num_tokens')]
+        is_right = all(isinstance(text, str) for text in texts) and all(map(math.isfinite, numbers))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        is_right = False
+    if not is_right:
+        raise UserError(
+            f'{place}: got {line[:50]!r}, expected an object with "translation", as `translate --format jsonl` writes '
+            'it'
+        )
+    return record
 
 
 def _lines_of(files: Sequence[Path]) -> Iterator[str]:
