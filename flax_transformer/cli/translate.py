@@ -8,9 +8,9 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -21,7 +21,7 @@ from flax_transformer.data.lines import no_such_file, read_lines
 from flax_transformer.data.shards import InputFile, find_input
 from flax_transformer.tasks.translation.documents.formats import FORMATS, format_of, read_document
 from flax_transformer.tasks.translation.glossary import Glossary
-from flax_transformer.tasks.translation.inference.directions import pair_for
+from flax_transformer.tasks.translation.inference.directions import goes_both_ways, pair_for
 from flax_transformer.tasks.translation.inference.literals import with_literals
 from flax_transformer.tasks.translation.inference.marked import Marked
 from flax_transformer.tasks.translation.inference.result import DOUBTFUL, Translation, pharaoh
@@ -67,7 +67,8 @@ InputFormat = Literal['auto', 'text', 'jsonl', *FORMATS]
 class TranslateOptions(OfCheckpoint, ToTranslate):
     """Translate standard input to standard output: N lines in, N lines out, in order, blank for blank.
 
-    Only a line feed ends a line. Several RUNs vote as an ensemble.
+    Only a line feed ends a line. Several RUNs vote as an ensemble. A model of two languages translates from the one
+    that the text is in, unless --from, --to or --shard is given.
     """
 
     input: Path | None = None  # a file to read instead of standard input; for --shard a pattern: 'part-*.zst'
@@ -162,8 +163,14 @@ def _translate_stream(runs: list[str], options: TranslateOptions) -> Counter[str
         records = read_records(lines, options.input_format, done)
         if not is_typed:
             first = next(records, [])
-            translator = _ready(translator, options, (record.text for record in first))
             records = chain([first], records)
+            if done and options.input:  # its beginning tells, too, where it was resumed
+                again = stack.enter_context(options.input.open('rb'))
+                begin = lines_from(again, options, 0, translator, 'translate', has_ends=_is_plain(options))
+                first = next(read_records(begin, options.input_format, 0), [])
+            elif done and _is_open(options) and goes_both_ways(translator.pairs):
+                raise UserError('--resume goes on with standard input; give --from or --to, or the input by --input')
+            translator = _ready(translator, options, [record.text for record in first])
         return _translate(translator, options, records, writer.write, done=done, links=links)
 
 
@@ -221,7 +228,8 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     for fault in document.faults:
         note(fault)
     records = [Record(line.text, marked=line) for line in document.lines]
-    translator = _ready(open_translator(runs, options), options, (line.text for line in document.lines))
+    texts = [line.text for line in document.lines]
+    translator = _ready(open_translator(runs, options), options, texts, document.languages)
     language = two_letters(translator.target_language or '')
     others = [other for other in document.languages if language and two_letters(other) != language]
     if others:
@@ -255,9 +263,11 @@ def _translate_document(runs: list[str], options: TranslateOptions) -> Counter[s
     return counts
 
 
-def _ready(translator: 'Translator', options: TranslateOptions, texts: Iterable[str] = ()) -> 'Translator':
+def _ready(
+    translator: 'Translator', options: TranslateOptions, texts: Sequence[str] = (), into: Sequence[str] = ()
+) -> 'Translator':
     """What translates, by the search that is asked for; the texts tell the direction if nobody has."""
-    translator = _facing(translator, options, texts)
+    translator = _facing(translator, options, texts, into)
     note(f'translating {translator.languages}')
     if options.backend == 'jax':
         return translator
@@ -266,20 +276,28 @@ def _ready(translator: 'Translator', options: TranslateOptions, texts: Iterable[
     return CTranslate2Translator.of(translator, options.compute_type)
 
 
-def _facing(translator: 'Translator', options: TranslateOptions, texts: Iterable[str]) -> 'Translator':
+def _facing(
+    translator: 'Translator', options: TranslateOptions, texts: Sequence[str], into: Sequence[str]
+) -> 'Translator':
     """The translator, into the other language if the texts are in the one that it translates into.
 
-    Only for those that know two languages, both ways, where nobody has said which is meant. What is resumed must not
-    depend on where it was stopped.
+    Only for those that know two languages, both ways, where nobody has said which is meant. A file that says which it
+    is translated into, `into`, says it.
     """
-    pair = None
-    is_open = options.decoding.source_language is None and options.decoding.target_language is None
-    if is_open and not options.resume:
-        pair = pair_for('\n'.join(islice(texts, _READ))[:_READ_CHARACTERS], translator.pairs)
-    if pair and pair[0] != translator.source_language:
-        languages = dict(zip(('source_language', 'target_language'), pair, strict=True))
-        return translator.with_decoding(replace(translator.decoding, **languages))
-    return translator
+    if not _is_open(options) or not goes_both_ways(translator.pairs):
+        return translator
+    targets = set(map(two_letters, into))
+    pair = next((pair for pair in translator.pairs if two_letters(pair[1]) in targets), None)
+    pair = pair or pair_for('\n'.join(texts[:_READ])[:_READ_CHARACTERS], translator.pairs)
+    if pair is None or pair[0] == translator.source_language:
+        return translator
+    languages = dict(zip(('source_language', 'target_language'), pair, strict=True))
+    return translator.with_decoding(replace(translator.decoding, **languages))
+
+
+def _is_open(options: TranslateOptions) -> bool:
+    """Whether nobody has said which language is meant."""
+    return options.decoding.source_language is None and options.decoding.target_language is None
 
 
 def _translate(

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,22 @@ def test_the_command_says_the_direction_and_what_to_look_at(call_command: Callab
         _, output, error = call_command('translate', 'everyday', *options, *more, text='Tom ist mein Bruder.\n')
         assert f'translating {direction}\n' in error
         assert output == 'Tom is my brother.\n' or more
+
+
+def test_what_is_resumed_goes_on_in_its_direction(call_command: Callable[..., Any], tmp_path: Path) -> None:
+    text, output = tmp_path / 'text', tmp_path / 'output'
+    text.write_text('Tom ist mein Bruder, und das ist sein Haus.\nHello\n')
+    output.write_text('Tom is my brother.\n')
+    argv = ('translate', 'everyday', '--decoding.beam-width', '1', '--output', output, '--resume')
+    code, _, error = call_command(*argv, text=text.read_text())
+    assert (code, 'give --from or --to' in error) == (2, True), error
+    code, _, error = call_command(*argv, '--input', text)
+    assert (code, 'translating de to en\n' in error) == (0, True), error
+    xliff = '<xliff version="1.2"><file source-language="en" target-language="de" original="a" datatype="x"><body>'
+    unit = '<trans-unit id="1"><source>Bernd Müller</source></trans-unit></body></file></xliff>'
+    (tmp_path / 'names.xlf').write_text(xliff + unit)
+    code, _, error = call_command('translate', 'everyday', '--input', tmp_path / 'names.xlf')
+    assert (code, 'translating en to de\n' in error) == (0, True), error
 
 
 @pytest.mark.parametrize('runs', [('everday',), ('Hello world',), ('everyday', 'Hello world')])

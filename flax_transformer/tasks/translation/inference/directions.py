@@ -21,10 +21,13 @@ def pairs_of(data: DataConfig, tokenizer: Tokenizer) -> Pairs:
     return sorted(learned, key=lambda pair: pair != usual)
 
 
+def goes_both_ways(pairs: Pairs) -> bool:
+    """Whether the pairs are two languages, translated both ways."""
+    return len(pairs) == 2 and tuple(pairs[0]) == tuple(pairs[1][::-1]) and all(map(is_named, pairs[0]))
+
+
 def pair_for(text: str, pairs: Pairs) -> tuple[str, str] | None:
-    """The pair to translate a text by, if two languages are translated both ways and it is surely in one of them."""
-    if len(pairs) != 2 or pairs[0] != pairs[1][::-1] or not all(map(is_named, pairs[0])):
-        return None
+    """The pair of two languages to translate a text by; None if it is not surely in one of them."""
     from flax_transformer.data.audit.language import CERTAIN, FEWEST_LETTERS, identifier_of  # slow to import
 
     language, confidence = identifier_of(pairs[0]).classify(text)
