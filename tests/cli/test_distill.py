@@ -404,7 +404,8 @@ def test_what_is_no_translation_is_refused_with_its_place(record: str, tmp_path:
     folder.mkdir()
     (folder / RECORD).write_text('{"format": "jsonl"}')
     write(folder / 'source.000000', ['{"translation": "a"}', record])
-    write(folder / 'source.1', ['another file'])
+    for other in ('source.1', 'source.1.000000'):
+        write(folder / other, ['of another file'])
     write(tmp_path / 'source', ['a', 'b'])
     for made in (tmp_path / 'made.jsonl', folder):
         with pytest.raises(UserError, match=r'line 2: got .*expected an object with "translation"'):

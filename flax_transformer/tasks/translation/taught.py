@@ -94,7 +94,8 @@ class Taught:
 
     def _parts(self, file: InputFile) -> list[Path]:
         found = self._folder.glob(f'{glob.escape(file.name)}.[0-9]*')
-        return sorted(part for part in found if re.fullmatch(r'\.\d{6,}', part.suffix))
+        name = Path(file.name).name
+        return sorted(part for part in found if part.stem == name and re.fullmatch(r'\.\d{6,}', part.suffix))
 
     def _records_in_folder(self, file: InputFile) -> Iterator[Translated]:
         with naming_damage(self._folder / RECORD, 'give the translations as files'):
