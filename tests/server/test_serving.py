@@ -839,9 +839,10 @@ def test_the_command_says_why_its_thread_failed_and_ends_with_1(
         client = Client(listener.getsockname()[1])
     with ThreadPoolExecutor(1) as clients:
         asked = clients.submit(ask)
-        before = signal.getsignal(signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
         assert main(['serve', str(RUN), '--port', str(client.port)]) == 1
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         *refused, health = asked.result()
     assert time.monotonic() - began < 20  # requests would wait for 30 s
     assert (health.status, health.body) == (503, {'status': 'failed', 'reason': 'RuntimeError: no such device'})
