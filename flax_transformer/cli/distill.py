@@ -163,7 +163,7 @@ def _make(
     config = read_config_file(str(student.file), None)
     train.train_as_asked(train.TrainOptions(config, student.trained, begins_with), is_all=False)
     new = student.raw / student.made.name
-    shutil.rmtree(new, ignore_errors=True)  # of a start that was stopped
+    shutil.rmtree(new, ignore_errors=True)  # a start that was stopped left it
     run = open_run(student.trained)
     # A teacher may have learned from the lines held out: its layers would be best before they learn anything else.
     choice = {'last': 1} if begins_with else {'best': 1}

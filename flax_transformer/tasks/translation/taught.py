@@ -24,10 +24,10 @@ Translated = dict[str, Any]  # as `translate --format jsonl` writes it; from a f
 
 @dataclass(frozen=True)
 class Taught:
-    """Files of lines, plain or compressed, each of which goes on where the one before it ends."""
+    """Files of lines, plain or compressed; each goes on where the one before it ends."""
 
     sources: tuple[Path, ...]
-    references: tuple[Path, ...] = ()  # by people: one for each source file, or none
+    references: tuple[Path, ...] = ()  # people's: one for each source file, or none
     translations: tuple[Path, ...] = ()  # one for each source file, or a folder by `translate --shard`
 
     def reversed(self) -> 'Taught':

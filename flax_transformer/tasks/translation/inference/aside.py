@@ -112,9 +112,12 @@ def _with_inner(line: Marked, texts: Iterator[str]) -> Marked:
             edits.append((start, end, new))
             span = span._replace(raw=new, parts=())
         spans.append(span)
-    # A plain text has no raw one; that of a document may write a parenthesis in another way.
-    places = [(span.start, span.end, span.raw) for span in spans]
-    raw = edited(line.raw, edits) if is_found else edited(line.text, places, line.escape) if line.raw else ''
+    if not line.raw:
+        return line._replace(spans=tuple(spans))
+    if is_found:
+        raw = edited(line.raw, edits)
+    else:  # the document writes what is in a span in another way
+        raw = edited(line.text, [(span.start, span.end, span.raw) for span in spans], line.escape)
     return line._replace(spans=tuple(spans), raw=raw)
 
 

@@ -18,7 +18,7 @@ _QUOTED = re.compile(
     | '(?=\w)[^']*(?<=[^\s'])')(?![\w'’])""",
     re.X,
 )
-_GERMAN = {'"': '„“', '“': '„“', '‘': '‚‘'}  # by the sign that opens
+_GERMAN = {'"': '„“', '“': '„“', '‘': '‚‘'}  # the sign that opens tells the pair
 _LETTERS = re.compile(r'[^\W\d_]{2}')
 _ACRONYM = re.compile(r'[A-ZÄÖÜ]{2,6}')
 
@@ -58,7 +58,9 @@ def quotations(line: Marked, kept: Iterable[tuple[int, int]], *, in_german: bool
     for match in _whole(_QUOTED, text, kept):
         first, last = match.start(), match.end() - 1
         signs = text[first] + text[last]
-        opening, closing = map(line.escape, _GERMAN.get(text[first], signs) if in_german else signs)
+        if in_german:
+            signs = _GERMAN.get(signs[0], signs)
+        opening, closing = map(line.escape, signs)
         yield (
             Span(first, first + 1, 'open', opening, 'quotation'),
             Span(last, last + 1, 'close', closing, 'quotation'),

@@ -83,7 +83,7 @@ _MARKER = re.compile(
 )
 _WRITTEN = '|"\'()«»„“”‚‘’…—–-.,:;/%§$€£¥!?\xad\ufffd'  # the model's, even where it spells them by bytes
 _ENCLOSING = re.compile(r'[(\["“‘\']')
-DASH = re.compile(r'(?<!\S)[-–—](?!-)')  # which models that have seen -- write so
+DASH = re.compile(r'(?<!\S)[-–—](?!-)')  # models that have seen -- write it so
 PENDING = re.compile(r'[,;:](?=\s*$)')  # a sentence goes on
 _AND = {'en': 'and', 'de': 'und', 'fr': 'et', 'es': 'y'}
 _POINT = {'en', 'zh', 'ja', 'ko', 'he', 'th', 'hi', 'ar', 'cy', 'ga', 'ms', 'tl', 'ur', 'bn'}  # others write 3,5
